@@ -25,11 +25,11 @@ LANDING, LOAD = "backfill_assets.landing", "backfill_assets.load"
 # What decides the rows of raw: parsers, mapping, casts, reasons, what is kept of a file, what is too late.
 LOADERS = (
     LOADER,
-    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "numbered", "placing", "row_text")),
-    *(f"{LANDING}.{name}" for name in ("casting", "content_store", "mapping", "nanoseconds", "row_origin", "select")),
+    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "landed_rows", "placing")),
+    *(f"{LANDING}.{name}" for name in ("casting", "content_store", "mapping", "select")),
     *(f"{LANDING}.{name}" for name in ("engine_errors", "limited_decoding", "sail_casts")),
     *(f"{LANDING}.{name}" for name in ("batches", "csv_records", "ingest", "json_lines", "parquet_files")),
-    *(f"{LANDING}.{name}" for name in ("text_copies", "text_lines")),
+    *(f"{LANDING}.{name}" for name in ("text_lines",)),
     "backfill_assets.lake.files",
     "backfill_assets.lake.too_late",
 )

@@ -247,7 +247,7 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
     Exit code 1 if a run fails or a day still needs making afterwards.
     """
     from backfill_assets.lake.session import LakeSession
-    from backfill_assets.load.sources import late_rows, let_late_rows_count
+    from backfill_assets.load.scan import late_rows, let_late_rows_count
 
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")

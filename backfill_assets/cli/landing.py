@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def scan(ctx: click.Context, as_json: bool) -> None:
     """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable."""
     from backfill_assets.lake.session import LakeSession
-    from backfill_assets.load.sources import scan_all
+    from backfill_assets.load.scan import scan_all
 
     lake = named_lake()
     report = scan_all(LakeSession(lake))
@@ -64,7 +64,7 @@ def _lines(report: "ScanReport") -> Iterator[str]:
 def scan_as_needed(lake: "Lake") -> frozenset[date]:
     """Scan what landed since the last scan, if anything did; return the days whose files are altered or missing."""
     from backfill_assets.lake.session import LakeSession
-    from backfill_assets.load.known import landed
+    from backfill_assets.load.landed_changes import landed
 
     on = LakeSession(lake)
     found = landed(on)
@@ -72,7 +72,7 @@ def scan_as_needed(lake: "Lake") -> frozenset[date]:
         return frozenset()
     if found.counts_rows:
         on.begin()  # while files are read and parsed
-    from backfill_assets.load.sources import scan_all
+    from backfill_assets.load.scan import scan_all
 
     report = scan_all(on)
     for line in scan_lines(report):
@@ -106,7 +106,7 @@ def landing() -> None:
 def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool) -> None:
     """Follow what lies in the landing folder now: altered and missing files (all, or PATHS as `scan` prints them)."""
     from backfill_assets.lake.session import LakeSession
-    from backfill_assets.load.sources import accept_all
+    from backfill_assets.load.scan import accept_all
 
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")

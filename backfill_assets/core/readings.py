@@ -1,7 +1,7 @@
 """Which columns of a table its readers read: by them alone a reader's days are judged stale, whatever else changes.
 
 Lives here: the sets of columns that fingerprints are taken of besides that of whole rows, their names, and the text by
-which the ledger `arrivals` keeps several. Does not live here: taking them (`lake.audit`, `load.arrivals_sql`) and
+which the ledger `arrivals` keeps several. Does not live here: taking them (`lake.audit`, `load.arrivals`) and
 comparing (`core.digests`).
 
 A fingerprint of some columns is that of a table which has just these. So it stays what it was, under the same text,

@@ -1,7 +1,7 @@
 """Writes rows to a staging: by Spark or Sail from a frame, by DuckDB from a query, and rows that stand merged with new.
 
-Not here: the life of a staging (`staging`), the queries (`load.arrivals_sql`), whether an upsert is allowed
-(`load.merging`), and publishing (`replace`).
+Not here: the life of a staging (`staging`), the queries (`load.arrivals`), whether an upsert is allowed
+(`load.making`), and publishing (`replace`).
 """
 
 from collections.abc import Collection, Iterable, Sequence

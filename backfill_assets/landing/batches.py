@@ -1,14 +1,14 @@
 """Records between a parser and a text copy: batches of columns in which every record has its row.
 
-Lives here: collecting usable and unusable records in file order, allowed column names, and the text kept of an unusable
-record. Does not live here: judging a record (`json_lines`, `csv_records`), and parquet files (`text_copies`).
+Also allowed column names. Not here: judging a record (`json_lines`, `csv_records`) and writing the copy (`ingest`).
 """
 
 import codecs
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from backfill_assets.landing.text_lines import Limits, TextLines
 
@@ -41,59 +41,6 @@ class Batch:
     bad: Mapping[int, tuple[str, str]]
 
 
-class Parser(Protocol):
-    """The parser of a text format. `columns` (name -> STRING, BIGINT, BOOLEAN) is complete after the last batch."""
-
-    def batches(self, lines: TextLines) -> Iterator[Batch]:
-        """Yield the records of a file; raises Unreadable if the file cannot be used as a whole."""
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """The file's columns in the order of their first appearance."""
-
-
-@dataclass
-class Collector(Generic[Row]):
-    """Records of the next batch. `blank` is the row of an unusable one; `cut` turns rows into columns."""
-
-    limits: Limits
-    blank: Row
-    cut: Callable[[list[Row]], dict[str, Values]]
-    first: int = 1
-    rows: list[Row] = field(default_factory=list)
-    bad: dict[int, tuple[str, str]] = field(default_factory=dict)
-    size_bytes: int = 0
-
-    def add(self, row: Row, size_bytes: int) -> None:
-        """Add a usable record and the length of its text."""
-        self.rows.append(row)
-        self.size_bytes += size_bytes
-
-    def add_bad(self, text: str, reason: str) -> None:
-        """Add an unusable record."""
-        self.bad[len(self.rows)] = (text, reason)
-        self.rows.append(self.blank)
-        self.size_bytes += len(text)
-
-    def is_full(self, width: int) -> bool:
-        """Whether the batch of `width` columns has reached a limit."""
-        rows, limits = len(self.rows), self.limits
-        return rows >= limits.batch_rows or self.size_bytes >= limits.batch_bytes or rows * width >= limits.batch_cells
-
-    def batch(self) -> Batch:
-        """Return the collected records (perhaps none) as a batch and start the next one."""
-        made = Batch(self.first, len(self.rows), self.cut(self.rows), self.bad)
-        self.first += len(self.rows)
-        self.rows, self.bad, self.size_bytes = [], {}, 0
-        return made
-
-    def given(self, columns: Mapping[str, Values]) -> Batch:
-        """Return usable records that are columns already as a batch; none may be waiting."""
-        made = Batch(self.first, len(next(iter(columns.values()))), columns, {})
-        self.first += made.size
-        return made
-
-
 @dataclass(frozen=True)
 class PlainLines:
     """A pattern of whole lines that a library can read, and `read`, which gives their columns or None."""
@@ -102,33 +49,78 @@ class PlainLines:
     read: Callable[[bytes], Mapping[str, Values] | None]
 
 
-def in_batches(
-    lines: TextLines,
-    waiting: Collector[Row],
-    names: "ColumnNames",
-    judged: Iterator[None],
-    plain: Callable[[], PlainLines | None],
-) -> Iterator[Batch]:
-    """Yield records in file order: plain lines as a library reads them, all others as `judged` adds them to `waiting`.
+class TextParser(ABC, Generic[Row]):
+    """The parser of one text file: judges records one by one, but lets a library read long stretches of plain lines.
 
-    The last records stay in `waiting`. `plain` is asked before each record, because a parser learns what is plain.
+    `blank` is the row of an unusable record; `plain` shows what plain lines look like, once that is known.
     """
-    done = object()
-    while True:
-        known = plain()
-        stretch = lines.ahead(known.pattern) if known else b""
-        if known and len(stretch) >= waiting.limits.plain_bytes and (columns := known.read(stretch)) is not None:
-            if waiting.rows:
-                yield waiting.batch()
-            yield waiting.given(columns)
-            lines.skip(stretch)
-            continue
-        behind = lines.number + stretch.count(b"\n")
-        while lines.number <= behind:
-            if next(judged, done) is done:
-                return
-            if waiting.is_full(len(names.known)):
-                yield waiting.batch()
+
+    def __init__(self, limits: Limits, blank: Row) -> None:
+        self._limits, self._blank, self._names = limits, blank, ColumnNames(limits)
+        self._plain: PlainLines | None = None
+        self._first, self._bytes = 1, 0
+        self._rows: list[Row] = []
+        self._bad: dict[int, tuple[str, str]] = {}
+
+    @property
+    @abstractmethod
+    def columns(self) -> dict[str, str]:
+        """The file's columns in the order of their first appearance: name -> STRING, BIGINT or BOOLEAN.
+
+        Complete after the last batch.
+        """
+
+    @abstractmethod
+    def judged(self, lines: TextLines) -> Iterator[None]:
+        """Add at most one record per step; raises Unreadable if the file cannot be used at all."""
+
+    @abstractmethod
+    def cut(self, rows: list[Row]) -> dict[str, Values]:
+        """Turn rows into columns."""
+
+    def batches(self, lines: TextLines) -> Iterator[Batch]:
+        """Yield all records in file order; a batch has the columns known at its end. Raises Unreadable."""
+        judged, done = self.judged(lines), object()
+        while True:
+            plain = self._plain
+            stretch = lines.ahead(plain.pattern) if plain else b""
+            if plain and len(stretch) >= self._limits.plain_bytes and (columns := plain.read(stretch)) is not None:
+                if self._rows:
+                    yield self._batch()
+                size = len(next(iter(columns.values())))
+                yield Batch(self._first, size, columns, {})
+                self._first += size
+                lines.skip(stretch)
+                continue
+            behind = lines.number + stretch.count(b"\n")
+            while lines.number <= behind:
+                if next(judged, done) is done:
+                    yield self._batch()
+                    return
+                if self._is_full():
+                    yield self._batch()
+
+    def add(self, row: Row, size_bytes: int) -> None:
+        """Add a usable record and the length of its text."""
+        self._rows.append(row)
+        self._bytes += size_bytes
+
+    def add_bad(self, record: bytes, reason: str) -> None:
+        """Add an unusable record."""
+        self._bad[len(self._rows)] = (kept_text(record, self._limits), reason)
+        self.add(self._blank, len(self._bad[len(self._rows)][0]))
+
+    def _is_full(self) -> bool:
+        rows, limits = len(self._rows), self._limits
+        cells = rows * len(self._names.known)
+        return rows >= limits.batch_rows or self._bytes >= limits.batch_bytes or cells >= limits.batch_cells
+
+    def _batch(self) -> Batch:
+        """The records that wait (perhaps none) as a batch; starts the next one."""
+        made = Batch(self._first, len(self._rows), self.cut(self._rows), self._bad)
+        self._first += len(self._rows)
+        self._rows, self._bad, self._bytes = [], {}, 0
+        return made
 
 
 class ColumnNames:

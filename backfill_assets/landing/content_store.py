@@ -1,16 +1,14 @@
-"""The content store: one parquet file per landed content, named by its SHA-256; Spark reads these, never the landing.
+"""The content store: one Parquet file per landed content, named by its SHA-256; Spark reads these, never the landing.
 
-Lives here: the description beside each parquet file, proving its bytes, and finding it. Does not live here: writing the
-parquet (`ingest`) and which contents have landed (`lake.ledger`). The store holds copies or clones, never links, so
-that later changes of a landed file cannot reach it; it may be deleted at any time and is filled from the landing again.
+Not here: writing the Parquet file (`ingest`) and which contents have landed (`lake.ledger`). The store holds copies or
+clones, never links; it may be deleted at any time and is filled from the landing again.
 """
 
 import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -56,60 +54,59 @@ class IngestedFile:
 
     `rows` counts all records, `bad_rows` the unusable ones among them; a file that cannot be read at all (`unreadable`
     says why) counts as one unusable row with number 0. `parquet`: the file for Spark. `columns`: name -> STRING, BIGINT
-    or BOOLEAN, the types of a text copy's columns (empty for parquet files); `names`: the source's columns. `sha256` is
-    of the bytes, or of these and the path (`ingest`); `content`: of the bytes alone, where the parquet file is them.
+    or BOOLEAN, the types of a text copy's columns (empty for parquet files). `sha256` is of the bytes, or of these and
+    the path (`identity`); `content`: of the bytes of a parquet file; `inexact`: as in StoredFile.
     """
 
     sha256: str
     rows: int
     bad_rows: int
     parquet: Path
-    columns: dict[str, str]
-    names: tuple[str, ...]
+    columns: dict[str, str] = field(default_factory=dict)
     unreadable: str | None = None
     content: str = ""
+    inexact: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class IngestRules:
-    """The format and limits of an ingest; an entry of other rules is ingested again."""
-
-    format: str
-    limits: Sequence[int]
-
-    def description(self) -> dict[str, Any]:
-        """The rules as plain values, with VERSION."""
-        return {"version": VERSION, "format": self.format, "limits": list(self.limits)}
+def identity(sha256: str, path: str) -> str:
+    """The name (64 hexadecimal digits) of a content whose rows depend on its path."""
+    return hashlib.sha256(f"{sha256} {path}".encode()).hexdigest()
 
 
-def put(store: Path, ingested: IngestedFile, rules: IngestRules) -> IngestedFile:
-    """Describe a content whose parquet lies in the store, as the last step of its ingest; return it with the parquet
-    that Spark can read."""
-    from backfill_assets.landing.nanoseconds import in_microseconds
+def ingest_rules(format: str, limits: Sequence[int]) -> dict[str, Any]:
+    """The rules of an ingest as its description names them; an entry of other rules is ingested again."""
+    return {"version": VERSION, "format": format, "limits": list(limits)}
 
-    parquet, inexact = ingested.parquet, dict[str, str]()
-    if parquet.name == f"{ingested.sha256}.parquet":
-        parquet, inexact = in_microseconds(parquet, store / f"{ingested.sha256}.us.parquet")
+
+def put(store: Path, ingested: IngestedFile, rules: Mapping[str, Any]) -> IngestedFile:
+    """Describe a content whose parquet lies in the store, as the last step of its ingest; return it."""
     body = {
-        **rules.description(),
-        "parquet": parquet.name,
-        "sha256": _sha256(parquet),
+        **rules,
+        "parquet": ingested.parquet.name,
+        "sha256": _sha256(ingested.parquet),
         "content": ingested.content or ingested.sha256,
         "rows": ingested.rows,
+        "bad_rows": ingested.bad_rows,
         "types": dict(ingested.columns),
-        "schema": _schema_digest(parquet),
-        "absent_is_null": rules.format in ABSENT_IS_NULL,
-        "inexact": inexact,
+        "schema": _schema_digest(ingested.parquet),
+        "absent_is_null": rules["format"] in ABSENT_IS_NULL,
+        "inexact": dict(ingested.inexact),
         "refused": ingested.unreadable,
     }
-    _write(_description(store, ingested.sha256), json.dumps(body, sort_keys=True))
-    return replace(ingested, parquet=parquet)
+    path = _description(store, ingested.sha256)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        partial.write_text(json.dumps(body, sort_keys=True), encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return ingested
 
 
 def find(store: Path, sha256: str, first_scan: datetime, home_day: date | None = None) -> StoredFile | None:
     """Find a content and prove its bytes; None if it is absent or altered."""
-    body = _body(store, sha256)
-    if body is None or not is_proven(store, sha256):
+    body = _proven(store, sha256)
+    if body is None:
         return None
     return StoredFile(
         sha256, store / body["parquet"], body["types"], body["schema"], first_scan, home_day, body["absent_is_null"],
@@ -117,16 +114,12 @@ def find(store: Path, sha256: str, first_scan: datetime, home_day: date | None =
     )  # fmt: skip
 
 
-def is_proven(store: Path, sha256: str, rules: IngestRules | None = None) -> bool:
-    """Whether the entry of a content still has the bytes that `put` described, under `rules` if given.
-
-    Reads the file once, about a second per gigabyte: rows of another content must not pass under this name.
-    """
-    body = _body(store, sha256)
-    if body is None or (rules is not None and not rules.description().items() <= body.items()):
-        return False
-    exact: bool = body["parquet"] != f"{sha256}.parquet" or body["sha256"] == body.get("content", sha256)
-    return exact and body["sha256"] == _sha256(store / str(body["parquet"]))
+def ingested_before(store: Path, sha256: str, parquet: str, rules: Mapping[str, Any]) -> IngestedFile | None:
+    """Find a text that was ingested under these rules into the file `parquet`, and prove its bytes."""
+    body = _proven(store, sha256)
+    if body is None or not {**rules, "parquet": parquet}.items() <= body.items() or "bad_rows" not in body:
+        return None
+    return IngestedFile(sha256, body["rows"], body["bad_rows"], store / parquet, body["types"], body["refused"])
 
 
 def discard(store: Path, sha256: str) -> None:
@@ -139,16 +132,23 @@ def discard(store: Path, sha256: str) -> None:
         (store / f"{sha256}.{ending}").unlink(missing_ok=True)
 
 
-def _description(store: Path, sha256: str) -> Path:
-    return store / f"{sha256}.json"
+def _proven(store: Path, sha256: str) -> dict[str, Any] | None:
+    """The description of a content whose parquet still has the bytes that `put` described, else None.
 
-
-def _body(store: Path, sha256: str) -> dict[str, Any] | None:
+    Reads the file once, about a second per gigabyte: rows of another content must not pass under this name.
+    """
     try:
-        body: dict[str, Any] = json.loads(_description(store, sha256).read_text(encoding="utf-8"))
+        body: Any = json.loads(_description(store, sha256).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
-    return body if isinstance(body, dict) and body.get("version") == VERSION else None
+    if not isinstance(body, dict) or body.get("version") != VERSION:
+        return None
+    exact = body["parquet"] != f"{sha256}.parquet" or body["sha256"] == body.get("content", sha256)
+    return body if exact and body["sha256"] == _sha256(store / str(body["parquet"])) else None
+
+
+def _description(store: Path, sha256: str) -> Path:
+    return store / f"{sha256}.json"
 
 
 def _sha256(path: Path) -> str:
@@ -165,13 +165,3 @@ def _schema_digest(parquet: Path) -> str:
 
     schema = pq.read_schema(parquet).remove_metadata()
     return digest_of(sorted([f.name, str(f.type)] for f in schema))
-
-
-def _write(path: Path, text: str) -> None:
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            partial.unlink()

@@ -1,13 +1,10 @@
 """CSV after RFC 4180, read strictly: a header, then records of as many fields, each other record with its reason.
 
-Lives here: where a record ends, its fields, and the header. Does not live here: physical lines (`text_lines`), batches
-(`batches`), and NULL: an empty field is the empty text, NULL tokens are for `[source] select`.
-
-Python's `csv` accepts quotes within unquoted fields, and pyarrow, DuckDB and polars change the accepted rows or values.
-So a strict regular expression proves whole records to be plain; pyarrow reads only these, and the parser here judges
-all others. A record with broken quoting ends at the end of its physical line. An unclosed quote makes everything from
-the beginning of its record to the end of the file one unusable record, because text inside quotes must never become
-rows. Empty lines are no records, except in a file of one column. An unusable header makes the file unreadable.
+Not here: physical lines (`text_lines`), batches (`batches`), and NULL: an empty field is the empty text. Every library
+tried changes the accepted rows or values, so pyarrow reads only records that a strict regular expression proves to be
+plain. A record with broken quoting ends at the end of its physical line. An unclosed quote makes everything from the
+beginning of its record to the end of the file one unusable record, because text inside quotes must never become rows.
+Empty lines are no records, except in a file of one column. An unusable header makes the file unreadable.
 """
 
 import re
@@ -17,16 +14,7 @@ from enum import Enum
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from backfill_assets.landing.batches import (
-    BadRecord,
-    Batch,
-    Collector,
-    ColumnNames,
-    PlainLines,
-    Values,
-    in_batches,
-    kept_text,
-)
+from backfill_assets.landing.batches import BadRecord, PlainLines, TextParser, Values
 from backfill_assets.landing.text_lines import Limits, Line, Oversized, TextLines, Unreadable
 
 # Possessive throughout (`++`, `*+`), so that no line can make them take more than linear time.
@@ -67,48 +55,44 @@ class _Cut:
         self.record, self.reason = record, reason
 
 
-class CsvRecords:
+class CsvRecords(TextParser[Fields]):
     """The parser of one file."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits, self._names = limits, ColumnNames(limits)
+        super().__init__(limits, ())
 
     @property
     def columns(self) -> dict[str, str]:
         """The names of the header, each with STRING."""
         return dict.fromkeys(self._names.known, "STRING")
 
-    def batches(self, lines: TextLines) -> Iterator[Batch]:
-        """Yield the records behind the header. Raises Unreadable for an unusable header."""
+    def judged(self, lines: TextLines) -> Iterator[None]:
+        """Take the header in the first step, then add one record per step. Raises Unreadable for an unusable header."""
         self._lines = lines
         records = self._records(iter(lines))
         self._take_header(next(records, None))
         names, width = self._names.known, len(self._names.known)
-        waiting: Collector[Fields] = Collector(self._limits, [None] * width, self._columns)
-        plain = PlainLines(re.compile(PLAIN_RECORDS % (width - 1)), lambda stretch: _read_plain(stretch, names))
-        yield from in_batches(lines, waiting, self._names, self._judged(records, waiting, width), lambda: plain)
-        yield waiting.batch()
-
-    def _judged(self, records: Iterator[_Cut], waiting: Collector[Fields], width: int) -> Iterator[None]:
-        """Add one record to `waiting` per step."""
+        self._blank = [None] * width
+        self._plain = PlainLines(re.compile(PLAIN_RECORDS % (width - 1)), lambda stretch: _read_plain(stretch, names))
+        yield
         for cut in records:
             if cut.record or cut.reason is not None or width == 1:
                 try:
-                    waiting.add(self._fields(cut, width), len(cut.record))
+                    self.add(self._fields(cut, width), len(cut.record))
                 except BadRecord as error:
-                    waiting.add_bad(kept_text(cut.record, self._limits), str(error))
+                    self.add_bad(cut.record, str(error))
             yield
 
     def _take_header(self, cut: _Cut | None) -> None:
         if cut is None:
             raise Unreadable("it has no header: the file is empty")
         try:
-            names = _split(cut)
-            self._names.admit(names)
+            self._names.admit(_split(cut))
         except BadRecord as error:
             raise Unreadable(f"its header cannot be used: {error}") from None
 
-    def _columns(self, rows: list[Fields]) -> dict[str, Values]:
+    def cut(self, rows: list[Fields]) -> dict[str, Values]:
+        """The fields of each column."""
         if not rows:
             return dict.fromkeys(self._names.known, ())
         return dict(zip(self._names.known, zip(*rows, strict=True), strict=True))

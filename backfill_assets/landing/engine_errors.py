@@ -1,15 +1,24 @@
-"""What an engine's error about a query means: an absent column, a mistake in the query's text, or a row of the data.
+"""Errors of an engine over landed rows: an absent column, a mistake in `select`, a `select` that fits not, or bad data.
 
-Lives here: Spark's conditions and SQL states, and the kinds and words by which Sail, which has neither, says the same.
-Does not live here: what follows from it (`mapping`, `load.counting`), and whether the engine is gone (`engine.loss`).
+Not here: whether the engine is gone (`engine.loss`). Spark gives conditions and SQL states; Sail, which has neither,
+gives kinds and words.
 """
 
+import logging
 import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from backfill_assets.core.engines import SHORT_OF_MEMORY
+from backfill_assets.core.errors import SettingsError
 
-# What is wrong with the text of `select` itself, whatever the files are: syntax, functions and their arguments.
+UNFIT = "select does not fit its columns: "  # how such a reason begins
+# Spark's own loggers of failed queries print pages of JSON on stderr for errors that are dealt with here.
+SPARKS_LOG = "SQLQueryContextLogger"  # of plans that cannot be analysed
+CONTEXT_LOGGERS = (SPARKS_LOG, "DataFrameQueryContextLogger")
+# The text of `select` is wrong, whatever the files are: syntax, functions and their arguments.
 OF_THE_TEXT = ("42601", "42883", "42605", "42803")
 # Classes of SQL states that speak of data and types, never of the machine: data exceptions, what Spark cannot analyse
 # or does not support, and files that it cannot decode.
@@ -20,6 +29,13 @@ _SAIL_DATA = frozenset({
     "ArithmeticException", "ArrayIndexOutOfBoundsException", "DateTimeException",
     "NumberFormatException", "SparkRuntimeException",
 })  # fmt: skip
+
+
+class UnfitSelect(Exception):
+    """`select` cannot be applied to files of this schema; the text says why. The files are refused, others are read."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(UNFIT + why)
 
 
 def analysis_errors() -> tuple[type[Exception], ...]:
@@ -35,7 +51,7 @@ def is_sails(error: Any) -> bool:
 
 
 def absent_column(error: Any) -> str:
-    """The column, as the query spells it, that the error calls absent; empty where it speaks of something else."""
+    """The column, as the query spells it, that the error calls absent; empty for any other error."""
     if is_sails(error):
         found = _SAIL_ABSENT.search(str(error))
         return found[1] if found and "missing from the schema" in str(error) else ""
@@ -57,3 +73,35 @@ def is_of_the_data(error: Exception) -> bool:
         return type(error).__name__ in _SAIL_DATA and not SHORT_OF_MEMORY.search(str(error))
     state = getattr(error, "getSqlState", lambda: None)() or ""
     return bool(state.startswith(OF_THE_DATA))
+
+
+def refusal(error: Exception) -> Exception:
+    """UnfitSelect for an error of analysing one schema; SettingsError where `select` fits no file."""
+    line = str(error).splitlines()[0]
+    if not is_of_the_text(error):
+        return UnfitSelect(line)
+    return SettingsError(
+        "[source] select in lake.toml", f"{'Sail' if is_sails(error) else 'Spark'} refuses it ({line})",
+        "Nothing was read",
+        "Correct the expression; it sees the file's columns only",
+    )  # fmt: skip
+
+
+@contextmanager
+def quiet(names: Sequence[str] = CONTEXT_LOGGERS) -> Iterator[None]:
+    """Keep pyspark from printing expected errors of this thread's queries; messages of other threads pass."""
+    from pyspark.logger import PySparkLogger  # whoever asks first for a logger decides its class
+
+    loggers, mine = [PySparkLogger.getLogger(name) for name in names], threading.get_ident()
+
+    def of_others(record: logging.LogRecord) -> bool:
+        """Whether another thread logs it."""
+        return record.thread != mine
+
+    for logger in loggers:
+        logger.addFilter(of_others)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(of_others)

@@ -1,53 +1,69 @@
-"""Ingesting one landed file: its content's name, its rows counted apart from Spark, and the parquet for Spark to read.
+"""A landed file read once from end to end into the content store: text parsed into a Parquet copy, Parquet copied.
 
-Lives here: the one entry point. Does not live here: the parsers (`json_lines`, `csv_records`, `parquet_files`), listing
-(`listing`), and the ledger of files (`load.scan`).
-
-Spark's own text readers lose rows silently (a second object on a line, a row cut by a stray quote), so text is parsed
-here, strictly and once, into a copy. The meaning of a file depends on its content and format alone, never on its name.
-Half a file is worse than none: a file that breaks off midway gives no rows.
+Not here: the parsers (`json_lines`, `csv_records`, `parquet_files`), listing (`listing`), the ledger of files
+(`load.scan`). Spark's text readers lose rows silently (a second object on a line, a row cut by a stray quote). The
+meaning of a file depends on its content and format alone, and a file that breaks off midway gives no rows.
 """
 
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.landing.batches import Parser
-from backfill_assets.landing.content_store import IngestedFile, IngestRules, discard, is_proven, put
+from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch, TextParser
+from backfill_assets.landing.content_store import (
+    PARSER_VERSION,
+    IngestedFile,
+    discard,
+    identity,
+    ingest_rules,
+    ingested_before,
+    put,
+)
 from backfill_assets.landing.csv_records import CsvRecords
 from backfill_assets.landing.files import LandedFile, StillChanging, copied, opened, sha256_of
 from backfill_assets.landing.json_lines import JsonLines
 from backfill_assets.landing.limited_decoding import examine_apart
-from backfill_assets.landing.row_origin import identity
-from backfill_assets.landing.text_copies import Facts, copy_path, read_facts, whole_file_batch, writing
+from backfill_assets.landing.parquet_files import GROUP_BYTES, GROUP_ROWS, in_microseconds
 from backfill_assets.landing.text_lines import HashedReader, Limits, Unreadable, text_lines
 
 DEFAULT_LIMITS = Limits()
+OWN_FIELDS = (pa.field(ROW_NUMBER, pa.int64()), pa.field(BAD_TEXT, pa.string()), pa.field(BAD_REASON, pa.string()))
+CODEC = "zstd"  # Spark brings it along; text comes out at about half of snappy's size
 
 
 def ingest(
     file: LandedFile, format: str, store: Path, limits: Limits = DEFAULT_LIMITS, by_path: bool = False
 ) -> IngestedFile:
-    """Read a landed file (`format`: parquet, csv, jsonl) from end to end, and put its content into `store`.
+    """Put the content of a landed file (`format`: parquet, csv, jsonl) into `store`.
 
     `by_path`: name the content by its path, too, so that the same bytes elsewhere are another content. A text with a
     proven copy in the store is hashed and not parsed again. Raises StillChanging if the file changes meanwhile,
     LandingError without the right to read it, SettingsError for an unknown format; never for the file's content.
     """
-    rules = IngestRules(format, limits.deciding())
+    rules = ingest_rules(format, limits.deciding())
     if format == "parquet":
-        return put(store, _copy_parquet(file, store, limits, by_path), rules)
+        return put(store, _copied_parquet(file, store, limits, by_path), rules)
     parser, sha256 = _parser(format, limits), sha256_of(file)
     name = identity(sha256, file.name) if by_path else sha256
     target = copy_path(store, name, format)
-    facts = read_facts(target, sha256, limits.deciding()) if is_proven(store, name, rules) else None
-    if facts is not None:
-        return _ingested(facts, target, name)
+    if (known := ingested_before(store, name, target.name, rules)) is not None:
+        return known
     discard(store, name)
-    return put(store, _ingested(_copy(file, sha256, parser, target, limits), target, name), rules)
+    return put(store, _parsed(file, sha256, parser, IngestedFile(name, 0, 0, target), limits), rules)
 
 
-def _parser(format: str, limits: Limits) -> Parser:
+def copy_path(store: Path, sha256: str, format: str) -> Path:
+    """The path of a content's copy: the 64 digits of the content, the format and the parser version."""
+    return store / f"{sha256}.{format}-{PARSER_VERSION}.parquet"
+
+
+def _parser(format: str, limits: Limits) -> TextParser[Any]:
     if format == "csv":
         return CsvRecords(limits)
     if format == "jsonl":
@@ -57,14 +73,9 @@ def _parser(format: str, limits: Limits) -> Parser:
     )
 
 
-def _ingested(facts: Facts, parquet: Path, name: str) -> IngestedFile:
-    return IngestedFile(
-        name, facts.rows, facts.bad_rows, parquet, facts.columns, tuple(facts.columns), facts.unreadable
-    )
-
-
-def _copy(file: LandedFile, sha256: str, parser: Parser, target: Path, limits: Limits) -> Facts:
-    with writing(target.parent) as writer:
+def _parsed(file: LandedFile, sha256: str, parser: TextParser[Any], new: IngestedFile, limits: Limits) -> IngestedFile:
+    """Parse a text file into the copy of `new`, and return `new` with its rows and columns."""
+    with writing(new.parquet.parent) as writer:
         with opened(file) as descriptor:
             reader = HashedReader(descriptor, limits.block_bytes)
             unreadable = None
@@ -78,22 +89,20 @@ def _copy(file: LandedFile, sha256: str, parser: Parser, target: Path, limits: L
             if reader.sha256() != sha256:
                 raise StillChanging(str(file.path))
         if unreadable is not None:
-            return _give_up(sha256, unreadable, target, limits)
-        facts = Facts(sha256, writer.rows, writer.bad_rows, parser.columns)
-        writer.publish(target, facts, limits.deciding())
-    return facts
+            return _refused(new.sha256, new.parquet, unreadable)
+        writer.publish(new.parquet)
+    return IngestedFile(new.sha256, writer.rows, writer.bad_rows, new.parquet, parser.columns)
 
 
-def _give_up(sha256: str, reason: str, target: Path, limits: Limits) -> Facts:
-    """Write the one row of an unreadable file into the store."""
-    facts = Facts(sha256, 1, 1, {}, reason)
+def _refused(name: str, target: Path, reason: str) -> IngestedFile:
+    """Write the one unusable row, numbered 0, of a file that cannot be read as a whole."""
     with writing(target.parent) as writer:
-        writer.write(whole_file_batch(reason))
-        writer.publish(target, facts, limits.deciding())
-    return facts
+        writer.write(Batch(0, 1, {}, {0: ("", reason)}))
+        writer.publish(target)
+    return IngestedFile(name, 1, 1, target, {}, reason)
 
 
-def _copy_parquet(file: LandedFile, store: Path, limits: Limits, by_path: bool) -> IngestedFile:
+def _copied_parquet(file: LandedFile, store: Path, limits: Limits, by_path: bool) -> IngestedFile:
     """Copy the file, then examine the copy, to which no other process writes."""
     store.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".copying-", dir=store) as folder:
@@ -102,10 +111,101 @@ def _copy_parquet(file: LandedFile, store: Path, limits: Limits, by_path: bool) 
         name = identity(sha256, file.name) if by_path else sha256
         discard(store, name)
         try:
-            rows, names = examine_apart(copy, file.size, limits)
+            rows = examine_apart(copy, file.size, limits)
         except Unreadable as error:
-            refusal = copy_path(store, name, "parquet")
-            return _ingested(_give_up(sha256, str(error), refusal, limits), refusal, name)
+            return _refused(name, copy_path(store, name, "parquet"), str(error))
         target = store / f"{name}.parquet"
         copy.replace(target)
-    return IngestedFile(name, rows, 0, target, {}, names, content=sha256 if by_path else "")
+    parquet, inexact = in_microseconds(target, store / f"{name}.us.parquet")
+    return IngestedFile(name, rows, 0, parquet, {}, None, sha256, inexact)
+
+
+class CopyWriter:
+    """Writes the copy of a text file in a folder of its own; see `writing`.
+
+    New columns open a new segment; `publish` joins them, so that a file is parsed once and never held in memory. Every
+    source column is text, behind three columns of our own.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._segments: list[Path] = []
+        self._writer: pq.ParquetWriter | None = None
+        self._names: tuple[str, ...] = ()
+        self._group: list[pa.RecordBatch] = []
+        self._group_rows = self._group_bytes = 0
+        self.rows = self.bad_rows = 0
+        self.first_reason = ""
+
+    def write(self, batch: Batch) -> None:
+        """Append a batch; its columns begin with those of the batch before."""
+        names = tuple(batch.columns)
+        if self._writer is None or names != self._names:
+            self._open_segment(names)
+        bad = [batch.bad.get(i) for i in range(batch.size)] if batch.bad else [None] * batch.size
+        arrays = [
+            pa.array(range(batch.first, batch.first + batch.size), pa.int64()),
+            pa.array([b[0] if b else None for b in bad], pa.string()),
+            pa.array([b[1] if b else None for b in bad], pa.string()),
+            *(v if isinstance(v, pa.Array) else pa.array(v, pa.string()) for v in batch.columns.values()),
+        ]
+        records = pa.RecordBatch.from_arrays(arrays, schema=_schema(names))
+        self._group.append(records)
+        self._group_rows += batch.size
+        self._group_bytes += records.nbytes
+        if self._group_rows >= GROUP_ROWS or self._group_bytes >= GROUP_BYTES:
+            self._flush()
+        self.rows += batch.size
+        self.bad_rows += len(batch.bad)
+        self.first_reason = self.first_reason or next((why for _, why in batch.bad.values()), "")
+
+    def close(self) -> None:
+        """Close the open segment."""
+        if self._writer is not None:
+            self._flush()
+            self._writer.close()
+            self._writer = None
+
+    def publish(self, target: Path) -> None:
+        """Move the copy to `target`, atomically. Nothing is synced: a copy that a power cut tears fails its proof."""
+        self.close()
+        parts = list(self._segments)
+        if len(parts) != 1:
+            writer, schema = self._open_segment(self._names), _schema(self._names)
+            for part in parts:
+                with pq.ParquetFile(part) as source:
+                    for group in range(source.num_row_groups):
+                        tables = [schema.empty_table(), source.read_row_group(group)]
+                        writer.write_table(pa.concat_tables(tables, promote_options="default"))
+                part.unlink()
+            self.close()
+        self._segments[-1].replace(target)
+
+    def _open_segment(self, names: Sequence[str]) -> pq.ParquetWriter:
+        self.close()
+        self._names = tuple(names)
+        self._segments.append(self._folder / f"{len(self._segments)}.parquet")
+        schema = _schema(names)
+        self._writer = pq.ParquetWriter(self._segments[-1], schema, compression=CODEC, store_schema=False)
+        return self._writer
+
+    def _flush(self) -> None:
+        if self._writer is not None and self._group:
+            self._writer.write_table(pa.Table.from_batches(self._group))
+        self._group, self._group_rows, self._group_bytes = [], 0, 0
+
+
+@contextmanager
+def writing(store: Path) -> Iterator[CopyWriter]:
+    """Yield a writer; its unfinished files are removed on exit."""
+    store.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=store) as folder:
+        writer = CopyWriter(Path(folder))
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+
+def _schema(names: Sequence[str]) -> pa.Schema:
+    return pa.schema([*OWN_FIELDS, *(pa.field(n, pa.string()) for n in names)])

@@ -1,11 +1,9 @@
 """JSON lines, read strictly: one object per line and nothing after it, each other line with its reason.
 
-Lives here: usable lines, the text and the type of their values. Does not live here: lines (`text_lines`) and batches
-(`batches`). Blank lines are no records. Numbers keep their digits as written, so that no float rounds them; nested
-values become compact JSON text. Names of unusable lines never become columns.
-
-Libraries change numbers or accept what is no JSON. Lines with the names of an earlier line in its order and simple
-values of the same types are read as columns by a regular expression; the parser here judges all others.
+Not here: lines (`text_lines`) and batches (`batches`). Blank lines are no records. Numbers keep their digits as
+written; nested values become compact JSON text. Names of unusable lines never become columns. Libraries change numbers
+or accept broken JSON; a regular expression reads lines like an earlier one (same names in order, simple values of the
+same types) as columns, and the parser here judges all others.
 """
 
 import json
@@ -17,17 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from backfill_assets.landing.batches import (
-    BadRecord,
-    Batch,
-    Collector,
-    ColumnNames,
-    PlainLines,
-    Values,
-    in_batches,
-    kept_text,
-    shown,
-)
+from backfill_assets.landing.batches import BadRecord, PlainLines, TextParser, Values, shown
 from backfill_assets.landing.text_lines import Limits, Oversized, TextLines
 
 BLANKS = b" \t\r\n"
@@ -94,13 +82,13 @@ def _constant(name: str) -> Any:
     raise BadRecord(f"{name} is not JSON")
 
 
-class JsonLines:
+class JsonLines(TextParser[dict[str, Any]]):
     """The parser of one file."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits, self._names, self._kinds = limits, ColumnNames(limits), dict[str, int]()
+        super().__init__(limits, {})
+        self._kinds = dict[str, int]()
         self._shapes = dict[Shape, PlainLines | None]()
-        self._plain: PlainLines | None = None
         self._decoder = json.JSONDecoder(
             object_pairs_hook=_object, parse_int=_Integer, parse_float=_Number, parse_constant=_constant
         )
@@ -110,27 +98,20 @@ class JsonLines:
         """Name -> type: BOOLEAN or BIGINT if all its non-null values are, else STRING."""
         return {n: TYPES.get(self._kinds.get(n, 0), "STRING") for n in self._names.known}
 
-    def batches(self, lines: TextLines) -> Iterator[Batch]:
-        """Yield the lines as records; a batch has the columns known at its end."""
-        waiting: Collector[dict[str, Any]] = Collector(self._limits, {}, self._cut)
-        yield from in_batches(lines, waiting, self._names, self._judged(lines, waiting), lambda: self._plain)
-        if waiting.rows:
-            yield waiting.batch()
-
-    def _judged(self, lines: TextLines, waiting: Collector[dict[str, Any]]) -> Iterator[None]:
-        """Add one line to `waiting` per step; the first of a batch shows what plain lines look like."""
+    def judged(self, lines: TextLines) -> Iterator[None]:
+        """Add one line per step; the first of a batch shows what plain lines look like."""
         for line in lines:
             if isinstance(line, Oversized):
                 reason = f"the line has {line.size} bytes, more than the limit of {self._limits.max_row_bytes}"
-                waiting.add_bad(kept_text(line.head, self._limits), reason)
+                self.add_bad(line.head, reason)
             elif stripped := line.strip(BLANKS):
                 try:
                     record = self._record(stripped)
-                    if not waiting.rows:
+                    if not self._rows:
                         self._plain = self._plain_like(record) or self._plain
-                    waiting.add(record, len(stripped))
+                    self.add(record, len(stripped))
                 except BadRecord as error:
-                    waiting.add_bad(kept_text(stripped, self._limits), str(error))
+                    self.add_bad(stripped, str(error))
             yield
 
     def _plain_like(self, record: dict[str, Any]) -> PlainLines | None:
@@ -182,7 +163,8 @@ class JsonLines:
             self._names.admit(n for n in record if n not in self._names.known)
         return record
 
-    def _cut(self, rows: list[dict[str, Any]]) -> dict[str, Values]:
+    def cut(self, rows: list[dict[str, Any]]) -> dict[str, Values]:
+        """The values of each known column as text, NULL where a line lacks it."""
         return {name: self._column(name, _values(name, rows)) for name in self._names.known}
 
     def _column(self, name: str, values: list[Any]) -> Values:

@@ -1,8 +1,7 @@
-"""Decoding landed parquet files in a child process of limited memory: a file that kills it is refused by name.
+"""Decoding landed Parquet files in one child process of limited memory: a file that kills it is refused by name.
 
-Lives here: the one child of this process, and the meaning of its death. Does not live here: the examination itself
-(`parquet_files`). A footer may lie about every size, so that only decoding shows the memory a file takes; a limit on
-this process would also hold for its threads and for the programs it starts.
+Not here: the examination itself (`parquet_files`). A footer may lie about every size, so that only decoding shows the
+memory a file takes; a limit on this process would also hold for its threads and the programs it starts.
 """
 
 import json
@@ -32,7 +31,7 @@ class DecoderGone(LandingError, TransientError):
     """Something other than the file ended the child."""
 
 
-def examine_apart(path: Path, size: int, limits: Limits) -> tuple[int, tuple[str, ...]]:
+def examine_apart(path: Path, size: int, limits: Limits) -> int:
     """Run `parquet_files.examine` on the file at `path` in the child; no other process may write to the file.
 
     Raises Unreadable for a bad page or too much memory, OSError as reading does, and DecoderGone.
@@ -59,7 +58,7 @@ def examine_apart(path: Path, size: int, limits: Limits) -> tuple[int, tuple[str
         raise Unreadable(said["unreadable"])
     if "errno" in said:
         raise OSError(said["errno"], said["strerror"])
-    return said["rows"], tuple(said["names"])
+    return int(said["rows"])
 
 
 class _Child:
@@ -110,8 +109,7 @@ def _serve() -> None:
         said: dict[str, Any]
         try:
             with Path(path).open("rb") as source:
-                rows, names = examine(source, size, Limits(**limits))
-            said = {"rows": rows, "names": names}
+                said = {"rows": examine(source, size, Limits(**limits))}
         except Unreadable as error:
             said = {"unreadable": str(error)}
         except OSError as error:

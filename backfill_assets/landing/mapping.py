@@ -1,17 +1,11 @@
 """`[source] select` applied to the rows of files of one schema: each row gets its delivery columns, or why it has none.
 
-Lives here: the columns that files lack, the contract's types, and expressions that raise on a row. Does not live here:
-reading the expressions (`select`), the rules of usable rows (`deliveries`).
-
-One value must not end a query over all files. Under ANSI rules an expression such as `value * 1` raises over `n/a`, and
-rewriting it could only guess which implicit cast of which branch would have raised. So Spark evaluates it as written,
-inside `try_to_binary`, which gives NULL for whatever raised within it: the row is told, and no other value is changed.
+Not here: reading the expressions (`select`), casts (`casting`), and the rules of usable rows (`load.deliveries`). Under
+ANSI rules `value * 1` raises over `n/a` and would end the query over all files. So Spark evaluates what can raise as
+written, inside `try_to_binary`, which gives NULL on any error: that row is set aside, and no other value is changed.
 """
 
-import logging
-import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,28 +13,20 @@ from backfill_assets.core.column_types import ColumnType, read_type
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
 from backfill_assets.landing.casting import as_target, is_lost, misfit, spark_word, unpacked, vessel
-from backfill_assets.landing.engine_errors import absent_column, analysis_errors, is_of_the_text, is_sails
-from backfill_assets.landing.row_functions import refuse_beyond_the_row
-from backfill_assets.landing.row_origin import FILE, HAVE_DEFAULTS, arrival_of, number_of
+from backfill_assets.landing.engine_errors import UnfitSelect, absent_column, analysis_errors, quiet, refusal
 from backfill_assets.landing.sail_casts import doubtful, is_tried, refuse_select, uncast
-from backfill_assets.landing.select import can_raise, expressions
+from backfill_assets.landing.select import FILE, can_raise, expressions, refuse_beyond_the_row
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 RAISED = "__raised"
 DOUBTED = "__doubted"
-UNFIT = "select does not fit its columns: "  # how such a reason begins
-# Spark's own loggers of failed queries print pages of JSON on stderr for errors that are dealt with here.
-SPARKS_LOG = "SQLQueryContextLogger"  # of plans that cannot be analysed
-CONTEXT_LOGGERS = (SPARKS_LOG, "DataFrameQueryContextLogger")
-
-
-class UnfitSelect(Exception):
-    """`select` cannot be applied to files of this schema; the text says why. The files are refused, others are read."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(UNFIT + why)
+HAVE_DEFAULTS = frozenset(["op", "seq", "arrival_ts", "version_ts"])
+# A day in a path: 2024-03-01, dt=2024-03-01, 2024/03/01, year=2024/month=3/day=1.
+# No look-around: Sail's regular expressions have none.
+DAY = r"(?:^|[^0-9])([0-9]{4})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:[^0-9]|$)"
+HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays within 63
 
 
 def delivery_types(payload: Iterable[PayloadColumn]) -> dict[str, ColumnType]:
@@ -57,13 +43,12 @@ def mapped(
     payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD,
     on_sail: bool = False,
 ) -> "DataFrame":
-    """The frame with the delivery columns, `__lacking` (why no row has one of them, else NULL), and RAISED: for which
-    of them an expression raised on this row, or a value was lost in a cast, else the empty text.
+    """The frame with the delivery columns, `__lacking` (why no row has one of them, else NULL), and RAISED: the columns
+    whose expression raised on this row or whose value was lost in a cast, else the empty text.
 
     A column that the files lack is NULL (`absent_is_null`) or the reason; so is one of `inexact` (name -> why). The
-    frame has `__sha256` and `__number`, and FILE and ROW where `select` names them. `on_sail`: what was not tried there
-    is refused by name. Raises UnfitSelect, and SettingsError
-    where the expressions cannot be meant for any file.
+    frame has `__sha256` and `__number`, and FILE and ROW where `select` names them. `on_sail`: refuses by name what was
+    not tried there. Raises UnfitSelect, and SettingsError where the expressions fit no file.
     """
     from pyspark.sql import functions as F
 
@@ -100,7 +85,7 @@ class _Chosen:
 
     @property
     def watched(self) -> list[str]:
-        """The columns in which NULL says nothing by itself: it may be the sender's, or of a cast that failed."""
+        """The columns in which NULL has two meanings: the sender's value, or a cast that failed."""
         return [c.name for c in self.payload if c.nullable and c not in DEFAULT_PAYLOAD]
 
     def needed_by_deletes(self, name: str) -> bool:
@@ -109,27 +94,15 @@ class _Chosen:
 
 
 def settings_for(select: str, payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD) -> dict[str, str]:
-    """The settings of a session that keep Spark from computing what expressions share ahead of them, outside of what
-    catches their errors; none where no expression can raise."""
+    """Session settings that keep Spark from computing shared expressions ahead, where nothing catches their errors;
+    none where no expression can raise."""
     if tuple(payload) != DEFAULT_PAYLOAD or any(map(can_raise, expressions(select))):
         return {"spark.sql.subexpressionElimination.enabled": "false"}
     return {}
 
 
-def refusal(error: Exception) -> Exception:
-    """What an error of analysing a schema says: UnfitSelect, or SettingsError where no other file could do better."""
-    line = str(error).splitlines()[0]
-    if not is_of_the_text(error):
-        return UnfitSelect(line)
-    return SettingsError(
-        "[source] select in lake.toml", f"{'Sail' if is_sails(error) else 'Spark'} refuses it ({line})",
-        "Nothing was read",
-        "Correct the expression; it sees the file's columns only",
-    )  # fmt: skip
-
-
 def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
-    """The selected values as the delivery contract's types; what cannot be cast is NULL, what raised is told.
+    """The selected values as the delivery contract's types: NULL where a cast fails, RAISED where an expression raises.
 
     What may raise is evaluated within its own vessel and nowhere else, so that Spark has nothing to compute before it.
     """
@@ -156,7 +129,7 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
         columns[name] = value
     columns |= _defaults(set(types) - set(columns), columns)
     made = frame.withColumns(vessels) if vessels else frame
-    if doubted:  # before a column of the file gives way to one of the delivery that is named alike
+    if doubted:  # before a column of the file gives way to a delivery column of the same name
         made = made.withColumn(DOUBTED, F.concat_ws("; ", *doubted))
         told.append(F.when(F.col(DOUBTED) != "", F.col(DOUBTED)))
     watching = {n: s for n, s in selected.items() if n in chosen.watched}
@@ -185,7 +158,7 @@ def _without_doubt(
 def _watched(
     frame: "DataFrame", chosen: _Chosen, watching: Mapping[str, tuple[int, str]], columns: Mapping[str, "Column"]
 ) -> "tuple[DataFrame, list[Column]]":
-    """The frame with all values under names of their own, and for each column that is watched why a row lost its value.
+    """The frame with all values under names of their own, and for each watched column why a row lost its value.
 
     Casts are tried as they were written, which tells a failed one from NULL; an empty text may be NULL.
     """
@@ -193,7 +166,7 @@ def _watched(
 
     types = delivery_types(chosen.payload)
     texts = [n for n, kind in frame.dtypes if kind == "string" and not n.startswith("__")]
-    given = {n: F.when(F.trim(F.col(_quoted(n))) != "", F.col(_quoted(n))) for n in texts}
+    given = {n: F.when(F.trim(F.col(quoted(n))) != "", F.col(quoted(n))) for n in texts}
     frame = frame.withColumns({f"__v_{name}": value for name, value in columns.items()} | given)
     checks, lost = {}, []
     for name, (index, found) in watching.items():
@@ -214,12 +187,13 @@ def _is_delete() -> "Column":
     return F.col("op").eqNullSafe(F.lit("delete"))
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column's name as Spark quotes it."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[str, "Column"]:
-    """What `select` need not give, because what a file lacks follows from the file itself, whenever it is read."""
+    """Columns that `select` may leave out, because the file gives them, the same at every load."""
     from pyspark.sql import functions as F
 
     made: dict[str, Column] = {}
@@ -232,6 +206,29 @@ def _defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[
     if "version_ts" in absent:
         made["version_ts"] = ({**columns, **made})["arrival_ts"]
     return made
+
+
+def number_of(sha256: "Column", row_number: "Column") -> "Column":
+    """A delivery number from a row's place: ascending within its file, and distinct from other contents.
+
+    Two files of a million rows share numbers once in 10^12 pairs; their rows would go to quarantine, none is lost.
+    """
+    from pyspark.sql import functions as F
+
+    start = F.conv(F.substring(sha256, 1, HASH_DIGITS), 16, 10).cast("bigint")
+    return start + row_number.cast("bigint")
+
+
+def arrival_of(path: "Column") -> "Column":
+    """The last microsecond (UTC) of the first day that a path names; NULL where it names none.
+
+    The end, because a row of that day must not count as known before it arrived: a cut may lie within the day.
+    """
+    from pyspark.sql import functions as F
+
+    year, month, day = (F.regexp_extract(path, DAY, i) for i in (1, 2, 3))
+    named = F.concat_ws("-", year, F.lpad(month, 2, "0"), F.lpad(day, 2, "0")).try_cast("date")
+    return F.date_add(named, 1).cast("timestamp") - F.expr("INTERVAL '0.000001' SECOND")
 
 
 def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]:
@@ -249,24 +246,3 @@ def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]
             f"Give exactly these columns: {', '.join(types)}; {', '.join(sorted(HAVE_DEFAULTS))} may be left out",
         )
     return fields
-
-
-@contextmanager
-def quiet(names: Sequence[str] = CONTEXT_LOGGERS) -> Iterator[None]:
-    """Keep pyspark from printing errors of this thread's queries that are expected to fail and dealt with; what other
-    threads say meanwhile is theirs."""
-    from pyspark.logger import PySparkLogger  # whoever asks first for a logger decides its class
-
-    loggers, mine = [PySparkLogger.getLogger(name) for name in names], threading.get_ident()
-
-    def of_others(record: logging.LogRecord) -> bool:
-        """Whether another thread says it."""
-        return record.thread != mine
-
-    for logger in loggers:
-        logger.addFilter(of_others)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(of_others)

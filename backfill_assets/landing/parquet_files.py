@@ -1,11 +1,13 @@
-"""Landed parquet files: decoded once from end to end, within bounds, so that Spark meets no broken page.
+"""Landed Parquet files: decoded once from end to end, within bounds, and timestamps finer than Spark's converted.
 
-Lives here: names, types, damage, and how far a file expands (a few kilobytes can stand for terabytes). Does not live
-here: the child process that runs `examine` (`limited_decoding`), and what the columns mean (`mapping`).
+Not here: the child process that runs `examine` (`limited_decoding`), and the meaning of columns (`mapping`). A few
+kilobytes can stand for terabytes. Spark refuses INT64 nanoseconds, and cuts digits of INT96.
 """
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -19,15 +21,15 @@ WINDOW_ROWS = 4_096  # Spark decodes so many rows of all columns at once
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12, "BYTE_ARRAY": 4}
 GROUP_ROWS, GROUP_BYTES = 131_072, 32 << 20  # of a row group: enough for compression, little enough for one Spark task
 TEXTS = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
-SMALL_VALUE_BYTES = 16 << 10  # a dictionary of such values cannot blow up a window, and reads five times as fast plain
 DECIMAL_DIGITS = 38  # Spark's most
+NANOS_PER_MICRO = 1_000
 READ_TYPES = frozenset({"None", "String", "Enum", "Decimal", "Date", "Timestamp", "Int", "Null", "JSON", "BSON"})
 # pyarrow raises these over hostile files; an OSError with a number is the machine's fault.
 CORRUPT = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError)
 
 
-def examine(source: BinaryIO, size: int, limits: Limits) -> tuple[int, tuple[str, ...]]:
-    """Decode a parquet file of `size` bytes; return its rows and column names, or raise Unreadable with the reason.
+def examine(source: BinaryIO, size: int, limits: Limits) -> int:
+    """Decode a parquet file of `size` bytes and return its number of rows, or raise Unreadable with the reason.
 
     Flipped bits that still decode go unseen in files without page checksums; the content's SHA-256 keeps them as read.
     """
@@ -38,7 +40,7 @@ def examine(source: BinaryIO, size: int, limits: Limits) -> tuple[int, tuple[str
             _refuse_schema(file.schema_arrow)
             _refuse_footer(file.metadata, file.schema, size, limits)
             _refuse_unknown_to_spark(file.schema, file.metadata)
-            expected, names = file.metadata.num_rows, tuple(file.schema_arrow.names)
+            expected = file.metadata.num_rows
         rows = _decoded(source, limits)
     except Unreadable:
         raise
@@ -51,23 +53,40 @@ def examine(source: BinaryIO, size: int, limits: Limits) -> tuple[int, tuple[str
         raise Unreadable(f"not a whole parquet file: {lines[0]}") from None
     if rows != expected:
         raise Unreadable(f"its footer promises {expected} rows, its pages hold {rows}")
-    return rows, names
+    return rows
 
 
 def _decoded(source: BinaryIO, limits: Limits) -> int:
-    """Decode every row and return their number."""
-    rows, expanded, kept = 0, _Expanded(limits), _large_dictionaries(source)
-    with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False, read_dictionary=kept) as file:
+    """Decode every row and return their number; raises Unreadable where they expand beyond the limits."""
+    rows = expanded = 0
+    with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file:
         for batch in file.iter_batches(WINDOW_ROWS, use_threads=False):
             rows += batch.num_rows
-            expanded.add(batch)
+            expanded += _window_bytes(batch, limits)
+            if expanded > limits.max_bytes:
+                raise Unreadable(f"its rows expand to more than the limit of {limits.max_bytes} bytes")
     return rows
+
+
+def _window_bytes(batch: pa.RecordBatch, limits: Limits) -> int:
+    """The expanded size of at most WINDOW_ROWS rows."""
+    window = 0
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        size, longest = _value_bytes(column)
+        window += size
+        if longest > limits.max_row_bytes:
+            most = limits.max_row_bytes
+            raise Unreadable(f"{shown(name)} has a value of {longest} bytes, more than the limit of {most}")
+    if window > limits.max_window_bytes:
+        most = limits.max_window_bytes
+        raise Unreadable(f"{batch.num_rows} rows in turn expand to {window} bytes, more than the limit of {most}")
+    return window
 
 
 def _refuse_unknown_to_spark(schema: pq.ParquetSchema, footer: pq.FileMetaData) -> None:
     """Refuse types and codecs over which Spark 4.2.0 ends the whole job, so that other files could not be read either.
 
-    Nanoseconds in a column of their own pass, because `nanoseconds` converts them; those in lists and structs do not.
+    Nanoseconds in a column of their own pass, as `in_microseconds` converts them; those in lists and structs do not.
     """
     for column in (schema.column(i) for i in range(footer.num_columns)):
         kind = json.loads(column.logical_type.to_json())
@@ -150,58 +169,6 @@ def _mean_bytes(chunk: Any, limits: Limits) -> int:
     return int(max(0, chunk.total_uncompressed_size - limits.max_row_bytes) // max(1, chunk.num_values))
 
 
-def _large_dictionaries(source: BinaryIO) -> list[str]:
-    """The paths of columns whose dictionaries hold a value above SMALL_VALUE_BYTES; these are read unexpanded."""
-    with pq.ParquetFile(source, pre_buffer=False) as file:
-        schema, footer = file.schema, file.metadata
-    texts = [schema.column(i).path for i in range(len(schema)) if schema.column(i).physical_type == "BYTE_ARRAY"]
-    found: set[str] = set()
-    with pq.ParquetFile(source, read_dictionary=texts, pre_buffer=False) as file:
-        for index in range(footer.num_row_groups):
-            group = footer.row_group(index)
-            held = (group.column(c) for c in range(group.num_columns))
-            could = [c.path_in_schema for c in held if c.path_in_schema in texts and _may_be_large(c)]
-            for path in could:
-                first = next(file.iter_batches(1, row_groups=[index], columns=[path], use_threads=False), None)
-                if first is not None and max(map(_largest_entry, first.columns)) > SMALL_VALUE_BYTES:
-                    found.add(path)
-    return sorted(found)
-
-
-def _may_be_large(chunk: Any) -> bool:
-    return bool(chunk.has_dictionary_page) and chunk.total_uncompressed_size > SMALL_VALUE_BYTES
-
-
-def _largest_entry(column: pa.Array) -> int:
-    """The length of the longest value in a dictionary, whether or not a row uses it."""
-    if pa.types.is_dictionary(column.type):
-        return pc.max(pc.binary_length(column.dictionary)).as_py() or 0
-    return max(map(_largest_entry, _children(column)), default=0)
-
-
-class _Expanded:
-    """Adds up the expanded size of one file's rows; `add` raises Unreadable above a limit."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits, self._total = limits, 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add at most WINDOW_ROWS rows, whose dictionaries are not expanded."""
-        window = 0
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            size, longest = _value_bytes(column)
-            window += size
-            if longest > self._limits.max_row_bytes:
-                most = self._limits.max_row_bytes
-                raise Unreadable(f"{shown(name)} has a value of {longest} bytes, more than the limit of {most}")
-        self._total += window
-        if window > self._limits.max_window_bytes:
-            most = self._limits.max_window_bytes
-            raise Unreadable(f"{batch.num_rows} rows in turn expand to {window} bytes, more than the limit of {most}")
-        if self._total > self._limits.max_bytes:
-            raise Unreadable(f"its rows expand to more than the limit of {self._limits.max_bytes} bytes")
-
-
 def _value_bytes(column: pa.Array) -> tuple[int, int]:
     """The size of the values as plain bytes, and of the longest of them (0 for fixed widths)."""
     kind = column.type
@@ -237,3 +204,62 @@ def _children(column: pa.Array) -> list[pa.Array]:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return [column.flatten()]
     return []
+
+
+def in_microseconds(landed: Path, target: Path) -> tuple[Path, dict[str, str]]:
+    """Return the parquet for Spark (`landed`, or `target` in its place) and its inexact columns with reasons."""
+    with pq.ParquetFile(landed) as source:
+        leaves = [source.schema.column(i) for i in range(len(source.schema))]
+        old = [c.path for c in leaves if c.physical_type == "INT96"]
+        top = [f.name for f in source.schema_arrow if f.name not in old and _is_nanos(f.type)]
+        inexact = _cut_int96(landed, old) if old else {}
+        if not top:
+            return landed, inexact
+        inexact |= _convert(source, target, top)
+    landed.unlink()
+    return target, inexact
+
+
+def _is_nanos(kind: Any) -> bool:
+    return bool(pa.types.is_timestamp(kind)) and kind.unit == "ns"
+
+
+def _convert(source: Any, target: Path, names: Sequence[str]) -> dict[str, str]:
+    """Write the rows in the same order, the named columns in microseconds."""
+    fields = [pa.field(f.name, pa.timestamp("us", f.type.tz)) if f.name in names else f for f in source.schema_arrow]
+    wanted, cut = pa.schema(fields), dict.fromkeys(names, 0)
+    partial = target.with_suffix(f".{os.getpid()}.partial")
+    with pq.ParquetWriter(partial, wanted) as writer:
+        for table in grouped(source):
+            for name in names:
+                nanos = table.column(name).cast(pa.int64())
+                whole = pc.multiply(pc.divide(nanos, NANOS_PER_MICRO), NANOS_PER_MICRO)
+                cut[name] += pc.sum(pc.not_equal(nanos, whole)).as_py() or 0
+            writer.write_table(table.cast(wanted, safe=False))
+    partial.replace(target)
+    return _reasons(cut)
+
+
+def _cut_int96(landed: Path, paths: Sequence[str]) -> dict[str, str]:
+    """Read both units and compare: they agree unless digits are cut, even if 64 bits of nanoseconds wrap."""
+    top = list(dict.fromkeys(path.split(".")[0] for path in paths))
+    cut = dict.fromkeys(top, 0)
+    with (
+        pq.ParquetFile(landed, coerce_int96_timestamp_unit="us") as micros,
+        pq.ParquetFile(landed, coerce_int96_timestamp_unit="ns") as nanos,
+    ):
+        pairs = zip(
+            micros.iter_batches(WINDOW_ROWS, columns=paths, use_threads=False),
+            nanos.iter_batches(WINDOW_ROWS, columns=paths, use_threads=False),
+            strict=True,
+        )
+        for coarse, fine in pairs:
+            for name in (n for n in top if pa.types.is_timestamp(coarse.schema.field(n).type)):
+                whole = pc.multiply(coarse.column(name).cast(pa.int64()), NANOS_PER_MICRO)
+                cut[name] += pc.sum(pc.not_equal(fine.column(name).cast(pa.int64()), whole)).as_py() or 0
+    return _reasons(cut)
+
+
+def _reasons(cut: dict[str, int]) -> dict[str, str]:
+    why = "of the file has digits below the microsecond, which would be cut off in {} of its rows"
+    return {name: why.format(rows) for name, rows in cut.items() if rows}

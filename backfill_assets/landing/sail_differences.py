@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
 from backfill_assets.core.unsteady import ADDING, ANY_ROW, CHANCE, CLOCK, PLACE, TIES
-from backfill_assets.landing.row_functions import is_sparks
+from backfill_assets.landing.select import is_sparks
 
 Types = Mapping[str, str]
 Keys = Collection[frozenset[str]]

@@ -1,54 +1,29 @@
-"""The `[source] select` of a lake, made safe for one bad row: casts give NULL instead of ending the whole job.
+"""The text of `[source] select`: read by tokens, made safe for one bad row, and refused where it needs more than a row.
 
-Lives here: cutting the text at its top-level commas, `cast` -> `try_cast` and its kin, and refusing functions whose
-result is not decided by the row. Does not live here: running it (`landing.mapping`). The text is otherwise left as
-written: only tokens are looked at, so that no rewriting can change a meaning.
+Not here: running it (`mapping`), and expressions over one event (`pipeline.expressions`). `cast` becomes `try_cast` and
+so on; the text otherwise stays as written, so that no rewriting can change a meaning. A function on no list is refused:
+it may be a Python UDF, or read files.
 """
 
 import re
 from functools import lru_cache
 
+import sqlglot
+from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import TokenError
+from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.unsteady import CHANCE, CLOCK, PLACE
 
+FILE, ROW = "_file", "_row"  # the path below the landing's root; the number of the record, from 1
 FORGIVING = {
     "cast": "try_cast", "to_timestamp": "try_to_timestamp", "to_date": "try_to_date", "to_number": "try_to_number",
     "element_at": "try_element_at", "make_timestamp": "try_make_timestamp", "url_decode": "try_url_decode",
     "parse_json": "try_parse_json", "to_binary": "try_to_binary", "parse_url": "try_parse_url",
 }  # fmt: skip
-UNDECIDED = frozenset(
-    [
-        "now",
-        "current_timestamp",
-        "current_date",
-        "current_time",
-        "localtimestamp",
-        "curdate",
-        "unix_timestamp",
-        "rand",
-        "randn",
-        "random",
-        "uuid",
-        "shuffle",
-        "monotonically_increasing_id",
-        "spark_partition_id",
-        "input_file_name",
-        "input_file_block_start",
-        "input_file_block_length",
-        "reflect",
-        "java_method",
-        "randstr",
-        "uniform",
-        "version",
-        "user",
-        "try_reflect",
-        "current_user",
-        "session_user",
-    ]
-)
+UNDECIDED = CLOCK | CHANCE | PLACE | {"unix_timestamp", "version"}
 BARE_UNDECIDED = frozenset(
     ["current_timestamp", "current_date", "current_time", "localtimestamp", "session_user", "current_user"]
 )
@@ -63,6 +38,40 @@ PLAIN = re.compile(
 )
 UNMATCHED = "its brackets or commas do not match"
 OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
+SUBQUERIES = (exp.Select, exp.Subquery, exp.Query, exp.Table, exp.Values)
+GENERATORS = (exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)
+# Window functions that are no aggregates to the parser, and aggregates that it knows as plain functions.
+OF_MANY_ROWS = frozenset([
+    "any", "every", "some", "mean", "std", "try_avg", "try_sum", "measure", "histogram_numeric", "count_min_sketch",
+    "bitmap_and_agg", "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead",
+    "nth_value", "window", "session_window", "inline_outer", "stack", "json_tuple", "explode_outer",
+    "posexplode_outer",
+])  # fmt: skip
+# Functions of Spark that the parser has no name for, and that give the same for the same row. Any other may be one's
+# own (a Python UDF), which no receipt could tell of.
+KNOWN = frozenset([
+    "array_repeat", "array_union", "arrays_overlap", "get", "nullifzero", "zeroifnull", "bin", "bround", "conv", "e",
+    "expm1", "hypot", "log1p", "positive", "try_mod", "btrim", "find_in_set", "format_number", "is_valid_utf8",
+    "luhn_check", "make_valid_utf8", "mask", "octet_length", "printf", "quote", "sentences", "try_to_binary",
+    "try_to_number", "cardinality", "crc32", "hash", "xxhash64", "date_part", "datepart", "timestamp_micros",
+    "timestamp_millis", "timestamp_seconds", "try_make_timestamp", "try_to_date", "try_to_timestamp", "weekday",
+    "forall", "map_filter", "map_zip_with", "transform_keys", "transform_values", "zip_with", "json_array_length",
+    "isnotnull", "isnull", "regexp", "map_concat", "map_entries", "map_values", "shiftrightunsigned", "try_parse_url",
+    "try_url_decode", "try_validate_utf8", "url_encode", "try_element_at",
+])  # fmt: skip
+# Further ones that are so, but may raise: `select` sets such a row aside.
+RAISING_TOO = frozenset([
+    "aes_decrypt", "assert_true", "from_csv", "from_xml", "is_valid_variant", "is_variant_null", "make_date",
+    "make_dt_interval", "make_time", "make_timestamp_ltz", "make_timestamp_ntz", "make_ym_interval", "pmod",
+    "raise_error", "schema_of_csv", "schema_of_json", "schema_of_variant", "schema_of_xml", "to_csv",
+    "to_timestamp_ltz", "to_timestamp_ntz", "to_varchar", "to_variant_object", "to_xml", "try_aes_decrypt",
+    "try_make_interval", "try_make_timestamp_ltz", "try_make_timestamp_ntz", "try_parse_json", "try_to_time",
+    "try_variant_get", "url_decode", "validate_utf8", "variant_get",
+])  # fmt: skip
+# Sketches, places, times of a day and XPath; those of many rows aside.
+FAMILIES = re.compile(
+    r"(?:hll|kll|theta|tuple)_(?!\w*agg)\w+|(?:st|time|xpath)_\w+|xpath|to_time|vector_(?!avg$|sum$)\w+"
+)
 
 
 @lru_cache(maxsize=16)
@@ -111,6 +120,12 @@ def words_of(select: str) -> frozenset[str]:
     return frozenset(t.text.lower() for t in tokens if t.token_type is not TokenType.STRING)
 
 
+@lru_cache(maxsize=16)
+def uses_path(select: str) -> bool:
+    """Whether rows depend on their file's path; then the path is part of the content's name."""
+    return FILE in words_of(select) or "arrival_ts" not in names_of(select)
+
+
 def can_raise(expression: str) -> bool:
     """Whether a row could make this expression (one of `expressions`) end a query: all but the plainest ones."""
     return PLAIN.fullmatch(expression) is None
@@ -149,3 +164,42 @@ def refused(why: str) -> SettingsError:
         "Nothing was read",
         "Write Spark SQL expressions over the file's columns, separated by commas, each with AS and a delivery column",
     )
+
+
+@lru_cache(maxsize=16)
+def refuse_beyond_the_row(select: str) -> None:
+    """Raise SettingsError naming what of a select list looks at more than the values of one row."""
+    for text in expressions(select):
+        if not can_raise(text):
+            continue
+        try:
+            parsed = sqlglot.parse_one(text, read="spark")
+        except SqlglotError as error:
+            raise refused(f"`{text}` cannot be read as an expression ({str(error).splitlines()[0]})") from None
+        for node in parsed.walk():
+            if why := _beyond(node):
+                raise refused(why)
+
+
+def is_sparks(name: str) -> bool:
+    """Whether a name that the parser does not know is a function of Spark's that gives the same for the same rows."""
+    return name in KNOWN | RAISING_TOO | OF_MANY_ROWS or FAMILIES.fullmatch(name) is not None
+
+
+def _beyond(node: exp.Expr) -> str:
+    """Why a part of an expression is not decided by the row; the empty text where it is."""
+    name = called(node)
+    if isinstance(node, SUBQUERIES):
+        return f"{node.sql('spark')} is a subquery, and reads more than the row"
+    if isinstance(node, (exp.Window, exp.AggFunc, *GENERATORS)) or name in OF_MANY_ROWS:
+        return f"{node.sql('spark')} is not an expression over one row of a file"
+    if (isinstance(node, exp.Anonymous) and not is_sparks(name)) or name.startswith("current_"):
+        return f"{name} is no function of Spark that gives the same for the same row"
+    return ""
+
+
+def called(node: exp.Expr) -> str:
+    """The name of a function, in small letters; empty of anything else."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key if isinstance(node, exp.Any) else ""

@@ -1,165 +1,184 @@
 """The ledger `arrivals`: which arrival day touches which event day, kept exact whatever the order of loading.
 
-Lives here: which days of it a load changes, and its commit, which declares a load of raw complete. Does not live here:
-its rows as SQL (`arrivals_sql`), reading it (`lake.ledger`, `lake.view`) and what follows from it (`core.digests`).
-
-The embedded engine computes it from raw's own files: a shuffle of all keys through Spark cost ten times as much, and on
-thin days its plans and jobs cost more than the load. Cost: finding the other deliveries of a loaded key reads the
-columns event_key, op, event_ts of all loaded raw days.
+Not here: reading it (`lake.ledger`, `lake.view`) and the digests computed from it (`core.digests`). DuckDB computes it
+from raw's files. To find the other deliveries of a loaded key it reads event_key, op and event_ts of all loaded days.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 
 from backfill_assets.core.contracts import Contract, versions_of
 from backfill_assets.core.frontier import Frontiers
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.core.readings import Sets, deliveries_read
+from backfill_assets.core.readings import SAYS, SEPARATOR, Sets, deliveries_read
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.view import LakeView, Source, TableView
+from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.embedded import AT_ONCE, connection, materialized
+from backfill_assets.lake.fingerprints import PIECES, part_hashes, pieces, row_hash
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, of_source
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, begin
 from backfill_assets.lake.writing import stage_query
-from backfill_assets.load.arrivals_sql import changed_days, ledger_rows, of_keys, placed_keys
 
 WHOLE_SHARE = 0.5  # above this share of loaded days it is cheaper to compute all rows than to find the touched ones
+# The event day (UTC) of an upsert; the event time of a delete is ignored.
+EVENT_DATE = "CASE WHEN op = 'upsert' THEN CAST(make_timestamp(epoch_us(event_ts)) AS DATE) END"
 
 
 def commit_arrivals(
     lake_session: LakeSession, contracts: Sequence[Contract], view: LakeView, provenance: Provenance
 ) -> Published:
-    """Bring the ledger up to raw's head and name its version. `view` is read after raw's commit; the load lock is held.
-    `contracts` are those of all tables: what they read of a delivery has fingerprints of its own. The source is the one
-    that the lake is narrowed to.
+    """Bring the ledger of the lake's source up to raw's head, and name raw's version in its receipt.
 
-    The days looked at are those whose raw receipt is newer than the version the ledger names, so that a load that was
-    cut off is completed by the next one. A ledger that another program changed is written anew as a whole: it cannot
-    say what it held.
+    `view` is read after raw's commit; the caller holds the load lock. `contracts` are those of all tables: each set of
+    columns that they read of a delivery has its own fingerprint. Computed are the days whose raw receipt is newer than
+    the version that the ledger names, so that the next load completes one that was cut off; all days after another
+    program changed the ledger.
     """
     name = lake_session.lake.source
-    raw_contract = next(c for c in contracts if c.is_landed and c.source == name)
-    source, ledger = view.source(raw_contract.name), of_source(ARRIVALS, name)
-    raw, named = source.loaded, source.loaded_version
-    loaded = {d for d, s in raw.stamps.items() if s.entry.rows}
-    moved = {d for d, s in raw.stamps.items() if s.version > named}
-    parts = _parts(contracts, raw_contract)
-    deliveries = _Deliveries(lake_session.lake, raw_contract, named, raw.version, parts)
-    doubted = source.doubted_arrivals()
-    affected = moved | loaded | doubted if doubted else _affected(deliveries, moved, loaded, source)
-    staged = _staged(deliveries, ledger, affected & loaded, loaded)
+    raw = next(c for c in contracts if c.is_landed and c.source == name)
+    source, ledger = view.source(raw.name), of_source(ARRIVALS, name)
+    head, named = source.loaded, source.loaded_version
+    loaded = {d for d, s in head.stamps.items() if s.entry.rows}
+    moved = {d for d, s in head.stamps.items() if s.version > named}
+    lake, doubted = lake_session.lake, source.doubted_arrivals()
+    affected = moved | loaded | doubted if doubted else _affected(lake, raw, source, moved, loaded)
+    staged = _staged(lake, raw, source, affected & loaded, loaded, _parts(contracts, raw))
     try:
-        found = audit(lake_session.lake, staged.paths, ledger)
-        entries = {d: _entry(found.get(d, DayProfile()), raw, d) for d in affected}
-        after = replace(view, tables={**view.tables, ledger.name: _naming(source, raw.version)})
-        write = Write(
-            ledger,
-            staged,
-            entries,
-            source.ledger.version,
-            _signed(provenance, Frontiers([raw_contract], after), source.table, raw.version),
-            always=named != raw.version,
-            force=bool(doubted),
-        )
-        return replace_days(lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days})
+        found, none = audit(lake, staged.paths, ledger), DayProfile()
+        digests = {d: head.stamps[d].entry.fingerprint if d in head.stamps else "" for d in affected}
+        made = {d: found.get(d, none) for d in affected}
+        entries = {d: DayEntry(p.rows, p.fingerprint, digests[d]) for d, p in made.items()}
+        signed = _signed(provenance, raw, view, source, head.version)
+        base, always = source.ledger.version, named != head.version
+        write = Write(ledger, staged, entries, base, signed, always=always, force=bool(doubted))
+        return replace_days(lake, write, lambda days: {d: digests[d] for d in days})
     finally:
         staged.drop()
 
 
 def _parts(contracts: Sequence[Contract], raw: Contract) -> Sets:
-    """What is read of the deliveries of this raw: tables of versions of other sources say nothing of it."""
+    """The sets of columns that tables read of the deliveries of this raw, not of those of other sources."""
     others = {name for name, landed in versions_of(contracts).items() if landed != raw.name}
     mine = (c for c in contracts if c.name not in others)
     return deliveries_read(mine, (c for c in raw.column_names if c not in LANDED))
 
 
-def _signed(said: Provenance, frontiers: Frontiers, raw: str, version: int) -> Provenance:
-    """The provenance of the ledger: it names raw's head, and the frontier that follows."""
-    tags = {**(said.tags or {}), **frontiers.told(raw)}
-    return replace(said, inputs={raw: version}, frontier=frontiers.of_table(raw), tags=tags)
+def _signed(said: Provenance, raw: Contract, view: LakeView, source: Source, version: int) -> Provenance:
+    """The provenance of the ledger, which names raw's head and the frontier that follows from it."""
+    inputs = {**source.ledger.inputs, raw.name: version}
+    ledger = replace(source.ledger, version=max(source.ledger.version, 0), inputs=inputs)
+    frontiers = Frontiers([raw], replace(view, tables={**view.tables, source.ledger_name: ledger}))
+    tags = {**(said.tags or {}), **frontiers.told(raw.name)}
+    return replace(said, inputs={raw.name: version}, frontier=frontiers.of_table(raw.name), tags=tags)
 
 
-def _naming(source: Source, version: int) -> TableView:
-    """The ledger as it will be after this commit: naming raw's head."""
-    ledger = source.ledger
-    return replace(ledger, version=max(ledger.version, 0), inputs={**ledger.inputs, source.table: version})
-
-
-def _entry(found: DayProfile, raw: TableView, day: date) -> DayEntry:
-    stamp = raw.stamps.get(day)
-    return DayEntry(found.rows, found.fingerprint, stamp.entry.fingerprint if stamp else "")
-
-
-@dataclass(frozen=True)
-class _Deliveries:
-    """Raw as the ledger named it last and as it is now, to be read from its files."""
-
-    lake: Lake
-    contract: Contract
-    named: int
-    head: int
-    parts: Sets
-
-    def before(self, days: set[date]) -> list[str]:
-        """The files of these days as the ledger knew them, altered ones too: they are what a load replaces."""
-        return self.lake.store.data_files(self.contract, self.named, days, altered=True)
-
-    def now(self, days: set[date] | None = None) -> list[str]:
-        """The files of these days (None: all) as they are."""
-        return self.lake.store.data_files(self.contract, self.head, days)
-
-    def materialized(
-        self, files: list[str], asked: Callable[[str], str] = str, *, keep: bool = False
-    ) -> AbstractContextManager[str]:
-        """A query for what is asked of their rows (`lake.embedded`)."""
-        return materialized(self.lake, files, self.contract, asked, keep=keep)
-
-
-def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], source: Source) -> set[date]:
+def _affected(lake: Lake, raw: Contract, source: Source, moved: set[date], loaded: set[date]) -> set[date]:
     """The arrival days whose rows a load may change: the loaded ones, and all days of keys whose event days changed.
 
     Rows of days that were not loaded are the same before and after, so they are read once.
     """
     if not moved:
         return set()
-    if deliveries.named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
+    if source.loaded_version < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
         return moved | loaded
-    # Nothing of these days in the ledger: what they held before, if anything, gave no key an event day.
-    known = any(a in moved for rows in source.arrivals.values() for a, _ in rows)
-    others = deliveries.now(loaded - moved)
+    # Where the ledger has nothing of these days, no key had an event day because of them.
+    known = moved if any(a in moved for rows in source.arrivals.values() for a, _ in rows) else set[date]()
+    files, head = lake.store.data_files, source.loaded.version
+    others = files(raw, head, loaded - moved)
     many = len(others) > AT_ONCE
     with (
-        deliveries.materialized(deliveries.before(moved if known else set()), placed_keys, keep=many) as before,
-        deliveries.materialized(deliveries.now(moved), placed_keys, keep=many) as after,
-        deliveries.materialized(others, _near(many, before, after)) as near,
-        connection(deliveries.lake) as engine,
+        materialized(
+            lake, files(raw, source.loaded_version, known, altered=True), raw, placed_keys, keep=many
+        ) as before,
+        materialized(lake, files(raw, head, moved), raw, placed_keys, keep=many) as after,
+        materialized(lake, others, raw, lambda rows: of_keys(placed_keys(rows), before, after)) as near,
+        connection(lake) as engine,
     ):
         return moved | {day for (day,) in engine.execute(changed_days(before, after, near)).fetchall()}
 
 
-def _near(many: bool, *keys: str) -> Callable[[str], str]:
-    """What is asked of the rows of other days. Of `many` files, which are asked in turn, just those of these keys are
-    kept; of few files the query itself leaves the others out."""
-    return lambda rows: of_keys(placed_keys(rows), *keys) if many else placed_keys(rows)
-
-
-def _staged(deliveries: _Deliveries, ledger: Contract, days: set[date], loaded: set[date]) -> Staged:
-    """The ledger's rows for these arrival days."""
+def _staged(lake: Lake, raw: Contract, source: Source, days: set[date], loaded: set[date], parts: Sets) -> Staged:
+    """Stage the ledger's rows for these arrival days."""
+    ledger, head = of_source(ARRIVALS, raw.source), source.loaded.version
     if not days:
-        return begin(deliveries.lake, ledger)
-    others = [] if days == loaded else deliveries.now()
-    many = len(others) > AT_ONCE
+        return begin(lake, ledger)
+    others = [] if days == loaded else lake.store.data_files(raw, head, None)
+    mine_files = lake.store.data_files(raw, head, days)
     with (
-        deliveries.materialized(deliveries.now(days), keep=many) as mine,
-        deliveries.materialized(others, lambda rows: of_keys(rows, mine) if many else rows) as near,
+        materialized(lake, mine_files, raw, keep=len(others) > AT_ONCE) as mine,
+        materialized(lake, others, raw, lambda rows: of_keys(rows, mine)) as near,
     ):
-        everything = None if days == loaded else near
-        rows = ledger_rows(mine, everything, deliveries.contract, deliveries.parts)
-        return stage_query(deliveries.lake, ledger, rows)
+        return stage_query(lake, ledger, ledger_rows(mine, None if days == loaded else near, raw, parts))
+
+
+def ledger_rows(mine: str, everything: str | None, raw: Contract, parts: Sets | None = None) -> str:
+    """SQL selecting the ledger's rows for the arrival days of `mine`.
+
+    `everything` selects all rows of raw, or those of the keys of `mine` (None: the rows of `mine` are all). `parts`:
+    sets of columns with a fingerprint of their own (`core.readings.fingerprint_in`).
+    """
+    columns = [c for c in raw.columns if c.name not in LANDED]
+    hashes = {"hashed": row_hash(columns), **part_hashes(raw, parts or {})}
+    summed = [p for name in hashes for p in pieces(name)]
+    sums = [f"sum_{i}" for i in range(len(summed))]
+    hashed = ", ".join(f"{text} AS {name}" for name, text in hashes.items())
+    per_key = ", ".join(f"sum({p}) AS {s}" for p, s in zip(summed, sums, strict=True))
+    others = "mine" if everything is None else f"(SELECT * FROM ({everything}) SEMI JOIN mine USING (event_key))"
+    return f"""
+WITH mine AS ({mine}),
+days AS (SELECT DISTINCT event_key, {EVENT_DATE} AS event_date FROM {others} WHERE op = 'upsert'),
+several AS (SELECT event_key FROM days GROUP BY 1 HAVING count(*) > 1),
+per_key AS (SELECT arrival_date, event_key, count(*) AS rows, {per_key}
+            FROM (SELECT *, {hashed} FROM mine) GROUP BY 1, 2),
+counted AS (SELECT arrival_date, event_date, sum(rows) AS deliveries, count(*) AS keys,
+                   count(several.event_key) AS moved_keys, {_fingerprints(sums, parts or {})} AS fingerprint
+            FROM per_key JOIN days USING (event_key) LEFT JOIN several ON several.event_key = days.event_key
+            GROUP BY 1, 2),
+late AS (SELECT arrival_date, {EVENT_DATE} AS event_date, max(epoch_us(arrival_ts) - epoch_us(event_ts)) AS most
+         FROM mine WHERE op = 'upsert' GROUP BY 1, 2)
+SELECT arrival_date, event_date, CAST(deliveries AS BIGINT) AS deliveries, keys, moved_keys,
+       CAST(floor(most / 1000000) AS BIGINT) AS greatest_lateness_s, fingerprint,
+       strftime(arrival_date, '%Y-%m') AS arrival_month
+FROM counted LEFT JOIN late USING (arrival_date, event_date)"""
+
+
+def _fingerprints(sums: Sequence[str], parts: Sets) -> str:
+    """The expression of the text that `core.readings.fingerprint_in` reads, over the sums of each fingerprint."""
+    pairs = [sums[i : i + PIECES] for i in range(0, len(sums), PIECES)]
+    texts = [f"concat_ws('.', {', '.join(f'sum({s})' for s in pair)})" for pair in pairs]
+    named = [f"'{name}{SAYS}' || {text}" for name, text in sorted(zip(parts, texts[1:], strict=True))]
+    return f"concat_ws('{SEPARATOR}', {', '.join((texts[0], *named))})"
+
+
+def placed_keys(rows: str) -> str:
+    """SQL selecting event_key, arrival_date and event_date (NULL for deletes) from `rows`."""
+    return f"SELECT event_key, arrival_date, {EVENT_DATE} AS event_date FROM ({rows})"
+
+
+def of_keys(rows: str, *others: str) -> str:
+    """SQL selecting those of `rows` whose key occurs in one of the other queries."""
+    keys = " UNION ALL ".join(f"SELECT event_key FROM ({query})" for query in others)
+    return f"SELECT * FROM ({rows}) SEMI JOIN ({keys}) USING (event_key)"
+
+
+def changed_days(before: str, after: str, others: str) -> str:
+    """SQL selecting the arrival days of all keys whose set of event days differs between `before` and `after`.
+
+    `before` and `after` select from the loaded days then and now, as `placed_keys` does; `others` from all other days.
+    """
+    return f"""
+WITH old AS ({before}), new AS ({after}),
+keys AS (SELECT event_key FROM old UNION SELECT event_key FROM new),
+near AS (SELECT * FROM ({others}) SEMI JOIN keys USING (event_key)),
+then_days AS (SELECT event_key, event_date FROM old UNION SELECT event_key, event_date FROM near),
+now_days AS (SELECT event_key, event_date FROM new UNION SELECT event_key, event_date FROM near),
+changed AS (SELECT event_key FROM (FROM (SELECT * FROM then_days WHERE event_date IS NOT NULL) EXCEPT FROM now_days)
+            UNION
+            SELECT event_key FROM (FROM (SELECT * FROM now_days WHERE event_date IS NOT NULL) EXCEPT FROM then_days))
+SELECT DISTINCT arrival_date FROM (FROM new UNION ALL FROM near) SEMI JOIN changed USING (event_key)"""

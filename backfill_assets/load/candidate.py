@@ -1,10 +1,13 @@
-"""The request to rebuild days of a table, and the candidate: its rows, computed but not committed.
+"""The request to rebuild days of a table, its stopwatch, and the candidate: rows computed but not committed.
 
-Here: values that the load path hands from step to step. Not here: computing a candidate (`derived`, `raw`).
+Not here: computing a candidate (`derived`, `raw`), and showing seconds (`orchestration.metadata`, `cli.backfill`).
 """
 
+import contextlib
 import platform
-from collections.abc import Callable, Mapping
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
@@ -25,7 +28,6 @@ from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.phases import Phases
 
 VERSIONS = "versions"  # the tag of a receipt: Python and the libraries that computed and wrote its days
 
@@ -35,6 +37,40 @@ def _versions() -> str:
     """Versions of Python and of the installed libraries, which do not change while a process runs."""
     found = {"python": platform.python_version(), **installed_versions(LIBRARIES)}
     return ", ".join(f"{name} {number}" for name, number in found.items())
+
+
+@dataclass
+class Phases:
+    """Seconds of wall clock per phase of one table's load, for one thread; a phase within a phase counts for itself.
+
+    Spark is lazy: the phase `transform` makes plans, `write` reads, computes and writes.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _open: list[str] = field(default_factory=list)
+    _since: float = 0.0
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the time of the block for this phase; one that occurs several times is summed."""
+        self._charge()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._charge()
+            self._open.pop()
+
+    def _charge(self) -> None:
+        now = self.clock()
+        if self._open:
+            self._spent[self._open[-1]] += now - self._since
+        self._since = now
+
+    def seconds(self) -> Mapping[str, float]:
+        """Seconds counted so far, to the millisecond, in the order in which the phases first ended."""
+        return {name: round(spent, 3) for name, spent in self._spent.items()}
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,12 @@
-"""Counting landed contents: rows, bad rows and usable rows per arrival day, by the rules that loads will apply.
+"""Rows, bad rows and usable rows of landed contents per arrival day, by the rules that loads apply.
 
-Lives here: the one query over all files, finding the files over which it fails, and getting a content from the stock
-or again from the landing. Does not live here: what is recorded of it (`scan`), the rules themselves (`deliveries`).
+Also getting a content from the content store. Not here: recording counts (`scan`) and the rules (`deliveries`).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +17,10 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import IngestedFile, StoredFile, discard, find
-from backfill_assets.landing.engine_errors import is_of_the_data
+from backfill_assets.landing.engine_errors import is_of_the_data, quiet
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
-from backfill_assets.landing.listing import Listing
-from backfill_assets.landing.mapping import quiet
-from backfill_assets.landing.row_origin import uses_path
+from backfill_assets.landing.select import uses_path
 from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.landed_changes import look
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Days = dict[date | None, tuple[int, int, int]]
-Look = Callable[[LakeSession], tuple[Listing, list[FileRecord]]]
 REASON_CHARS = 300
 
 
@@ -112,65 +107,58 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
     return days or {home: (0, 0, 0)}, home
 
 
-def stocked(lake_session: LakeSession, records: Sequence[FileRecord], looking: Look = look) -> list[StoredFile]:
-    """The records' contents in the stock, taken again from the landing where the stock lost or altered them.
+def stocked(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
+    """The records' contents in the content store, ingested again from the landing where it lost or altered them.
 
-    A refused content is not looked for: the ledger says all that there is to say of it.
+    Of a refused content the ledger alone is asked.
     """
-    found = iter(taken_again(lake_session, [r for r in records if r.refused is None], looking))
-    return [_nowhere(r) if r.refused is not None else next(found) for r in records]
+    found = iter(taken_again(lake_session, [r for r in records if r.refused is None]))
+    return [_refused_file(r) if r.refused is not None else next(found) for r in records]
 
 
-def _nowhere(record: FileRecord) -> StoredFile:
+def _refused_file(record: FileRecord) -> StoredFile:
     return StoredFile(record.sha256, Path(), {}, "", record.first_scan, record.home_day, refused=record.refused)
 
 
-def taken_again(lake_session: LakeSession, records: Sequence[FileRecord], looking: Look = look) -> list[StoredFile]:
-    """The records' contents in the stock, whatever was said of them before. Raises LandingError where one is nowhere.
+def taken_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
+    """The records' contents in the content store, refused ones too; those that it lost are ingested again.
 
-    However many the stock lost: the landing is listed once, and not at all where it lost none.
+    Lists the landing once, and only if one is lost. Raises LandingError where a content is nowhere.
     """
-    landed = cache(lambda: _by_content(*looking(lake_session)))
-    return [_taken_again(lake_session, record, landed) for record in records]
+    stock, by_path = lake_session.lake.stock, uses_path(lake_session.lake.settings.source.select)
+    found = [find(stock, r.sha256, r.first_scan, r.home_day) for r in records]
+    lost = [r for r, file in zip(records, found, strict=True) if file is None]
+    landed = _landed_by_content(lake_session, lost) if lost else {}
+    for record in lost:
+        discard(stock, record.sha256)
+        for file in (f for f in landed[record.sha256] if f.size == record.size):
+            if taken_in(lake_session, file).sha256 == record.sha256:
+                break
+    files = []
+    for record, kept in zip(records, found, strict=True):
+        file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day)
+        if file_again is None:
+            raise LandingError(
+                f"the landed file {plain(record.path)}",
+                "its content is neither in the stock nor in the landing folder",
+                "Nothing was written",
+                "Put the file back, then run again",
+            )
+        files.append(replace(file_again, path=record.path) if by_path else file_again)
+    return files
 
 
-def _by_content(listing: Listing, records: Sequence[FileRecord]) -> dict[str, list[LandedFile]]:
-    """The landed files by the content that the ledger names at their path; it may be another by now."""
+def _landed_by_content(lake_session: LakeSession, lost: Sequence[FileRecord]) -> dict[str, list[LandedFile]]:
+    """The landed files by the contents recorded for their path, today's or an earlier one."""
+    listing, records = look(lake_session)
     files, found = {f.name: f for f in listing.files}, defaultdict[str, list[LandedFile]](list)
-    for record in records:
+    for record in (*lost, *records):
         if record.path in files:
             found[record.sha256].append(files[record.path])
     return found
 
 
-def _taken_again(
-    lake_session: LakeSession, record: FileRecord, landed: Callable[[], Mapping[str, Sequence[LandedFile]]]
-) -> StoredFile:
-    lake = lake_session.lake
-    found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
-    if found is not None:
-        return with_path(lake_session, found, record.path)
-    discard(lake.stock, record.sha256)
-    for file in (f for f in landed().get(record.sha256, ()) if f.size == record.size):
-        if taken_in(lake_session, file).sha256 == record.sha256:
-            break
-    found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
-    if found is None:
-        raise LandingError(
-            f"the landed file {plain(record.path)}",
-            "its content is neither in the stock nor in the landing folder",
-            "Nothing was written",
-            "Put the file back, then run again",
-        )
-    return with_path(lake_session, found, record.path)
-
-
 def taken_in(lake_session: LakeSession, file: LandedFile) -> IngestedFile:
-    """A landed file taken into the lake's stock, named by its path, too, where rows depend on that."""
+    """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that."""
     lake, source = lake_session.lake, lake_session.lake.settings.source
     return ingest(file, source.format, lake.stock, by_path=uses_path(source.select))
-
-
-def with_path(lake_session: LakeSession, found: StoredFile, path: str) -> StoredFile:
-    """A content of the stock and where it lies, if its rows depend on that."""
-    return replace(found, path=path) if uses_path(lake_session.lake.settings.source.select) else found

@@ -22,12 +22,10 @@ from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.casting import spark_word
 from backfill_assets.landing.content_store import StoredFile
-from backfill_assets.landing.engine_errors import analysis_errors
-from backfill_assets.landing.mapping import RAISED, UnfitSelect, delivery_types, mapped, quiet, refusal, settings_for
-from backfill_assets.landing.row_origin import FILE, ROW
-from backfill_assets.landing.select import names_of
-from backfill_assets.load.numbered import numbered_rows
-from backfill_assets.load.row_text import row_text
+from backfill_assets.landing.engine_errors import UnfitSelect, analysis_errors, quiet, refusal
+from backfill_assets.landing.mapping import RAISED, delivery_types, mapped, quoted, settings_for
+from backfill_assets.landing.select import FILE, ROW, names_of
+from backfill_assets.load.landed_rows import numbered_rows, row_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -77,15 +75,15 @@ def _alike(session: "SparkSession", files: Sequence[StoredFile], settings: LakeS
     except analysis_errors() as error:
         raise refusal(error) from None
     is_text, names = source.is_text, source.names
-    kinds = source.frame.select(*(_quoted(n) for n in names)).schema.fields
-    row = row_text((n, F.col(_quoted(n)), kind) for n, kind in zip(names, kinds, strict=True)) if names else F.lit("")
+    kinds = source.frame.select(*(quoted(n) for n in names)).schema.fields
+    row = row_text((n, F.col(quoted(n)), kind) for n, kind in zip(names, kinds, strict=True)) if names else F.lit("")
     kept = source.frame.select(
         row.alias("__json"),
         source.content.alias("__sha256"),
         source.number.alias("__number"),
         (F.col("__bad_text") if is_text else F.lit(None).cast("string")).alias("__text"),
         (F.col("__bad_reason") if is_text else F.lit(None).cast("string")).alias("__reason"),
-        *(_typed(n, files[0].types.get(n, "STRING")) if is_text else F.col(_quoted(n)) for n in names),
+        *(_typed(n, files[0].types.get(n, "STRING")) if is_text else F.col(quoted(n)) for n in names),
     )
     kept = _placed(session, kept, files)
     payload = settings.source.payload_columns
@@ -113,14 +111,10 @@ def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StoredFi
     return numbered.drop(FILE).join(F.broadcast(paths), "__sha256")
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _typed(name: str, kind: str) -> "Column":
     from pyspark.sql import functions as F
 
-    return F.col(_quoted(name)).try_cast(kind.lower()).alias(name)
+    return F.col(quoted(name)).try_cast(kind.lower()).alias(name)
 
 
 def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":

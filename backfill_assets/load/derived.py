@@ -1,8 +1,6 @@
-"""Building a candidate: pinned inputs, one pure transform over the whole range, conform, stage and audit.
+"""Building the candidate of a table other than raw: rows made from pinned inputs, staged and audited.
 
-Lives here: the read side of the load path for every table but raw (`load.raw`). Does not live here: the plan of the
-rows (`making`), the gate (`lake.gates`) and the write (`lake.replace`).
-Refuses, before any work, days whose own input days do not exist and days held by a rollback.
+Not here: raw (`raw`), the plan of the rows (`making`), the gates (`lake.gates`) and the write (`lake.replace`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,8 +21,7 @@ from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import conform, stage
 from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
 from backfill_assets.load.facts import staged_facts
-from backfill_assets.load.making import made, version_read
-from backfill_assets.load.merging import as_merged, merged
+from backfill_assets.load.making import as_merged, made, merged, version_read
 from backfill_assets.load.sail import refuse_settings
 from backfill_assets.load.steadiness import refuse_changed_settings
 

@@ -1,10 +1,10 @@
-"""Numbers about days, for people and plots: what a table's own functions count on a candidate before it is written.
+"""Numbers of days for people and plots: the table's own functions over a candidate before it is written.
 
-Lives here: calling them. Does not live here: what they count (`pipeline.transforms`) and where they are shown
-(`orchestration.metadata`). They decide nothing: no gate, no digest and no receipt contains them.
+Not here: the queries (`pipeline.transforms`) and Dagster's metadata (`orchestration.metadata`). No gate, digest or
+receipt contains these numbers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -29,8 +29,8 @@ def staged_facts(
     staged: Staged | None,
     profiles: Mapping[date | None, DayProfile],
 ) -> Facts:
-    """All that the table's own functions say of a staged candidate, per day."""
-    if staged is None or (table.facts is None and table.revisions is None):
+    """All numbers of the days of a staged candidate, by name; NULLs are left out."""
+    if staged is None:
         return {}
     facts = day_facts(lake_session, table, staged)
     for day, found in revisions(lake_session, states, table, staged, profiles).items():
@@ -39,12 +39,11 @@ def staged_facts(
 
 
 def day_facts(lake_session: LakeSession, table: Table, staged: Staged) -> Facts:
-    """What the table's `facts` say of every day of what was staged, by name; NULLs are left out."""
-    if table.facts is None:
-        return {}
+    """The numbers that the table's `facts` give of every staged day."""
     told: Facts = {}
-    for files in file_batches(staged.paths, table.contract):
-        told |= _found(lake_session.lake, table.facts(selection(files, table.contract)))
+    if table.facts is not None:
+        for files in file_batches(staged.paths, table.contract):
+            told |= _found(lake_session.lake, table.facts(selection(files, table.contract)))
     return told
 
 
@@ -57,22 +56,16 @@ def revisions(
     *,
     at_once: int = AT_ONCE,
 ) -> Facts:
-    """What the table's `revisions` say of the days whose rows differ from those that are there, each by itself."""
+    """The numbers that the table's `revisions` give of each day whose rows differ from the published ones."""
     view = states.view.table(table.name)
-    changed: Sequence[date] = [
-        d
-        for d, p in profiles.items()
-        if d is not None
-        and d in view.stamps
-        and view.stamps[d].entry.rows
-        and view.stamps[d].entry.content != p.content
-    ]
+    entries = {d: view.stamps[d].entry for d in profiles if d is not None and d in view.stamps}
+    changed = [d for d, entry in entries.items() if entry.rows and entry.content != profiles[d].content]
     if table.revisions is None or not changed:
         return {}
     told: Facts = {}
     try:
         there = frozenset(lake_session.lake.store.data_files(table.contract, view.version, changed))
-    except Altered:  # what the days held is not known; making them again must not fail for it
+    except Altered:  # nothing is known of the days before, which must not hinder the rebuild
         return {}
     for files in file_batches([*there, *staged.paths], table.contract, at_once):  # of a day both sides come together
         sides = [f for f in files if f in there], [f for f in files if f not in there]
@@ -88,13 +81,13 @@ def _of_days(files: Sequence[str], contract: Contract, days: Sequence[date]) -> 
 
 
 def _found(lake: Lake, query: str) -> Facts:
+    """Numbers by name per day; the day is the first column."""
     with connection(lake) as engine:
         found = engine.execute(query)
-        names = [column[0] for column in found.description or ()]
-        return _by_day(names, found.fetchall())
-
-
-def _by_day(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Facts:
-    """Numbers by name per day; the day is the first column."""
-    told = {row[0]: dict(zip(names[1:], row[1:], strict=True)) for row in rows if row[0] is not None}
-    return {day: {n: v for n, v in numbers.items() if v is not None} for day, numbers in told.items()}
+        _, *names = [column[0] for column in found.description or ()]
+        rows = found.fetchall()
+    return {
+        day: {n: v for n, v in zip(names, numbers, strict=True) if v is not None}
+        for day, *numbers in rows
+        if day is not None
+    }

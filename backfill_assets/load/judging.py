@@ -1,7 +1,6 @@
 """Judge days by the gates, against the history of their table in its receipts.
 
-Here: the context of a day: rows, NULL shares and histograms of earlier days, missing required days, whether it may be
-empty. Not here: the gates (`lake.gates`) and Dagster's events (`orchestration.checks`, `event_repair`).
+Not here: the gates (`lake.gates`) and Dagster's events (`orchestration.checks`, `orchestration.event_repair`).
 """
 
 from bisect import bisect_left

@@ -1,29 +1,30 @@
-"""The landing folder against the ledger `files`: what is new, altered, missing or merely touched. No JVM.
+"""The landing folder against the ledger `files`: new, altered, missing, merely touched and uncounted files. No JVM.
 
-Lives here: the comparison, which asks for contents only where size or time differ. Does not live here: listing
-(`landing`), what a scan does about it (`scan`).
+Not here: listing (`landing`) and taking files in (`scan`). Imports no reader of files: light commands need none.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.payload import words
+from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.content_store import VERSION, identity
 from backfill_assets.landing.files import Hashes, LandedFile
 from backfill_assets.landing.listing import Listing, list_landing
-from backfill_assets.landing.row_origin import identity
 
-
-def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
-    """The landing folder and the ledger, side by side. No JVM."""
-    source, lake = lake_session.lake.settings.source, lake_session.lake
-    return list_landing(source.files, lake.root, source.format), read_files(lake.store, lake.source)
+RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and every file is counted again
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The landing folder against the ledger. `lapsed`: records whose file changed or vanished, and that are
-    no basis of raw, or no longer the only path of theirs."""
+    """The landing folder against the ledger. `lapsed`: records whose file changed or vanished, and that are no basis of
+    raw, or no longer the only path of their content."""
 
     fresh: list[LandedFile]
     altered: list[FileRecord]
@@ -31,31 +32,73 @@ class Comparison:
     lapsed: list[FileRecord]
 
 
-def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> bool:
-    sha256 = hashes.sha256(file)
-    return record.sha256 in (sha256, identity(sha256, file.name))  # whichever it was by, the bytes are the same
+@dataclass(frozen=True)
+class LandingStatus:
+    """A comparison; `uncounted`: whether files were counted under other settings than today's."""
+
+    found: Comparison
+    uncounted: bool
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether a scan would record nothing."""
+        return not (self.counts_rows or self.is_refused or self.found.lapsed)
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether a scan would have the engine count rows."""
+        return bool(self.found.fresh) or self.uncounted
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether files that days were made from are altered or gone: those days are not loaded."""
+        return bool(self.found.altered or self.found.missing)
+
+
+def landed(lake_session: LakeSession) -> LandingStatus:
+    """The landing folders of all sources now. A file that is still being written counts as new.
+
+    Raises what listing raises.
+    """
+    total, uncounted = Comparison([], [], [], []), False
+    for lake in lake_session.lake.by_source():
+        found, _, records = compared(LakeSession(lake))
+        total.fresh.extend(found.fresh)
+        total.altered.extend(found.altered)
+        total.missing.extend(found.missing)
+        total.lapsed.extend(found.lapsed)
+        uncounted |= not all(r.withdrawn or is_counted(r, lake.settings, utc_now()) for r in records)
+    return LandingStatus(total, uncounted)
+
+
+def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
+    """The landing folder and the ledger `files`, of the lake's source."""
+    source, lake = lake_session.lake.settings.source, lake_session.lake
+    return list_landing(source.files, lake.root, source.format), read_files(lake.store, lake.source)
+
+
+def compared(lake_session: LakeSession) -> tuple[Comparison, Listing, list[FileRecord]]:
+    """The comparison now, with both its sides; keeps the hashes for the next one."""
+    listing, records = look(lake_session)
+    hashes = Hashes(lake_session.lake.stock)
+    found = compare(listing, records, hashes)
+    hashes.keep()
+    return found, listing, records
 
 
 def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> Comparison:
-    """What is new, altered, missing. Hashes only files of equal size whose time changed, each once; no JVM.
+    """Sort files and records. Hashes only files of equal size whose time changed, each once.
 
-    A record none of whose rows was ever usable is no basis of raw: its file may change or vanish freely. What settings
-    of today say of its rows does not matter: raw holds what was made under others. A missing file is not missing while
-    the same content lies at another path.
+    A record without a row that was ever usable is no basis of raw: its file may change or vanish freely. Today's
+    settings do not matter for that, because raw holds rows made under others. A missing file is not missing while the
+    same content lies at another path.
     """
     here = {f.name: f for f in listing.files}
     live = [r for r in records if not r.withdrawn]
-    altered, gone, same = [], [], set()
-    for record in live:
-        file = here.get(record.path)
-        if file is None:
-            gone.append(record)
-        elif file.size == record.size and (file.mtime_ns == record.mtime_ns or _is_as_recorded(file, record, hashes)):
-            same.add(record.path)
-        else:
-            altered.append(record)
-    taken = same | {r.path for r in altered if r.is_basis}
-    present = {r.sha256 for r in live if r.path in same}
+    gone = [r for r in live if r.path not in here]
+    same = {(r.path, r.sha256) for r in live if r.path in here and _is_as_recorded(here[r.path], r, hashes)}
+    altered = [r for r in live if r.path in here and (r.path, r.sha256) not in same]
+    taken, present = {path for path, _ in same} | {r.path for r in altered if r.is_basis}, {sha for _, sha in same}
     return Comparison(
         fresh=[f for f in listing.files if f.name not in taken],
         altered=[r for r in altered if r.is_basis],
@@ -67,10 +110,26 @@ def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> 
     )
 
 
-def compared(lake_session: LakeSession) -> tuple[Comparison, Listing, list[FileRecord]]:
-    """The comparison as things are now, with both its sides. What was hashed for it is kept for those who look next."""
-    listing, records = look(lake_session)
-    hashes = Hashes(lake_session.lake.stock)
-    found = compare(listing, records, hashes)
-    hashes.keep()
-    return found, listing, records
+def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> bool:
+    if file.size != record.size or file.mtime_ns == record.mtime_ns:
+        return file.size == record.size
+    sha256 = hashes.sha256(file)
+    return record.sha256 in (sha256, identity(sha256, file.name))  # the content's name may contain its path
+
+
+def is_counted(record: FileRecord, settings: LakeSettings, now: datetime) -> bool:
+    """Whether the record's days and rows were counted under today's settings, and its first scan can be true."""
+    return record.counted_by == counting_digest(settings) and not is_scanned_too_early(record, now)
+
+
+def is_scanned_too_early(record: FileRecord, now: datetime) -> bool:
+    """Whether the first scan lies before the file's own time, which is over: the clock of that scan was behind."""
+    latest = (record.first_scan + timedelta(days=FIRST_SCAN_SLACK_DAYS)).timestamp()
+    return latest < record.mtime_ns / 1e9 <= now.timestamp()
+
+
+def counting_digest(settings: LakeSettings) -> str:
+    """Digest of the settings and ingest rules that decide a row's arrival day and whether it is usable."""
+    source, tolerance = settings.source, settings.lateness.early_tolerance_days
+    declared = [] if source.payload is None else [words(source.payload_columns)]
+    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *declared])

@@ -1,23 +1,29 @@
-"""The rows of a table for some days, as a plan that the engine has not run: pinned inputs, one pure transform.
+"""The rows of a table for some days, as a plan that the engine has not run; and rows that an upsert by key keeps.
 
-Lives here: the frames that a transform is given, its call, and which of its rows are those of the days. Does not live
-here: writing and judging them (`derived`). Days that need no computing are left out of what is read, days that wait for
-their cut of what is made.
+Not here: staging, auditing and committing (`derived`), copying kept rows (`lake.writing`). A merge keeps rows of a day
+whose key the new rows lack. Mostly a correction removed or moved them, so a merge refuses without `--keep-removed`. A
+day that keeps rows gets `Built.MERGED` and shows as outdated; no sensor rebuilds it for that, late data replaces it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
-from backfill_assets.core.receipts import Built
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import MERGE_KEEPING
+from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
+from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.columns import spark_name
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.writing import keep_rows
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.sail import refuse_plan
 from backfill_assets.load.steadiness import refuse_unsteady, settings_kept, telling_mistakes
@@ -25,6 +31,8 @@ from backfill_assets.load.steadiness import refuse_unsteady, settings_kept, tell
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+SHOWN_RANGES = 5
+SHOWN_KEYS = 3
 MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5 s)
 ROWS_OF_A_PLAN = 100_000  # of so many between two spans, read and made, the work is no more than that of another plan
 
@@ -149,3 +157,63 @@ def version_read(view: LakeView, wanted: Input) -> int:
     if wanted.basis is Basis.ARRIVALS:
         return view.source(wanted.table).ledger.inputs[wanted.table]
     return view.table(wanted.table).version
+
+
+def refuse_merge(contract: Contract, asked: Iterable[Contract] = ()) -> None:
+    """Raise BackfillError where a table cannot be merged: landed tables, and tables with several days in a file. The
+    advice names those of the tables `asked` for that can be."""
+    if culprit := _unfit(contract):
+        fit = ",".join(c.name for c in asked if not _unfit(c))
+        raise BackfillError(
+            f"the table {contract.name}", f"its days cannot be merged: {culprit}", "Nothing was written",
+            f"Leave it out of the plan (--tables{fit and f' {fit}'}), or use --write-mode overwrite",
+        )  # fmt: skip
+
+
+def _unfit(contract: Contract) -> str:
+    if contract.is_landed:
+        return "it holds every delivery that landed, which is loaded as a whole or not at all"
+    return "its files hold several days each" if contract.partition_column != contract.day_column else ""
+
+
+def merged(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> Mapping[date, int]:
+    """Add to `staged` the rows of `days` that the new rows lack, and return their number per day.
+
+    Empty where the request does not merge. Raises BackfillError where rows would be kept without `MERGE_KEEPING`, and
+    for days that are not complete.
+    """
+    if not request.merges:
+        return {}
+    contract, lake = request.table.contract, request.lake_session.lake
+    refuse_merge(contract)
+    made = len(staged.files)
+    kept = keep_rows(lake, contract, staged, states.view.table(contract.name).version, days)
+    unready = [d for d in kept if states.built_as(contract.name, d) is not Built.COMPLETE]
+    if unready:
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"{_listed(unready)} cannot be merged: its cut has not come, or required input days are missing",
+            "Nothing was written",
+            "Name days without them, or use --write-mode overwrite",
+        )
+    if kept and request.mode != MERGE_KEEPING:
+        first, files = min(kept), [str(f.path) for f in staged.files[made:]]
+        keys = ", ".join(sample_keys(lake, files, contract, first, "")[:SHOWN_KEYS])
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"{sum(kept.values())} row(s) that stand on {_listed(kept)} are not among those made now: a merge would "
+            f"keep what a correction removed or moved; for example on {first}: {keys}",
+            "Nothing was written",
+            "Plan with --write-mode overwrite, which takes them away, or with --keep-removed if they are to stay",
+        )
+    return kept
+
+
+def as_merged(entry: DayEntry, kept: int) -> DayEntry:
+    """Entry of a day that keeps `kept` rows; unchanged for 0."""
+    return replace(entry, built=Built.MERGED, counts={**entry.counts, KEPT: kept}) if kept else entry
+
+
+def _listed(days: Mapping[date, int] | Sequence[date]) -> str:
+    spans = contiguous(days)
+    return ", ".join(map(str, spans[:SHOWN_RANGES])) + (", ..." if len(spans) > SHOWN_RANGES else "")

@@ -1,58 +1,41 @@
 """Placing judged rows: each landed row of a load ends in raw, quarantine, `too_late` or as a duplicate, and is counted.
 
-Lives here: the short way (rows are written as they are read; what was written shows whether a number came twice), the
-careful way (a window over all rows of a day, kept for several passes), and the account of both. Does not live here:
-judging a row by itself (`deliveries`) and the commits (`raw`).
+Not here: judging a row by itself (`deliveries`) and the commits (`raw`). Where no row can be late or not due, rows are
+written as they are read; if a number came twice within a day, and otherwise, a window over all rows of a day decides.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import midnight
 from backfill_assets.core.errors import LandingError
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.audit import audit, count_rows
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, of_source
-from backfill_assets.lake.session import LakeSession, free
+from backfill_assets.lake.session import free, small_frame
+from backfill_assets.lake.settings import LatenessSettings
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.too_late import contract_of
+from backfill_assets.lake.too_late import contract_of, is_too_late
 from backfill_assets.lake.writing import conform, stage
-from backfill_assets.load.deliveries import split_day_rows
-from backfill_assets.load.phases import Phases
+from backfill_assets.landing.mapping import delivery_types
+from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.counting import stocked
+from backfill_assets.load.deliveries import read_deliveries, split_day_rows
 from backfill_assets.load.steadiness import refuse_changed_settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-Accounts = dict[date, dict[str, dict[str, int]]]
+Accounts = dict[date, dict[str, dict[str, int]]]  # rows per arrival day, path of a file, and outcome
 Counts = Mapping[tuple[date, str], Mapping[str, int]]  # of an arrival day and content: rows per outcome
-
-
-@dataclass(frozen=True)
-class LandedRows:
-    """What a load has to place: the contents by sha256, the due days, and how to get the judged rows of contents."""
-
-    lake_session: LakeSession
-    contract: Contract
-    records: Mapping[str, FileRecord]
-    days: Sequence[date]
-    judged: "Callable[[Sequence[FileRecord]], DataFrame]"
-    phases: Phases
-
-    @property
-    def quarantine(self) -> Contract:
-        """The ledger that takes the rows which cannot be deliveries."""
-        return of_source(QUARANTINE, self.contract.source)
-
-    def with_bad_rows(self) -> list[FileRecord]:
-        """The contents with a row, on one of the days, that the scan found to be unusable."""
-        days = set(self.days)
-        return [r for r in self.records.values() if any(bad for d, (_, bad, _) in r.days.items() if d in days)]
+OF_A_FILE = ("source_file",)
 
 
 @dataclass(frozen=True)
@@ -63,118 +46,157 @@ class PlacedPart:
     staged: Staged | None = None
     profiles: Mapping[date | None, DayProfile] = field(default_factory=dict)
 
-    def drop(self) -> None:
-        """Delete what was staged and not published."""
-        if self.staged is not None:
-            self.staged.drop()
-
 
 @dataclass(frozen=True)
 class Placed:
-    """The parts of a load, and per arrival day and path of a file the rows of each outcome."""
+    """The parts of a load for raw, `too_late` and quarantine, and the account of its rows."""
 
     raw: PlacedPart
-    beyond: PlacedPart
-    kept: PlacedPart
+    late: PlacedPart
+    quarantine: PlacedPart
     accounts: Accounts
 
     def drop(self) -> None:
-        """Delete what was staged and not published."""
-        for part in (self.raw, self.beyond, self.kept):
-            part.drop()
+        """Delete staged files that were not published."""
+        _drop((self.raw, self.late, self.quarantine))
 
 
-def place(landed: LandedRows, late: "Column", *, simple: bool) -> Placed:
-    """The landed rows in their places. `simple`: no row can be too late or not due yet, so that only rows which share
-    a number within their day need the careful way. Raises LandingError where the account does not add up.
+def place(request: RebuildRequest, states: States, days: Sequence[date], records: Sequence[FileRecord]) -> Placed:
+    """Stage the rows that landed on these due days; `records` are the contents with such rows, each once.
+
+    The session of the request is narrowed to the table's source. Raises LandingError where the account of the rows does
+    not add up.
     """
-    if not landed.records:
-        return Placed(*_no_rows(landed), {d: {} for d in landed.days})
-    return (_short_way(landed) if simple else None) or _careful_way(landed, late)
+    contract = request.table.contract
+    if not records:
+        late, quarantine = contract_of(contract), of_source(QUARANTINE, contract.source)
+        return Placed(PlacedPart(contract), PlacedPart(late), PlacedPart(quarantine), {d: {} for d in days})
+    in_time = all_in_time(request.lake_session.lake.settings.lateness, states.view.as_of, days)
+    placed = _as_read(request, states, days, records) if in_time else None
+    return placed or _by_window(request, states, days, records)
 
 
-def _no_rows(landed: LandedRows) -> tuple[PlacedPart, PlacedPart, PlacedPart]:
-    return PlacedPart(landed.contract), PlacedPart(contract_of(landed.contract)), PlacedPart(landed.quarantine)
+def all_in_time(lateness: LatenessSettings, as_of: datetime | None, days: Sequence[date]) -> bool:
+    """Whether no usable row of these days can be late, or arrive at or after `as_of`."""
+    cut = as_of is not None and midnight(as_of.date()) != as_of and as_of.date() in days
+    return lateness.window_days is None and not cut
 
 
-def _short_way(landed: LandedRows) -> Placed | None:
-    """Read, judged and written once; None where a number came twice within a day. Files without bad rows are read
-    once, the others a second time for these."""
-    columns, bad = landed.contract.column_names, landed.with_bad_rows()
-    good = landed.judged(list(landed.records.values())).where("reason IS NULL").select(*columns)
-    unusable = landed.judged(bad).where("reason IS NOT NULL").select(*QUARANTINE.column_names) if bad else None
-    raw, kept = _staged_parts(landed, [(landed.contract, good), (landed.quarantine, unusable)])
+def judged_rows(
+    request: RebuildRequest, states: States, days: Sequence[date], records: Sequence[FileRecord]
+) -> "DataFrame":
+    """The rows of the landed contents for these days, with `source_file` and whether they are `due`."""
+    from pyspark.sql import functions as F
+
+    lake_session = request.lake_session
+    session, settings = lake_session.spark(), lake_session.lake.settings
+    files = stocked(lake_session, records)
+    if not files:
+        schema = "sha256 string, row_number bigint, text string, reason string, source_file string, arrival_date date, "
+        columns = ", ".join(f"`{n}` {t}" for n, t in delivery_types(settings.source.payload_columns).items())
+        return small_frame(session, [], schema + columns + ", usable_arrival boolean, due boolean")
+    judged = read_deliveries(session, files, settings).withColumn("source_file", F.col("sha256"))
+    due = F.lit(True)
+    if states.view.as_of is not None:
+        limit = F.lit(states.view.as_of.isoformat()).cast("timestamp")
+        due = ~F.col("usable_arrival") | (F.col("arrival_ts") < limit)
+    first, last = min(days), max(days)
+    near = judged.where(F.col("arrival_date").between(F.lit(first), F.lit(last))).withColumn("due", due)
+    return near.where(F.col("arrival_date").isin(sorted(days))) if len(days) <= (last - first).days else near
+
+
+def with_bad_rows(records: Iterable[FileRecord], days: Sequence[date]) -> list[FileRecord]:
+    """The contents with a row, on one of the days, that the scan found to be unusable."""
+    return [r for r in records if any(bad for d, (_, bad, _) in r.days.items() if d in days)]
+
+
+def _as_read(
+    request: RebuildRequest, states: States, days: Sequence[date], records: Sequence[FileRecord]
+) -> Placed | None:
+    """Write good rows as they are read, and those of files with bad rows once more for these; None where a number came
+    twice within a day."""
+    contract, bad = request.table.contract, with_bad_rows(records, days)
+    quarantine = of_source(QUARANTINE, contract.source)
+    good = judged_rows(request, states, days, records).where("reason IS NULL").select(*contract.column_names)
+    unusable = judged_rows(request, states, days, bad).where("reason IS NOT NULL") if bad else None
+    kept = unusable.select(*QUARANTINE.column_names) if unusable is not None else None
+    raw, aside = parts = _staged_parts(request, len(days), [(contract, good), (quarantine, kept)])
     try:
         if any(p.duplicates for p in raw.profiles.values()):
-            raw.drop()
-            kept.drop()
+            _drop(parts)
             return None
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
-        for outcome, part in ((landed.contract.name, raw), (QUARANTINE.name, kept)):
+        for outcome, part in ((contract.name, raw), (QUARANTINE.name, aside)):
             files = part.staged.paths if part.staged else []
-            for day, sha256, rows in count_rows(landed.lake_session.lake, files, part.contract, _OF):
+            for day, sha256, rows in count_rows(request.lake_session.lake, files, part.contract, OF_A_FILE):
                 counts[day, sha256][outcome] = rows
-        return Placed(raw, PlacedPart(contract_of(landed.contract)), kept, _accounts(landed, counts))
+        return Placed(raw, PlacedPart(contract_of(contract)), aside, accounted(days, records, counts))
     except BaseException:
-        raw.drop()
-        kept.drop()
+        _drop(parts)
         raise
 
 
-_OF = ("source_file",)  # per arrival day
-
-
-def _careful_way(landed: LandedRows, late: "Column") -> Placed:
-    contract, judged = landed.contract, landed.judged(list(landed.records.values()))
+def _by_window(request: RebuildRequest, states: States, days: Sequence[date], records: Sequence[FileRecord]) -> Placed:
+    """Compare all rows of a day that share a number, and keep the judged rows for the three tables."""
+    contract, lateness = request.table.contract, request.lake_session.lake.settings.lateness
+    late = is_too_late(lateness, states.view.source(contract.name).releases)
     delivered = [c for c in contract.column_names if c not in LANDED]
+    judged = judged_rows(request, states, days, records)
     rows = split_day_rows(judged, late, contract.name, delivered).persist()
     try:
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
-        with landed.phases.phase("read"):
+        with request.phases.phase("read"):
             found = rows.groupBy("arrival_date", "sha256", "outcome").count().collect()
         for row in found:
             counts[row["arrival_date"], row["sha256"]][row["outcome"]] = row["count"]
-        accounts = _accounts(landed, counts)
-        wanted_rows = (rows.where(f"outcome = '{o}'") for o in (contract.name, "too late"))
-        good, late_rows = (r.select(*contract.column_names) for r in wanted_rows)
-        bad = rows.where(f"outcome = '{QUARANTINE.name}'").select(*QUARANTINE.column_names)
-        parts = (
-            (contract, good, contract.name),
-            (contract_of(contract), late_rows, "too late"),
-            (landed.quarantine, bad, QUARANTINE.name),
-        )
+        accounts = accounted(days, records, counts)
         outcomes = {o for by_outcome in counts.values() for o in by_outcome}
-        wanted = [(c, f) if o in outcomes else (c, None) for c, f, o in parts]
-        raw, beyond, kept = _staged_parts(landed, wanted)
+        wanted = (
+            (contract, contract.name, contract),
+            (contract_of(contract), "too late", contract),
+            (of_source(QUARANTINE, contract.source), QUARANTINE.name, QUARANTINE),
+        )
+        frames = [
+            (table, rows.where(f"outcome = '{o}'").select(*like.column_names) if o in outcomes else None)
+            for table, o, like in wanted
+        ]
+        raw, beyond, kept = _staged_parts(request, len(days), frames)
         return Placed(raw, beyond, kept, accounts)
     finally:
         free(rows)
 
 
-def _staged_parts(landed: LandedRows, wanted: "Sequence[tuple[Contract, DataFrame | None]]") -> list[PlacedPart]:
-    """The parts of a load, staged and audited; all dropped where one fails."""
-    made, session, days = list[PlacedPart](), landed.lake_session, len(landed.days)
+def _staged_parts(
+    request: RebuildRequest, days: int, wanted: "Sequence[tuple[Contract, DataFrame | None]]"
+) -> list[PlacedPart]:
+    """Stage and audit the rows of each table; drops all where one fails."""
+    made, session = list[PlacedPart](), request.lake_session
     try:
-        with landed.phases.phase("write"):
+        with request.phases.phase("write"):
             refuse_changed_settings(session.spark(), f"the table {wanted[0][0].name}")
             for contract, frame in wanted:
                 staged = stage(session.lake, contract, conform(frame, contract), days) if frame else None
                 made.append(PlacedPart(contract, staged))
-        with landed.phases.phase("audit"):
+        with request.phases.phase("audit"):
             return [
                 p if p.staged is None else replace(p, profiles=audit(session.lake, p.staged.paths, p.contract))
                 for p in made
             ]
     except BaseException:
-        for part in made:
-            part.drop()
+        _drop(made)
         raise
 
 
-def _accounts(landed: LandedRows, counts: Counts) -> Accounts:
-    """Rows per day, file (path) and outcome; raises LandingError unless they add up to what the ledger counted."""
-    accounts: Accounts = {d: {} for d in landed.days}
-    for record in landed.records.values():
+def _drop(parts: Iterable[PlacedPart]) -> None:
+    for part in parts:
+        if part.staged is not None:
+            part.staged.drop()
+
+
+def accounted(days: Sequence[date], records: Iterable[FileRecord], counts: Counts) -> Accounts:
+    """Rows per day, file (path) and outcome; raises LandingError unless they are as many as the ledger counted."""
+    accounts: Accounts = {d: {} for d in days}
+    for record in records:
         for day in set(record.days) & set(accounts):
             outcomes = counts.get((day, record.sha256), {})
             if sum(outcomes.values()) != record.days[day][0]:

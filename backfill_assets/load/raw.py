@@ -1,16 +1,15 @@
 """Loading raw: landed rows of some arrival days into raw, its quarantine and its ledger, under one load lock.
 
-Lives here: the candidate of raw, the account of every row, and the order of the three commits (quarantine, raw whose
-receipt names it, arrivals which names raw). Does not live here: the lock itself (held by the caller from the first
-read to the last commit) and the rules of usable rows (`deliveries`).
+Not here: placing rows (`placing`) and the rules of usable rows (`deliveries`). The caller holds the lock from the first
+read to the last commit. The commits are quarantine, `too_late`, raw whose receipt names both, arrivals which names raw.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import Any
 
-from backfill_assets.core.days import DayRange, midnight
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError, telling_source
 from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
@@ -20,22 +19,15 @@ from backfill_assets.core.texts import plain
 from backfill_assets.core.view import Source
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 from backfill_assets.lake.replace import Published, Write, replace_days
-from backfill_assets.lake.session import LakeSession, small_frame
-from backfill_assets.lake.too_late import is_too_late
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.landing.mapping import delivery_types
 from backfill_assets.load.arrivals import commit_arrivals
 from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
-from backfill_assets.load.counting import stocked
-from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.derived import nothing_to_do, refuse_lowered, settled_days
 from backfill_assets.load.facts import staged_facts
-from backfill_assets.load.placing import Accounts, LandedRows, Placed, PlacedPart, place
+from backfill_assets.load.placing import Accounts, Placed, PlacedPart, place
 from backfill_assets.load.sail import refuse_settings
 from backfill_assets.load.scan import scan
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
 SET_ASIDE = {"duplicates": "duplicate", QUARANTINE.name: QUARANTINE.name, "too late": "too late", "not due": "not due"}
@@ -64,36 +56,24 @@ def _load(request: RebuildRequest) -> Candidate:
     refuse_lowered(states, contract)
     settled = settled_days(request, states)
     todo = [d for d in request.days if d not in settled]
-    if not todo and not source.doubted_arrivals():  # a ledger that others changed is repaired by any load
+    if not todo and not source.doubted_arrivals():  # any load repairs a ledger that others changed
         return nothing_to_do(states, contract, request.days)
     placed = placed_again(request, states, todo)
     try:
-        raw, accounts = placed.raw, placed.accounts
         with request.phases.phase("facts"):
-            facts = staged_facts(request.lake_session, states, request.table, raw.staged, raw.profiles)
+            facts = staged_facts(request.lake_session, states, request.table, placed.raw.staged, placed.raw.profiles)
     except BaseException:
         placed.drop()
         raise
-    loading = _Loading(request, states, todo, raw, (placed.kept, placed.beyond), _counts(accounts))
-    candidate = loading.candidate(settled)
-    return replace(candidate, accounts={d: {"by_file": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
+    accounts = {d: {"by_file": f, "facts": facts.get(d, {})} for d, f in placed.accounts.items()}
+    return _Loading(request, states, todo, placed).candidate(settled, accounts)
 
 
 def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) -> Placed:
-    """The landed rows of these days in their places, staged and audited. Scans nothing and commits nothing; the session
-    of the request is that of the table's source."""
-    contract, lake_session = request.table.contract, request.lake_session
-    records = _named(lake_session, states, todo)
-    landed = LandedRows(
-        lake_session,
-        contract,
-        {r.sha256: r for r in records},
-        [d for d in todo if states.view.is_due(d)],
-        lambda of: _judged(lake_session, states, todo, of),
-        request.phases,
-    )
-    late = is_too_late(lake_session.lake.settings.lateness, states.view.source(contract.name).releases)
-    return place(landed, late, simple=_is_simple(lake_session, states, todo))
+    """Stage and audit the landed rows of these days. Scans nothing and commits nothing; the session of the request is
+    that of the table's source."""
+    due = [d for d in todo if states.view.is_due(d)]
+    return place(request, states, due, _named(request.lake_session, due))
 
 
 def _refuse(report: ScanReport, source: Source, days: DayRange) -> None:
@@ -109,48 +89,14 @@ def _refuse(report: ScanReport, source: Source, days: DayRange) -> None:
         )
 
 
-def _is_simple(lake_session: LakeSession, states: States, todo: Sequence[date]) -> bool:
-    """Whether every usable row of these days is due and in time, so that nobody need look at each to know it."""
-    as_of = states.view.as_of
-    cut = as_of is not None and midnight(as_of.date()) != as_of and as_of.date() in todo
-    return lake_session.lake.settings.lateness.window_days is None and not cut
-
-
-def _named(lake_session: LakeSession, states: States, todo: Sequence[date]) -> list[FileRecord]:
+def _named(lake_session: LakeSession, days: Sequence[date]) -> list[FileRecord]:
     """The records of the ledger that name one of these days, each content once."""
-    wanted = {d for d in todo if states.view.is_due(d)}
+    wanted = set(days)
     live = [r for r in read_files(lake_session.lake.store, lake_session.lake.source) if not r.withdrawn]
     named = {r.sha256: r for r in reversed(live) if wanted & set(r.days)}
-    # Files are read and judged as wholes, however few of their rows are wanted.
+    # The engine reads and judges whole files, however few of their rows are wanted.
     lake_session.expect(sum(r.rows for r in named.values()))
     return list(named.values())
-
-
-def _judged(
-    lake_session: LakeSession, states: States, todo: Sequence[date], records: Sequence[FileRecord]
-) -> "DataFrame":
-    """The rows of the landed contents for these days, with `source_file` and whether they are `due`."""
-    from pyspark.sql import functions as F
-
-    view = states.view
-    wanted = {d for d in todo if view.is_due(d)}
-    files = stocked(lake_session, records)
-    if not files:
-        schema = "sha256 string, row_number bigint, text string, reason string, source_file string, arrival_date date, "
-        columns = delivery_types(lake_session.lake.settings.source.payload_columns)
-        empty = ", ".join(f"`{n}` {t}" for n, t in columns.items())
-        return small_frame(lake_session.spark(), [], schema + empty + ", usable_arrival boolean, due boolean")
-    judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings)
-    judged = judged.withColumn("source_file", F.col("sha256"))
-    due = F.lit(True)
-    if view.as_of is not None:
-        limit = F.lit(view.as_of.isoformat()).cast("timestamp")
-        due = ~F.col("usable_arrival") | (F.col("arrival_ts") < limit)
-    first, last = min(wanted), max(wanted)
-    near = judged.where(F.col("arrival_date").between(F.lit(first), F.lit(last))).withColumn("due", due)
-    if len(wanted) <= (last - first).days:
-        near = near.where(F.col("arrival_date").isin(sorted(wanted)))
-    return near
 
 
 def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:
@@ -163,19 +109,17 @@ def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:
 
 @dataclass(frozen=True)
 class _Loading:
-    """What the three commits of one load share."""
+    """A load whose rows are staged, and its three commits."""
 
     request: RebuildRequest
     states: States
     todo: Sequence[date]
-    raw: PlacedPart
-    aside: tuple[PlacedPart, ...]
-    counts: Mapping[date, Mapping[str, int]]
+    placed: Placed
 
-    def candidate(self, settled: frozenset[date]) -> Candidate:
+    def candidate(self, settled: frozenset[date], accounts: Mapping[date, Mapping[str, Any]]) -> Candidate:
         """The candidate of raw; its `commit` makes all three commits."""
-        contract, days = self.request.table.contract, self.request.days
-        before, profiles = self.states.view.table(contract.name), dict(self.raw.profiles)
+        contract, days, raw = self.request.table.contract, self.request.days, self.placed.raw
+        before, profiles = self.states.view.table(contract.name), dict(raw.profiles)
         for day in days:
             profiles.setdefault(day, as_profile(before.stamps[day].entry) if day in settled else DayProfile())
         return Candidate(
@@ -186,14 +130,11 @@ class _Loading:
             entries={d: before.stamps[d].entry for d in settled} | self._raw_entries(),
             before=before,
             frontier=self.states.frontier(contract.name),
-            staged=self.raw.staged,
+            staged=raw.staged,
             commit=self._commit,
-            release=self._release,
+            release=self.placed.drop,
+            accounts=accounts,
         )
-
-    def _release(self) -> None:
-        for part in (self.raw, *self.aside):
-            part.drop()
 
     def _entries(self, part: PlacedPart) -> dict[date, DayEntry]:
         none, digest, name = DayProfile(), self.states.digests.of, self.request.table.name
@@ -205,13 +146,14 @@ class _Loading:
         }
 
     def _raw_entries(self) -> dict[date, DayEntry]:
-        """The entries of raw, with the account of the rows that landed and are elsewhere."""
-        entries = self._entries(self.raw)
-        return {d: replace(e, counts={**e.counts, **self.counts.get(d, {})}) for d, e in entries.items()}
+        """The entries of raw, with the number of rows that landed and went elsewhere."""
+        entries, counts = self._entries(self.placed.raw), _counts(self.placed.accounts)
+        return {d: replace(e, counts={**e.counts, **counts.get(d, {})}) for d, e in entries.items()}
 
     def _commit(self) -> Published:
-        named = {part.contract.name: self._write_aside(part) for part in self.aside}
-        published = self._write(self.raw, self._raw_entries(), named)
+        aside = (self.placed.quarantine, self.placed.late)
+        named = {part.contract.name: self._write_aside(part) for part in aside}
+        published = self._write(self.placed.raw, self._raw_entries(), named)
         with self.request.phases.phase("ledger"):
             after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
             said = self.request.signed(self.states, {})
@@ -226,12 +168,11 @@ class _Loading:
         return self._write(part, self._entries(part), {}).version if concerned else before.version
 
     def _write(self, part: PlacedPart, entries: Mapping[date, DayEntry], inputs: Mapping[str, int]) -> Published:
-        contract = part.contract
-        base = self.request.lake_session.lake.store.view(contract.name, contract.day_column).version
-        write = Write(
-            contract, part.staged, entries, base, self.request.signed(self.states, inputs), force=self.request.force
+        lake, contract = self.request.lake_session.lake, part.contract
+        base, said = (
+            lake.store.view(contract.name, contract.day_column).version,
+            self.request.signed(self.states, inputs),
         )
+        write = Write(contract, part.staged, entries, base, said, force=self.request.force)
         # The load lock keeps every other load out, so that nothing can have overtaken this one.
-        return replace_days(
-            self.request.lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days}
-        )
+        return replace_days(lake, write, lambda days: {d: entries[d].input_digest for d in days})

@@ -7,7 +7,7 @@
      5  read       `lake.session.LakeSession.read`: the input days, pinned at the versions of step 2
      6  transform  `lake.model.Table`: the table's own pure function, over the whole range at once
      7  stage      `lake.writing.stage`: Parquet files that no log names, so that no reader sees them
-    7b  merge      `load.merging.merged`: only in that write mode, rows that the new ones lack come along
+    7b  merge      `load.making.merged`: only in that write mode, rows that the new ones lack come along
      8  audit      `lake.audit.audit`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.Bench.judge`: each day by each check; a refusal ends here, without a commit
     10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts
@@ -41,7 +41,7 @@ from backfill_assets.lake.session import telling_losses
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.derived import build
 from backfill_assets.load.judging import bench, may_be_empty
-from backfill_assets.load.merging import refuse_merge
+from backfill_assets.load.making import refuse_merge
 from backfill_assets.load.raw import load
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest

@@ -1,9 +1,7 @@
-"""Days computed once more from the inputs that their receipts name, to be held against what was written; nothing is
-committed.
+"""Days computed again from the inputs that their receipts name, and compared with what was written; commits nothing.
 
-Lives here: the view that a write saw, the rows it would give today, staged, compared by fingerprint and dropped. Does
-not live here: which engine computes them and what is said of it (`operations.check_engine`). What came since does not
-reach it. A day is passed over, with the reason, where its receipt does not say how its rows came about.
+Not here: the engine that computes them and the report (`operations.check_engine`). A day whose receipt does not say how
+its rows came about is passed over, with the reason.
 """
 
 from collections import defaultdict
@@ -17,33 +15,29 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import from_inclusive
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.core.receipts import Built, DayEntry, Receipt
+from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView, Stamp
 from backfill_assets.engine.session import open_session
-from backfill_assets.lake.audit import audit
 from backfill_assets.lake.differences import DayDifference, SampleRow, Sides, differences
 from backfill_assets.lake.ledger import read_arrivals
-from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import writes_of
-from backfill_assets.lake.writing import conform, stage
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.landed_changes import compared
-from backfill_assets.load.making import made
+from backfill_assets.load.derived import profiled, written
 from backfill_assets.load.raw import placed_again
 from backfill_assets.load.sail import refuse_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SAID = {
+NOT_COMPARABLE = {
     Built.HELD: "a rollback put it back", Built.MERGED: "a merge kept rows that its inputs do not give",
     Built.PENDING: "it is pending, and empty on purpose",
 }  # fmt: skip
-
 UNNAMED = "its receipt does not name the versions of its inputs"
+Stamps = Mapping[date, Stamp]
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ class Recomputed:
 
 @dataclass(frozen=True)
 class RecomputeVerdict:
-    """What computing days of a table again gave, and what differs where it does."""
+    """The days of a table computed again, and the differences of those whose rows are others."""
 
     table: str
     days: tuple[Recomputed, ...]
@@ -80,116 +74,79 @@ class RecomputeVerdict:
 
 
 class _AsThen(States):
-    """The states that a write saw, by its receipt: its frontier, and what it said of its days."""
+    """The states that a write saw, by its receipt: its frontier, and how it built its days."""
 
-    def __init__(
-        self, then: States, view: LakeView, frontier: datetime | None, entries: Mapping[date, DayEntry]
-    ) -> None:
-        super().__init__(then.contracts.values(), view, then.codes)
-        self._frontier, self._entries = frontier, entries
+    def __init__(self, now: States, view: LakeView, frontier: datetime | None, stamps: Stamps) -> None:
+        super().__init__(now.contracts.values(), view, now.codes)
+        self._frontier, self._stamps = frontier, stamps
 
     def frontier(self, table: str) -> datetime | None:
         """The frontier that the receipt names."""
         return self._frontier
 
     def is_pending(self, contract: Contract, day: date) -> bool:
-        """Whether the write said so."""
+        """Whether the write called the day pending."""
         return self.built_as(contract.name, day) is Built.PENDING
 
     def built_as(self, table: str, day: date) -> Built:
-        """What the write said of the day."""
-        return self._entries[day].built if day in self._entries else Built.COMPLETE
+        """How the write built the day."""
+        return self._stamps[day].entry.built if day in self._stamps else Built.COMPLETE
 
 
 @telling_losses()
 def recompute(request: RebuildRequest) -> RecomputeVerdict:
-    """The days of the request by the engine of its session, each held against its receipt. Commits nothing, and
-    deletes what it staged. Raises what a rebuild raises before its commit."""
+    """Compute the days of the request on the engine of its session, and compare each with its receipt.
+
+    Commits nothing and deletes what it staged. Raises what a rebuild raises before its commit.
+    """
     refuse_settings(request.lake_session.lake.settings, request.pipeline.contracts, request.table.name)
     states, table = request.states(), request.table
     stamps = {d: s for d in request.days if (s := states.stamp(table.name, d)) is not None}
-    passed = {d: why for d, s in stamps.items() if (why := _passed_over(states, table, d, s))}
-    verdict = RecomputeVerdict(
-        table.name, tuple(Recomputed(d, stamps[d].entry.rows, passed_over=w) for d, w in passed.items())
-    )
-    left = {d: s for d, s in stamps.items() if d not in passed}
-    groups = [_landed(request, states, left)] if table.is_landed else _written_together(request, states, left)
-    for found in groups:
+    passed = {d: why for d, s in stamps.items() if (why := _passed_over(states, table.name, d, s))}
+    verdict = RecomputeVerdict(table.name, ())
+    for then, group in _groups(request, states, {d: s for d, s in stamps.items() if d not in passed}):
+        if isinstance(then, str):
+            passed |= dict.fromkeys(group, then)
+            continue
+        found = _recomputed(replace(request, days=from_inclusive(min(group), max(group))), then, group)
         verdict = RecomputeVerdict(
-            table.name, (*verdict.days, *found.days), (*verdict.differing, *found.differing),
-            (*verdict.samples, *found.samples),
-        )  # fmt: skip
-    return replace(verdict, days=tuple(sorted(verdict.days, key=lambda d: d.day)))
+            table.name, verdict.days + found.days, verdict.differing + found.differing, verdict.samples + found.samples
+        )
+    skipped = (Recomputed(d, stamps[d].entry.rows, passed_over=why) for d, why in passed.items())
+    return replace(verdict, days=tuple(sorted((*skipped, *verdict.days), key=lambda d: d.day)))
 
 
-def _passed_over(states: States, table: Table, day: date, stamp: Stamp) -> str:
-    """Why a day cannot be held against its receipt; "" where it can."""
-    if stamp.entry.built in SAID:
-        return SAID[stamp.entry.built]
-    if day in states.view.table(table.name).foreign:
+def _passed_over(states: States, table: str, day: date, stamp: Stamp) -> str:
+    """Why a day cannot be compared with its receipt; "" where it can."""
+    if stamp.entry.built in NOT_COMPARABLE:
+        return NOT_COMPARABLE[stamp.entry.built]
+    if day in states.view.table(table).foreign:
         return "another program wrote it"
-    if not states.codes[table.name].are_of(stamp):
+    if not states.codes[table].are_of(stamp):
         return "it was made with other code or settings"
+    if states.contracts[table].is_landed and states.digests.of(table, day) != stamp.entry.input_digest:
+        return "its landed files are not as they were"
     return ""
 
 
-def _landed(request: RebuildRequest, states: States, stamps: Mapping[date, Stamp]) -> RecomputeVerdict:
-    """Arrival days of a landed table, from its files, where these are as they were."""
-    name = request.table.name
-    request = replace(request, lake_session=request.lake_session.of_source(request.table.contract.source))
-    found, _, _ = compared(request.lake_session)
-    gone = {d for record in (*found.altered, *found.missing) for d in record.days}
-    other = [d for d, s in stamps.items() if d in gone or states.digests.of(name, d) != s.entry.input_digest]
-    told = [Recomputed(d, stamps[d].entry.rows, passed_over="its landed files are not as they were") for d in other]
-    todo = [d for d in stamps if d not in other]
-    if not todo:
-        return RecomputeVerdict(name, tuple(told))
-    placed = placed_again(request, states, todo)
-    try:
-        verdict = _held_against(request, {d: stamps[d] for d in todo}, placed.raw.staged, placed.raw.profiles)
-    finally:
-        placed.drop()
-    return replace(verdict, days=(*told, *verdict.days))
-
-
-def _written_together(
-    request: RebuildRequest, states: States, stamps: Mapping[date, Stamp]
-) -> Iterator[RecomputeVerdict]:
-    """The days of other tables, those at once that were made from the same versions up to the same frontier."""
+def _groups(request: RebuildRequest, states: States, stamps: Stamps) -> Iterator[tuple[States | str, Stamps]]:
+    """Yield days made from the same versions up to the same frontier, with the states as then or why they are lost."""
+    if request.table.is_landed:
+        if stamps:
+            yield states, stamps
+        return
     groups, receipts = defaultdict[str, dict[date, Stamp]](dict), dict[str, Receipt]()
     needed = {i.table for i in request.table.contract.inputs}
     for receipt, made_by in writes_of(request.lake_session.lake.store, request.table.name, stamps):
         if receipt is None or not needed <= {*receipt.inputs}:
-            yield _all_passed_over(request, made_by, UNNAMED)
+            yield UNNAMED, made_by
             continue
         key = f"{sorted(receipt.inputs.items())} {receipt.frontier}"
         groups[key] |= made_by
         receipts[key] = receipt
     for key, days in groups.items():
-        yield _again(request, states, receipts[key], days)
-
-
-def _all_passed_over(request: RebuildRequest, stamps: Mapping[date, Stamp], why: str) -> RecomputeVerdict:
-    return RecomputeVerdict(
-        request.table.name, tuple(Recomputed(d, s.entry.rows, passed_over=why) for d, s in stamps.items())
-    )
-
-
-def _again(request: RebuildRequest, states: States, receipt: Receipt, stamps: Mapping[date, Stamp]) -> RecomputeVerdict:
-    contract = request.table.contract
-    view = _view_then(request, states, receipt)
-    then = _AsThen(states, view, receipt.frontier, {d: s.entry for d, s in stamps.items()})
-    lost = _lost_input(request, then, stamps)
-    if lost:
-        return _all_passed_over(request, stamps, lost)
-    days = from_inclusive(min(stamps), max(stamps))
-    asked = replace(request, days=days)
-    frame = made(asked, then, sorted(stamps), [d for d in days if d not in stamps])
-    staged = stage(request.lake_session.lake, contract, conform(frame, contract), len(stamps))
-    try:
-        return _held_against(asked, stamps, staged, audit(request.lake_session.lake, staged.paths, contract))
-    finally:
-        staged.drop()
+        then = _AsThen(states, _view_then(request, states, receipts[key]), receipts[key].frontier, days)
+        yield _lost_input(request, then, days) or then, days
 
 
 def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> LakeView:
@@ -210,7 +167,7 @@ def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> Lak
 
 
 def _lost_input(request: RebuildRequest, then: States, days: Collection[date]) -> str:
-    """Which version of an input lacks files of the days that are read; "" where all are there."""
+    """Which version of an input lacks files of the days to read; "" where all are there."""
     for wanted in request.table.contract.inputs:
         if wanted.basis is Basis.ARRIVALS:
             read = {a for d in days for a, _ in then.view.source(wanted.table).arrivals.get(d, ())}
@@ -223,24 +180,34 @@ def _lost_input(request: RebuildRequest, then: States, days: Collection[date]) -
     return ""
 
 
-def _held_against(
-    request: RebuildRequest, stamps: Mapping[date, Stamp], staged: Staged | None,
-    profiles: Mapping[date | None, DayProfile],
-) -> RecomputeVerdict:  # fmt: skip
-    """Each day against its receipt; rows of days that were not asked for are nobody's, and count as differing."""
-    found, contract = [], request.table.contract
+def _recomputed(request: RebuildRequest, then: States, stamps: Stamps) -> RecomputeVerdict:
+    """Stage the days as they were made then, compare them, and delete what was staged."""
+    if request.table.is_landed:
+        source = request.lake_session.of_source(request.table.contract.source)
+        placed = placed_again(replace(request, lake_session=source), then, sorted(stamps))
+        try:
+            return _compared(request, stamps, placed.raw.staged, placed.raw.profiles)
+        finally:
+            placed.drop()
+    staged = written(request, then, sorted(stamps))
+    try:
+        return _compared(request, stamps, staged, profiled(request, staged))
+    finally:
+        staged.drop()
+
+
+def _compared(
+    request: RebuildRequest, stamps: Stamps, staged: Staged | None, profiles: Mapping[date | None, DayProfile]
+) -> RecomputeVerdict:
+    """Each day beside its receipt; rows of other days are left out."""
+    lake, contract, found = request.lake_session.lake, request.table.contract, []
     for day, stamp in stamps.items():
         again = profiles.get(day, DayProfile())
         found.append(Recomputed(day, stamp.entry.rows, again.rows, stamp.entry.agrees_with(again)))
     differing = [d.day for d in found if not d.equal]
     if not differing:
         return RecomputeVerdict(contract.name, tuple(found))
-    store = request.lake_session.lake.store
-    before = [f for d in differing for f in store.data_files(contract, stamps[d].version, [d])]
+    before = {f for d in differing for f in lake.store.data_files(contract, stamps[d].version, [d])}
     after = [str(f.path) for f in staged.files if f.day in differing] if staged is not None else []
-    told = differences(
-        request.lake_session.lake,
-        contract,
-        Sides(sorted(set(before)), after, from_inclusive(differing[0], differing[-1])),
-    )
+    told = differences(lake, contract, Sides(sorted(before), after, from_inclusive(min(differing), max(differing))))
     return RecomputeVerdict(contract.name, tuple(found), told.days, told.samples)

@@ -1,47 +1,78 @@
-"""The scan: taking new files of the landing folder into the stock once, and into the ledger `files` with their days.
+"""The scan: take new files of the landing folder into the content store once, and into the ledger `files` by day.
 
-Lives here: what is new, a copy, refused; the append to `files`; `landing accept`. Does not live here: listing, strict
-parsing and comparing (`landing.files`, `landing.ingest`, `landed_changes`), counting (`counting`), loading days into
-raw (`raw`). The caller holds the load lock.
+Not here: listing, parsing and comparing (`landing.listing`, `landing.ingest`, `landed_changes`), counting (`counting`)
+and loading days into raw (`raw`). Functions over all sources (`…_all`, late rows) take each source's load lock; of the
+others the caller holds it.
 """
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import LandingError, SettingsError, telling_source
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.core.scans import ScanReport
+from backfill_assets.core.scans import ScanReport, shown, summed, together
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.files import sync_all
+from backfill_assets.lake.files import load_lock, sync_all
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
-from backfill_assets.landing.content_store import IngestedFile, StoredFile, find
+from backfill_assets.lake.too_late import release, waiting
+from backfill_assets.landing.content_store import IngestedFile, StoredFile
+from backfill_assets.landing.engine_errors import UNFIT
 from backfill_assets.landing.files import Hashes, LandedFile, StillChanging, settle
-from backfill_assets.landing.mapping import UNFIT
-from backfill_assets.load.counting import (
-    Counted,
-    count_days,
-    settle_days,
-    taken_again,
-    taken_in,
-    unless_flooding,
-    with_path,
-)
-from backfill_assets.load.known import counting_digest, is_scanned_too_early
-from backfill_assets.load.landed_changes import compare, compared, look
+from backfill_assets.load.counting import Counted, count_days, settle_days, taken_again, taken_in, unless_flooding
+from backfill_assets.load.landed_changes import compare, compared, counting_digest, is_scanned_too_early, look
+
+Intakes = Sequence[tuple[LandedFile, IngestedFile]]
+Late = Mapping[tuple[date, date], int]  # rows kept in `too_late` per (arrival day, event day)
+
+
+def scan_all(lake_session: LakeSession) -> ScanReport:
+    """Scan every source; raises as `scan` does, after it recorded the sources before."""
+    found = {}
+    for lake in lake_session.lake.by_source():
+        with load_lock(lake.locks, lake.source), telling_source(lake.source):
+            found[lake.source] = scan(LakeSession(lake))
+    return together(found)
+
+
+def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) -> list[str]:
+    """Withdraw altered and missing contents of every source (or of `paths`, as a scan shows them), as `accept` does."""
+    followed = []
+    for lake in lake_session.lake.by_source():
+        before = shown("", lake.source)
+        asked = [path.removeprefix(before) for path in paths if path.startswith(before)]
+        if asked or not paths:
+            with load_lock(lake.locks, lake.source), telling_source(lake.source):
+                followed += [shown(p, lake.source) for p in accept(LakeSession(lake), note, asked)]
+    return followed
+
+
+def late_rows(lake: Lake, days: DayRange) -> Late:
+    """Rows kept back of these event days, of all sources."""
+    return summed([waiting(one, days.start, days.last) for one in lake.by_source()])
+
+
+def let_late_rows_count(lake_session: LakeSession, days: DayRange, note: str) -> Late:
+    """Release the rows kept back of these event days, as `release` does, and return their number."""
+    found = []
+    for lake in lake_session.lake.by_source():
+        with load_lock(lake.locks, lake.source):
+            found.append(release(LakeSession(lake), days.start, days.last, note))
+    return summed(found)
 
 
 def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
-    """Take stock: append what is new to the ledger and report. Raises LandingError when counts do not add up."""
+    """Append new files to the ledger and report. Raises LandingError when counts do not add up."""
     found, listing, records = compared(lake_session)
     moment = now or utc_now()
-    lapsed = _withdrawals(found.lapsed, _after(records, moment), "nothing of it was used")
-    _append(lake_session, lapsed, "scan", "")
-    intakes, waiting = _taken(lake_session, found.fresh)
+    _append(lake_session, _withdrawals(found.lapsed, _after(records, moment), "nothing of it was used"), "scan", "")
+    intakes, waits = _taken(lake_session, found.fresh)
     come = {i.sha256 for _, i in intakes}
     altered, missing = found.altered, [m for m in found.missing if m.sha256 not in come]
     blocked = {r.path for r in (*altered, *missing, *found.lapsed)} | {f.name for f, _ in intakes}
@@ -49,14 +80,15 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     early = _scanned_too_early(records, intakes, moment)
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     recount = [r for r in live if r.counted_by != today or r.sha256 in early]
-    landings = _record(lake_session, intakes, records, moment, recount, early)
-    copies = _copies([f.name for f, _ in intakes], landings, records)
+    made = _recorded(lake_session, intakes, records, moment, recount, early)
+    new = made[: len(intakes)]
+    copies = _copies(new, made, records)
     return ScanReport(
-        new={p.path: p.told for p in landings if p.is_new and p.path not in copies},
+        new={r.path: (r.rows, sum(bad for _, bad, _ in r.days.values())) for r in new if r.path not in copies},
         copies=copies,
         refused={r.name: r.reason for r in listing.refused},
-        waiting=waiting,
-        unreadable={p.path: p.refused for p in landings if p.refused},
+        waiting=waits,
+        unreadable={r.path: r.refused for r in made if r.refused},
         altered=tuple(sorted(r.path for r in altered)),
         missing=tuple(sorted(r.path for r in missing)),
         blocked=frozenset(d for r in (*altered, *missing) for d in {*r.days, *r.used_days}),
@@ -65,100 +97,60 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     )
 
 
-def _taken(
-    lake_session: LakeSession, fresh: Sequence[LandedFile]
-) -> tuple[list[tuple[LandedFile, IngestedFile]], dict[str, str]]:
-    """The new files taken into the stock, and those that have to wait: path -> why."""
-    taken, waiting = [], {}
+def _taken(lake_session: LakeSession, fresh: Sequence[LandedFile]) -> tuple[Intakes, dict[str, str]]:
+    """The new files taken into the content store, and those that have to wait: path -> why."""
+    taken, waits = [], {}
     for file in fresh:
         try:
             if not settle(file):
                 raise StillChanging(str(file.path))
-            current = _again(file)
-            taken.append((current, taken_in(lake_session, current)))
+            stat = os.lstat(file.path)
+            settled = replace(file, size=stat.st_size, mtime_ns=stat.st_mtime_ns)
+            taken.append((settled, taken_in(lake_session, settled)))
         except (StillChanging, FileNotFoundError):
-            waiting[file.name] = "still being written; the next scan reads it"
-    return taken, waiting
+            waits[file.name] = "still being written; the next scan reads it"
+    return taken, waits
 
 
-def _again(file: LandedFile) -> LandedFile:
-    """The file as it is after it settled."""
-    stat = os.lstat(file.path)
-    return LandedFile(file.name, file.path, stat.st_size, stat.st_mtime_ns)
-
-
-@dataclass(frozen=True)
-class _Landing:
-    """One content at one path, to be appended to the ledger with its days. `refused`: why it is one unusable row."""
-
-    path: str
-    sha256: str
-    size: int
-    mtime_ns: int
-    rows: int
-    is_new: bool = True
-    bad_rows: int = 0
-    refused: str | None = None
-
-    @property
-    def told(self) -> tuple[int, int]:
-        """Rows and unusable rows, as the report counts them of a new file."""
-        return (1, 1) if self.refused else (self.rows, self.bad_rows)
-
-
-def _record(
-    lake_session: LakeSession,
-    intakes: Sequence[tuple[LandedFile, IngestedFile]],
-    records: Sequence[FileRecord],
-    moment: datetime,
-    recount: Sequence[FileRecord],
-    early: Collection[str],
-) -> list[_Landing]:
-    """Append new files, and old ones to be counted again; returns what was appended. The contents that were scanned too
+def _recorded(
+    lake_session: LakeSession, intakes: Intakes, records: Sequence[FileRecord], moment: datetime,
+    recount: Sequence[FileRecord], early: Collection[str],
+) -> list[FileRecord]:  # fmt: skip
+    """Append new files, then those to `recount`, and return their records in this order. Contents that were scanned too
     `early` have their first scan now."""
     settings = lake_session.lake.settings
-    today, recorded = counting_digest(settings), _after(records, moment)
+    today, recorded_at = counting_digest(settings), _after(records, moment)
     believed = sorted((r for r in records if r.sha256 not in early), key=lambda r: r.first_scan)
     known = {r.sha256: r for r in believed if r.counted_by == today}
     seen = {r.sha256: r.first_scan for r in believed}
-    again = taken_again(lake_session, [r for r in recount if r.sha256 not in known])
-    files = {f.sha256: replace(f, home_day=None) for f in again}
-    for file, intake in ((f, i) for f, i in intakes if i.sha256 not in known):
-        found = _found(lake_session, intake, seen.get(intake.sha256, moment))
-        files[intake.sha256] = with_path(lake_session, found, file.name)
-    files = {sha: replace(f, first_scan=seen.get(sha, moment)) for sha, f in files.items()}
+    new = [
+        FileRecord(f.name, i.sha256, f.size, f.mtime_ns, seen.get(i.sha256, moment), settings.start_date, {})
+        for f, i in intakes
+    ]
+    again = [replace(r, first_scan=seen.get(r.sha256, moment)) for r in recount]
+    uncounted = [r for r in (*again, *new) if r.sha256 not in known]
+    files = {f.sha256: replace(f, home_day=None) for f in taken_again(lake_session, uncounted)}
     if files:
         lake_session.expect(sum(f.rows for f in files.values()))
     counted = count_days(lake_session.spark(), list(files.values()), settings) if files else {}
     _refuse_a_select_that_fits_nothing(files, counted, known)
-    landings = [_Landing(f.name, i.sha256, f.size, f.mtime_ns, i.rows) for f, i in intakes]
-    landings += [
-        _Landing(r.path, r.sha256, r.size, r.mtime_ns, files[r.sha256].rows if r.sha256 in files else r.rows, False)
-        for r in recount
-    ]
-    rows: list[tuple[object, ...]] = []
-    done = []
-    for landing in landings:
-        old, fresh = known.get(landing.sha256), unless_flooding(counted.get(landing.sha256, Counted()), landing.size)
-        landing = replace(landing, refused=old.refused if old else fresh.refused)
-        if old:
-            days, home = dict(old.days), old.home_day
-        else:
-            days, home = settle_days(fresh.days, settings.start_date)
-            _add_up(landing, days)
-        landing = replace(landing, bad_rows=sum(bad for _, bad, _ in days.values()))
-        seen_at = seen.get(landing.sha256, moment)
-        common = (landing.size, landing.mtime_ns, seen_at, home, recorded, today, landing.refused)
-        rows += [(LANDED, landing.path, landing.sha256, d, *counts, *common) for d, counts in sorted(days.items())]
-        done.append(landing)
+    made = []
+    for record in (*new, *again):
+        old, fresh = known.get(record.sha256), unless_flooding(counted.get(record.sha256, Counted()), record.size)
+        days, home = (old.days, old.home_day) if old else settle_days(fresh.days, settings.start_date)
+        refused = (old or fresh).refused
+        if old is None:
+            _add_up(record.path, 1 if refused else files[record.sha256].rows, days)
+        made.append(
+            replace(record, days=days, home_day=home, refused=refused, counted_by=today, recorded_at=recorded_at)
+        )
     sync_all([intake.parquet for _, intake in intakes], lake_session.lake.stock)
+    rows = [_event(LANDED, r, d, counts, r.refused) for r in made for d, counts in sorted(r.days.items())]
     _append(lake_session, rows, "scan", "")
-    return done
+    return made
 
 
-def _scanned_too_early(
-    records: Sequence[FileRecord], intakes: Sequence[tuple[LandedFile, IngestedFile]], now: datetime
-) -> set[str]:
+def _scanned_too_early(records: Sequence[FileRecord], intakes: Intakes, now: datetime) -> set[str]:
     """The contents whose first scan lies before the time of their file, or of the one in which they land again."""
     live = {r.sha256 for r in records if not r.withdrawn}
     ended = {r.sha256: r for r in records if r.sha256 not in live}
@@ -167,33 +159,22 @@ def _scanned_too_early(
 
 
 def _after(records: Sequence[FileRecord], now: datetime) -> datetime:
-    """When an event is recorded: now, but after all recorded before it, with whatever clock: the newest wins."""
+    """Now, but after all events recorded so far, because the newest wins whatever the clock says."""
     return max((now, *(r.recorded_at + timedelta(microseconds=1) for r in records)))
 
 
-def _copies(new: Sequence[str], landings: Sequence[_Landing], records: Sequence[FileRecord]) -> dict[str, str]:
+def _copies(new: Sequence[FileRecord], made: Sequence[FileRecord], records: Sequence[FileRecord]) -> dict[str, str]:
     """The new paths whose content was known at another path already."""
     owners = {r.sha256: r.path for r in reversed(records) if not r.withdrawn}
-    for landing in landings:
-        owners.setdefault(landing.sha256, landing.path)
-    fresh = set(new)
-    return {p.path: owners[p.sha256] for p in landings if p.path in fresh and owners[p.sha256] != p.path}
-
-
-def _found(lake_session: LakeSession, intake: IngestedFile, first_scan: datetime) -> StoredFile:
-    found = find(lake_session.lake.stock, intake.sha256, first_scan)
-    if found is None:
-        raise LandingError(
-            f"the stock {lake_session.lake.stock}", f"what was just put into {intake.sha256}.json is not there",
-            "Nothing was recorded", "Keep other programs out of the folder, then scan again",
-        )  # fmt: skip
-    return found
+    for record in made:
+        owners.setdefault(record.sha256, record.path)
+    return {r.path: owners[r.sha256] for r in new if owners[r.sha256] != r.path}
 
 
 def _refuse_a_select_that_fits_nothing(
     files: Mapping[str, StoredFile], counted: Mapping[str, Counted], known: Mapping[str, FileRecord]
 ) -> None:
-    """A `select` over which every file fails, and under which no file was ever read, is what is wrong."""
+    """Raise SettingsError where `select` fits no file, and no file was ever read under it."""
     reasons = [counted[sha].refused or "" for sha, file in files.items() if file.refused is None and sha in counted]
     if reasons and all(r.startswith(UNFIT) for r in reasons) and all(r.refused for r in known.values()):
         raise SettingsError(
@@ -202,12 +183,11 @@ def _refuse_a_select_that_fits_nothing(
         )  # fmt: skip
 
 
-def _add_up(landing: _Landing, days: dict[date, tuple[int, int, int]]) -> None:
+def _add_up(path: str, expected: int, days: Mapping[date, tuple[int, int, int]]) -> None:
     counted = sum(r for r, _, _ in days.values())
-    expected = 1 if landing.refused else landing.rows
     if counted != expected:
         raise LandingError(
-            f"the landed file {plain(landing.path)}",
+            f"the landed file {plain(path)}",
             f"it has {expected} rows, Spark's reader gave {counted}",
             "Nothing of it was recorded or loaded",
             "Keep the file and report this: a reader lost rows",
@@ -230,9 +210,9 @@ def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reaso
 
 
 def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> list[str]:
-    """Withdraw altered and missing contents from the ledger, so that their days follow what lies there now.
+    """Withdraw altered and missing contents from the ledger, so that their days follow the files of today.
 
-    `paths` restricts it; returns the paths withdrawn. The new content of an altered file is read by the next scan.
+    `paths` restricts it; returns the paths withdrawn. The next scan reads the new content of an altered file.
     """
     listing, records = look(lake_session)
     found = compare(listing, records, Hashes(lake_session.lake.stock))
@@ -243,10 +223,14 @@ def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> l
 
 
 def _withdrawals(records: Sequence[FileRecord], moment: datetime, note: str) -> list[tuple[object, ...]]:
-    return [
-        (
-            WITHDRAWN, r.path, r.sha256, r.home_day, 0, 0, 0, r.size, r.mtime_ns, r.first_scan, r.home_day, moment,
-            r.counted_by, note,
-        )
-        for r in records
-    ]  # fmt: skip
+    return [_event(WITHDRAWN, replace(r, recorded_at=moment), r.home_day, (0, 0, 0), note) for r in records]
+
+
+def _event(
+    event: str, record: FileRecord, day: date, counts: tuple[int, int, int], note: str | None
+) -> tuple[object, ...]:
+    """A row of the ledger."""
+    return (
+        event, record.path, record.sha256, day, *counts, record.size, record.mtime_ns, record.first_scan,
+        record.home_day, record.recorded_at, record.counted_by, note,
+    )  # fmt: skip

@@ -20,7 +20,7 @@ from backfill_assets.core.unsteady import unsteady
 from backfill_assets.engine.session import changed_settings, sail_scratch
 from backfill_assets.engine.session import explained as loss_told
 from backfill_assets.lake.model import Table, source_files
-from backfill_assets.landing.mapping import SPARKS_LOG, quiet
+from backfill_assets.landing.engine_errors import SPARKS_LOG, quiet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,7 +24,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.merging import refuse_merge
+from backfill_assets.load.making import refuse_merge
 from backfill_assets.load.moves import moved_rows
 from backfill_assets.operations.plan_files import new_id
 from backfill_assets.operations.plan_model import (

@@ -17,7 +17,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import refuse_unbuildable
 from backfill_assets.load.judging import judged_by_receipts
-from backfill_assets.load.known import landed
+from backfill_assets.load.landed_changes import landed
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import is_complete
-from backfill_assets.load.known import is_counted
-from backfill_assets.load.landed_changes import Comparison, compared
+from backfill_assets.load.landed_changes import Comparison, compared, is_counted
 from backfill_assets.operations.attention import unlike_days
 from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.why import ranges

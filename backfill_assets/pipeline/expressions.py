@@ -14,8 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from backfill_assets.core.column_types import DECIMAL, GREATEST_PRECISION, ColumnType, read_type
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.landing.row_functions import GENERATORS, KNOWN, OF_MANY_ROWS, SUBQUERIES, called
-from backfill_assets.landing.select import expressions
+from backfill_assets.landing.select import GENERATORS, KNOWN, OF_MANY_ROWS, SUBQUERIES, called, expressions
 from backfill_assets.pipeline.contracts import refused
 
 RAISING: dict[type, str] = {

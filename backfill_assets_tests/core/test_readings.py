@@ -75,7 +75,7 @@ def made_of(contract: Contract, staging: DayEntry, arrivals: str) -> tuple[Contr
 
 
 def told(whole: str, parts: Mapping[str, str]) -> str:
-    """The text of the ledger, as `load.arrivals_sql` says it."""
+    """The text of the ledger, as `load.arrivals` says it."""
     return SEPARATOR.join((whole, *(f"{name}{SAYS}{found}" for name, found in sorted(parts.items()))))
 
 

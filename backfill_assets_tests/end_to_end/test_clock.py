@@ -14,7 +14,7 @@ import pytest
 from backfill_assets.core.days import DayRange
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.known import landed
+from backfill_assets.load.landed_changes import landed
 from backfill_assets.load.scan import accept, scan
 from backfill_assets.operations.account import accounts
 from backfill_assets_tests.clocks import FORWARD, JUMPS, Clock, set_to

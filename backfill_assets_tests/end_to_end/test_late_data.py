@@ -24,7 +24,7 @@ from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.sources import let_late_rows_count
+from backfill_assets.load.scan import let_late_rows_count
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.clocks import Jumping, jumps, set_to
 from backfill_assets_tests.end_to_end.replay import Replay

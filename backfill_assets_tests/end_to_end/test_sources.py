@@ -19,7 +19,7 @@ from backfill_assets.core.needs import joined, needs
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.sources import scan_all
+from backfill_assets.load.scan import scan_all
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
 if TYPE_CHECKING:

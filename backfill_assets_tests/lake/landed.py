@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backfill_assets.landing.batches import Batch, Parser
+from backfill_assets.landing.batches import Batch, TextParser
 from backfill_assets.landing.content_store import IngestedFile
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import ingest
@@ -59,7 +59,7 @@ def bad_rows(intake: IngestedFile) -> dict[int, str]:
     return {r["__row_number"]: r["__bad_reason"] for r in stock_rows(intake) if r["__bad_reason"] is not None}
 
 
-def parse(parser: Parser, content: bytes, limits: Limits) -> list[Batch]:
+def parse(parser: TextParser[Any], content: bytes, limits: Limits) -> list[Batch]:
     return list(parser.batches(text_lines(_blocks(content, limits.block_bytes), len(content), limits)))
 
 

@@ -132,7 +132,7 @@ def test_a_header_that_cannot_be_used_makes_the_file_unreadable(tmp_path: Path, 
 
 def test_a_header_alone_is_a_file_without_rows(tmp_path: Path) -> None:
     intake = take_in(tmp_path, "a.csv", b"k,v")
-    assert (intake.rows, intake.unreadable, intake.names) == (0, None, ("k", "v"))
+    assert (intake.rows, intake.unreadable, list(intake.columns)) == (0, None, ["k", "v"])
     assert stock_rows(intake) == []
 
 

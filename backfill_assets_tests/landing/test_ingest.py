@@ -31,7 +31,6 @@ def test_a_copy_is_named_by_its_content_and_has_every_record_in_order(tmp_path: 
     assert (intake.rows, intake.bad_rows, intake.unreadable) == (3, 1, None)
     assert [r["__row_number"] for r in stock_rows(intake)] == [1, 2, 3]
     assert intake.columns == {"id": "BIGINT", "ok": "BOOLEAN"}
-    assert intake.names == ("id", "ok")
     assert good_rows(intake) == [{"id": "1", "ok": "true"}, {"id": "4", "ok": None}]
 
 

@@ -1,6 +1,6 @@
 """Parquet timestamps finer than Spark's: converted exactly, and told where digits would be cut.
 
-Tested here: `landing.nanoseconds` on files of a few rows. Not tested here: what a load makes of them (`test_mapping`).
+Tested here: `landing.parquet_files.in_microseconds`. Not tested here: loads of such files (`test_mapping`).
 """
 
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backfill_assets.landing.nanoseconds import in_microseconds
+from backfill_assets.landing.parquet_files import in_microseconds
 
 WHOLE, CUT = 1_700_000_000_000_001_000, 1_700_000_000_000_001_001  # nanoseconds since 1970
 TOLD = "of the file has digits below the microsecond, which would be cut off in {} of its rows"

@@ -39,7 +39,7 @@ def test_a_whole_file_is_copied_and_never_linked(tmp_path: Path) -> None:
     content = content_of(TABLE)
     intake = take_in(tmp_path, "a.parquet", content)
     copy = tmp_path / "stock" / f"{hashlib.sha256(content).hexdigest()}.parquet"
-    assert intake == IngestedFile(intake.sha256, 5000, 0, copy, {}, ("id", "name"))
+    assert intake == IngestedFile(intake.sha256, 5000, 0, copy, content=intake.sha256)
     assert not copy.is_symlink()
     assert copy.stat().st_ino != (tmp_path / "landing/a.parquet").stat().st_ino
     (tmp_path / "landing/a.parquet").write_bytes(b"rewritten in place")

@@ -7,7 +7,7 @@ Lives here: what is refused by name, and what passes. Does not live here: casts 
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.landing.row_functions import refuse_beyond_the_row
+from backfill_assets.landing.select import refuse_beyond_the_row
 
 BEYOND = {
     "IDENTIFIER('reflect')('java.lang.System', 'getProperty', 'user.name')": "cannot be read",

@@ -1,13 +1,15 @@
 """A row's place: numbers that follow from contents alone, and days that folders tell.
 
-Tested here: `landing.row_origin`. Not tested here: loads of such rows (`end_to_end.test_own_payload`).
+Tested here: what a row gets from its place. Not tested here: loads of such rows (`end_to_end.test_own_payload`).
 """
 
 from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.landing.row_origin import arrival_of, identity, number_of, uses_path
+from backfill_assets.landing.content_store import identity
+from backfill_assets.landing.mapping import arrival_of, number_of
+from backfill_assets.landing.select import uses_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

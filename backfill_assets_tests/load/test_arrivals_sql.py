@@ -1,6 +1,6 @@
 """The ledger's rows and the days a load changes, by SQL of the embedded engine, against the same counted in Python.
 
-Tested here: `load.arrivals_sql` over unruly deliveries, without Spark. Not tested here: the order of loads
+Tested here: `load.arrivals` over unruly deliveries, without Spark. Not tested here: the order of loads
 (`test_arrivals`).
 """
 
@@ -16,7 +16,7 @@ from backfill_assets.core.payload import LANDED
 from backfill_assets.core.readings import fingerprint_in
 from backfill_assets.lake.embedded import connection, selection
 from backfill_assets.lake.home import Lake
-from backfill_assets.load.arrivals_sql import changed_days, ledger_rows, of_keys, placed_keys
+from backfill_assets.load.arrivals import changed_days, ledger_rows, of_keys, placed_keys
 from backfill_assets.pipeline.contracts import raw
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.oracle import Row, arrivals_of, delivery, unruly

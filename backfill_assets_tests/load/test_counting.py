@@ -14,10 +14,8 @@ import pytest
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.landing.content_store import StoredFile, identity
 from backfill_assets.landing.files import sha256_of
-from backfill_assets.landing.listing import Listing
-from backfill_assets.landing.row_origin import identity
 from backfill_assets.load import counting
 from backfill_assets.load.counting import Counted, count_days, stocked, unless_flooding
 from backfill_assets_tests.lake.landed import land
@@ -80,25 +78,17 @@ def test_nothing_is_asked_over_no_file() -> None:
     assert count_days(LAKE, [], LAKE) == {}
 
 
-def test_what_the_stock_lost_is_taken_again_with_one_look_at_the_landing_for_all_files(
-    tmp_path: Path,
-) -> None:
+def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path) -> None:
     synthetic_lake(tmp_path, 2)
     lake_session = LakeSession(open_lake(tmp_path))
     files = [land(tmp_path / "landing", f"{n}.jsonl", b'{"seq": %d}\n' % n) for n in range(5)]
     records = [
         FileRecord(f.name, identity(sha256_of(f), f.name), f.size, f.mtime_ns, SEEN, SEEN.date(), {}) for f in files
     ]
-    looks: list[int] = []
-
-    def looking(_: LakeSession) -> tuple[Listing, list[FileRecord]]:
-        looks.append(1)
-        return Listing(tuple(files)), records
-
-    assert [f.rows for f in stocked(lake_session, records, looking)] == [1] * 5
-    assert len(looks) == 1
-    stocked(lake_session, records, looking)
-    assert len(looks) == 1, "nothing is lost any more"
+    assert [f.rows for f in stocked(lake_session, records)] == [1] * 5
+    for file in files:
+        file.path.unlink()
+    assert [f.rows for f in stocked(lake_session, records)] == [1] * 5, "nothing is lost any more"
 
 
 @pytest.mark.parametrize(("bad", "refused"), [(100_000, False), (100_250, False), (100_251, True)])

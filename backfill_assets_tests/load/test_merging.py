@@ -1,6 +1,6 @@
 """The write mode merge in the load path: what a correction removed is refused unless told, and a merged day says so.
 
-Tested here: `load.merging`, by itself and once through Spark. Not tested here: copying rows
+Tested here: `load.making`, by itself and once through Spark. Not tested here: copying rows
 (`lake.test_writing_upsert`), plans that merge (`operations.test_plan`).
 """
 
@@ -19,7 +19,7 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.merging import as_merged, refuse_merge
+from backfill_assets.load.making import as_merged, refuse_merge
 from backfill_assets.pipeline import contracts
 from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, make_lake, prepared, request
 

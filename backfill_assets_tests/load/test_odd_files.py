@@ -1,7 +1,7 @@
 """One odd parquet file beside a good one: the scan refuses it by name, and records the good one.
 
 Lives here: whole scans, on Sail, over the files that stopped every load once; bombs on Spark: `test_scan`. Does not
-live here: what each part of the intake says of such a file (`landing`, `test_numbered`).
+live here: what each part of the intake says of such a file (`landing`, `test_landed_rows`).
 """
 
 from collections.abc import Callable

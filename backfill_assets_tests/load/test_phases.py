@@ -5,7 +5,7 @@ Lives here: sums, nesting, failures. Does not live here: who shows it (`cli`, `o
 
 import pytest
 
-from backfill_assets.load.phases import Phases
+from backfill_assets.load.candidate import Phases
 
 
 class Clock:

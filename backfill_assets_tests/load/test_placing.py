@@ -4,19 +4,22 @@ Tested here: `load.placing` without an engine. Not tested here: placing rows of 
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
+from backfill_assets.core.days import DayRange, midnight
 from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.load.phases import Phases
-from backfill_assets.load.placing import Counts, LandedRows, Placed, PlacedPart, _accounts, place
-from backfill_assets_tests.builders import RAW, STAGING, day
+from backfill_assets.lake.settings import LatenessSettings
+from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.placing import Counts, Placed, PlacedPart, accounted, all_in_time, place, with_bad_rows
+from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -25,48 +28,57 @@ def record(name: str, days: Mapping[int, tuple[int, int, int]]) -> FileRecord:
     return FileRecord(f"{name}.jsonl", name, 9, 0, NOW, day(0), {day(n): rows for n, rows in days.items()})
 
 
-def landed(root: Path, *records: FileRecord, due: tuple[int, ...] = (0, 1)) -> LandedRows:
-    def never(_: object) -> Any:
-        pytest.fail("rows were read")
-
-    return LandedRows(
-        LakeSession(bare_lake(root)), RAW, {r.sha256: r for r in records}, [day(n) for n in due], never, Phases()
-    )
-
-
 A = record("a", {0: (3, 1, 2), 1: (1, 0, 1), 2: (5, 5, 0)})
 B = record("b", {1: (2, 0, 2)})
 
 
-def test_rows_are_counted_per_day_and_file_by_where_they_went(tmp_path: Path) -> None:
+def test_rows_are_counted_per_day_and_file_by_where_they_went() -> None:
     counts: Counts = {
         (day(0), "a"): {"raw": 2, "quarantine": 1},
         (day(1), "a"): {"raw": 1},
         (day(1), "b"): {"raw": 1, "duplicate": 1},
     }
-    assert _accounts(landed(tmp_path, A, B), counts) == {
+    assert accounted([day(0), day(1)], [A, B], counts) == {
         day(0): {"a.jsonl": {"raw": 2, "quarantine": 1}},
         day(1): {"a.jsonl": {"raw": 1}, "b.jsonl": {"raw": 1, "duplicate": 1}},
     }
 
 
 @pytest.mark.parametrize("given", [1, 3])
-def test_an_account_that_does_not_add_up_is_refused_by_file_and_day(tmp_path: Path, given: int) -> None:
+def test_an_account_that_does_not_add_up_is_refused_by_file_and_day(given: int) -> None:
     counts: Counts = {(day(0), "a"): {"raw": 3}, (day(1), "a"): {"raw": 1}, (day(1), "b"): {"raw": given}}
     with pytest.raises(LandingError, match=rf"b\.jsonl: it has 2 rows of {day(1)}, Spark gave {given}.*Nothing was"):
-        _accounts(landed(tmp_path, A, B), counts)
+        accounted([day(0), day(1)], [A, B], counts)
 
 
 def test_days_on_which_nothing_landed_have_an_empty_account_and_no_engine_is_asked(tmp_path: Path) -> None:
-    placed = place(landed(tmp_path), cast(Any, None), simple=False)
-    assert placed.accounts == {day(0): {}, day(1): {}}
-    assert [p.contract.name for p in (placed.raw, placed.beyond, placed.kept)] == ["raw", "too_late", "quarantine"]
-    assert [p.staged for p in (placed.raw, placed.beyond, placed.kept)] == [None] * 3
+    lake, pipeline = synthetic_lake(tmp_path, 2)
+    days = DayRange(START, START + timedelta(days=2))
+    asked = RebuildRequest(LakeSession(lake), pipeline, pipeline.table("raw"), days, Provenance("manual"))
+    placed = place(asked, asked.states(), list(days), [])
+    assert placed.accounts == {d: {} for d in days}
+    assert [p.contract.name for p in (placed.raw, placed.late, placed.quarantine)] == ["raw", "too_late", "quarantine"]
+    assert [p.staged for p in (placed.raw, placed.late, placed.quarantine)] == [None] * 3
 
 
-def test_only_files_with_an_unusable_row_on_one_of_the_days_are_read_a_second_time(tmp_path: Path) -> None:
-    assert landed(tmp_path / "1", A, B).with_bad_rows() == [A]
-    assert landed(tmp_path / "2", A, B, due=(1,)).with_bad_rows() == []
+def test_only_files_with_an_unusable_row_on_one_of_the_days_are_read_a_second_time() -> None:
+    assert with_bad_rows([A, B], [day(0), day(1)]) == [A]
+    assert with_bad_rows([A, B], [day(1)]) == []
+
+
+@pytest.mark.parametrize(
+    ("as_of", "window", "expected"),
+    [
+        (None, None, True), (midnight(day(2)), None, True), (midnight(day(2)) + timedelta(hours=1), None, False),
+        (None, 3, False),
+    ],
+)  # fmt: skip
+def test_rows_are_written_as_they_are_read_where_each_is_due_and_in_time(
+    as_of: datetime | None, window: int | None, expected: bool
+) -> None:
+    assert (
+        all_in_time(LatenessSettings().model_copy(update={"window_days": window}), as_of, [day(1), day(2)]) is expected
+    )
 
 
 def test_what_was_staged_and_not_published_is_deleted(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import DayRange, midnight
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.ledger import FILES, LANDED
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.raw import SET_ASIDE, _counts, _is_simple, _named, _refuse, load
+from backfill_assets.load.raw import SET_ASIDE, _counts, _named, _refuse, load
 from backfill_assets_tests.builders import day, loaded, receipt, write_rows
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -42,18 +42,6 @@ def test_receipts_count_what_is_not_in_raw_by_where_it_went_zeros_too() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("as_of", "simple"),
-    [(None, True), (midnight(day(2)), True), (midnight(day(2)) + timedelta(hours=1), False)],
-)
-def test_the_short_way_is_for_days_on_which_every_row_is_due(
-    tmp_path: Path, as_of: datetime | None, simple: bool
-) -> None:
-    states = loaded(1, as_of=as_of).states()
-    assert _is_simple(LakeSession(bare_lake(tmp_path)), states, list(DAYS)) is simple
-    assert as_of is None or as_of.tzinfo is UTC
-
-
 @dataclass(frozen=True)
 class _Expecting(LakeSession):
     """A session without an engine that notes how many rows it was told to expect."""
@@ -76,15 +64,8 @@ def test_the_engine_expects_all_rows_of_the_files_that_a_day_came_in_for_it_read
     rows = [row | {"arrival_date": d, "rows": n, "usable_rows": n} for d, n in ((day(0), 2), (day(1), 1_000_000))]
     write_rows(lake.table_path(FILES.name), FILES, rows, receipt(FILES.name, {}))
     session = _Expecting(lake)
-    (named,) = _named(session, loaded(3).states(), [day(0)])
+    (named,) = _named(session, [day(0)])
     assert (named.path, session.told) == ("a", [1_000_002])
-
-
-def test_a_window_for_late_rows_needs_the_careful_way(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    narrow = lake.settings.lateness.model_copy(update={"window_days": 3})
-    windowed = type(lake)(lake.root, lake.settings.model_copy(update={"lateness": narrow}))
-    assert not _is_simple(LakeSession(windowed), loaded(1).states(), list(DAYS))
 
 
 def test_a_load_of_settled_days_scans_and_computes_nothing(tmp_path: Path) -> None:

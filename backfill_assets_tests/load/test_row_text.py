@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.load.row_text import row_text
+from backfill_assets.load.landed_rows import row_text
 from backfill_assets_tests.processes import run_python
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """What is done to each source in turn: scanned under its own lock, followed, told with its name.
 
-Tested here: `load.sources`, on lakes where nothing new landed. Not tested here: a scan that reads files (`test_scan`)
+Tested here: `load.scan`, on lakes where nothing new landed. Not tested here: a scan that reads files (`test_scan`)
 and loads of two sources (`end_to_end.test_sources`).
 """
 
@@ -15,7 +15,7 @@ from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, of_source, read_files
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.load.sources import accept_all, late_rows, let_late_rows_count, scan_all
+from backfill_assets.load.scan import accept_all, late_rows, let_late_rows_count, scan_all
 from backfill_assets_tests.builders import receipt, write_rows
 
 NOW = datetime(2024, 3, 10, tzinfo=UTC)

@@ -20,7 +20,7 @@ from backfill_assets.core.days import asked_days
 from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.mapping import SPARKS_LOG
+from backfill_assets.landing.engine_errors import SPARKS_LOG
 from backfill_assets.load.steadiness import FIELDS, explained_plan, refuse_unsteady, telling_mistakes
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.files import SMALLEST

@@ -11,7 +11,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.unchanged import foreseen
-from backfill_assets_tests.load.test_known import DAYS, count
+from backfill_assets_tests.load.test_landing_status import DAYS, count
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 SPAN = DayRange(START, START + ONE_DAY * DAYS)

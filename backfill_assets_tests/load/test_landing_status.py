@@ -1,6 +1,6 @@
 """Whether a scan would find anything, by the listing and the ledger alone.
 
-Tested here: `load.known` on a lake of receipts. Not tested here: what a scan does (`test_scan`).
+Tested here: `load.landed_changes` on a lake of receipts. Not tested here: what a scan does (`test_scan`).
 """
 
 import os
@@ -14,8 +14,8 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.load.known import counting_digest
-from backfill_assets.load.known import landed as look
+from backfill_assets.load.landed_changes import counting_digest
+from backfill_assets.load.landed_changes import landed as look
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
 

@@ -1,13 +1,11 @@
-"""The landed rows of files of one kind, each with its file's content and its number in that file, on any engine.
+"""The landed rows of files of one kind, each with its file's content and its number in that file, and a row as text.
 
-Lives here: Spark's `_metadata`, and what takes its place where an engine has none: links that name the content, and
-copies with numbered rows. Does not live here: what is made of the rows (`deliveries`), and taking files in (`landing`).
-
-The copies lie in the folder for temporary files of the engine's server, named by content, and go with it.
+Not here: deliveries (`deliveries`) and ingest (`landing.ingest`). Spark has `_metadata`; Sail gets links that name the
+content and copies with numbered rows, in the folder for temporary files of its server.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +14,14 @@ from backfill_assets.engine.session import sail_scratch
 from backfill_assets.lake.files import linked, publish
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
 from backfill_assets.landing.content_store import StoredFile
-from backfill_assets.landing.mapping import UnfitSelect
+from backfill_assets.landing.engine_errors import UnfitSelect
 from backfill_assets.landing.parquet_files import grouped
 from backfill_assets.landing.text_lines import Unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructField
 
 INTAKE_COLUMNS = (ROW_NUMBER, BAD_TEXT, BAD_REASON)
 CONTENT, NUMBER = "__sha256", "__number"  # names that no landed column may have
@@ -30,6 +29,10 @@ SIGN = "c"  # before a content's name in a folder's: digits alone would be taken
 DIGITS = 64
 # As Spark reads them; pyarrow's names.
 WIDENED = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "decimal128(20, 0)"}
+# From .001 up to 10 million all engines, and all versions of Java, write a number in the same digits.
+PLAIN = (1e-3, 1e7)
+SCALED = (("E9", 1e-9), ("E-9", 1e9))  # a product is rounded alike everywhere
+FAR, NEAR = "more than 1E16", "less than 1E-12"
 
 
 @dataclass(frozen=True)
@@ -134,3 +137,51 @@ def _type(name: str, found: Any) -> Any:
     if kinds.is_struct(found):
         return pa.struct([f.with_type(_type(f"{name}.{f.name}", f.type)) for f in found.fields])
     raise UnfitSelect(f'{name} is {found}, which engine = "sail" was not tried with; engine = "embedded" reads it')
+
+
+def row_text(columns: "Iterable[tuple[str, Column, StructField]]") -> "Column":
+    """The values as a JSON object by these names, in the same words on every engine; leaves out NULLs.
+
+    Decimals, times and fractions are written by hand, because engines write them in other words; maps are not.
+    """
+    from pyspark.sql import functions as F
+
+    return F.to_json(F.struct(*(_told(column, field.dataType).alias(name) for name, column, field in columns)))
+
+
+def _told(value: "Column", kind: "DataType") -> "Column":
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.DoubleType | T.FloatType):
+        return _number(value)
+    if isinstance(kind, T.DecimalType | T.TimestampType | T.TimestampNTZType):
+        return value.cast("string")
+    if isinstance(kind, T.ArrayType):
+        return F.transform(value, lambda one: _told(one, kind.elementType))
+    if isinstance(kind, T.StructType):
+        parts = (_told(value.getField(f.name), f.dataType).alias(f.name) for f in kind.fields)
+        return F.when(value.isNotNull(), F.struct(*parts))
+    return value
+
+
+def _number(value: "Column") -> "Column":
+    """A number with a fraction; far from 1 with an exponent, and beyond that how great it is."""
+    from pyspark.sql import functions as F
+
+    exact = value.cast("double")
+    sign = F.when(exact < 0, F.lit("-")).otherwise(F.lit(""))
+    told = F.when(exact.isNull() | (exact == 0) | _is_plain(exact), value.cast("string"))
+    told = told.when(F.isnan(exact), F.lit("NaN"))
+    told = told.when(F.abs(exact) == F.lit(float("inf")), F.concat(sign, F.lit("Infinity")))
+    for exponent, scale in SCALED:
+        scaled = exact * F.lit(scale)
+        told = told.when(_is_plain(scaled), F.concat(scaled.cast("string"), F.lit(exponent)))
+    return told.otherwise(F.concat(sign, F.when(F.abs(exact) > 1, FAR).otherwise(NEAR)))
+
+
+def _is_plain(number: "Column") -> "Column":
+    from pyspark.sql import functions as F
+
+    least, most = PLAIN
+    return (F.abs(number) >= F.lit(least)) & (F.abs(number) < F.lit(most))

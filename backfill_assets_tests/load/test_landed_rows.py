@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.landing.content_store import StoredFile
-from backfill_assets.landing.mapping import UnfitSelect
+from backfill_assets.landing.engine_errors import UnfitSelect
 from backfill_assets.landing.text_lines import Unreadable
-from backfill_assets.load import numbered
+from backfill_assets.load import landed_rows as numbered
 
 SCANNED = datetime(2024, 3, 1, tzinfo=UTC)
 
