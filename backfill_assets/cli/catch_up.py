@@ -1,6 +1,6 @@
 """`backfill-assets catch-up` and `replay-late`: load and rebuild every day that needs it, one run per request.
 
-Not here: which days need it (`core.needs`), the requests (`core.requests`), and the sensors, which do the same.
+Not here: which days need it, and their requests (`core.needs`), and the sensors, which do the same.
 """
 
 from collections import Counter
@@ -30,8 +30,7 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import from_inclusive
 
 if TYPE_CHECKING:
-    from backfill_assets.core.needs import Needs
-    from backfill_assets.core.requests import RunRequest
+    from backfill_assets.core.needs import Needs, RunRequest
     from backfill_assets.core.states import States
     from backfill_assets.lake.home import Lake
 
@@ -188,7 +187,7 @@ def _requests(states: "States", found: "Needs", left_alone: Collection[Day], tri
     """Yield the requests, upstream first; the first with its downstream days in the same run, unless it failed
     before."""
     from backfill_assets.core.downstream import with_downstream
-    from backfill_assets.core.requests import identities, run_requests
+    from backfill_assets.core.needs import identities, run_requests
 
     alone = {n: {d for d in days if not tried.may(n, d)} for n, days in found.needed.items()}
     for name, day in left_alone:  # also days that would only ride along

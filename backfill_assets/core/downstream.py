@@ -1,6 +1,6 @@
 """Downstream impact: days that become stale once others are rebuilt or put back, and downstream partitions of a run.
 
-Elsewhere: partitions that need a rebuild now (`core.needs`), requests of runs (`core.requests`). The forecast evaluates
+Elsewhere: partitions that need a rebuild now, and requests of runs (`core.needs`). The forecast evaluates
 the states of a lake whose days have other content. A rebuild can change fewer days: one without changes ends its
 cascade. Deliveries not loaded yet count for the event day on which they arrived.
 """
@@ -12,9 +12,8 @@ from datetime import date
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
 from backfill_assets.core.ledgers import ARRIVALS, named
-from backfill_assets.core.needs import Needs, may_lie_between, needed_days
+from backfill_assets.core.needs import Needs, RunRequest, may_lie_between, needed_days
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.requests import RunRequest
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView, Source, Stamp
 

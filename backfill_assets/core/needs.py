@@ -1,10 +1,11 @@
-"""What has to be made again and may be made now: from states alone, compared anew at every look, never remembered.
+"""Which days need a rebuild and may be rebuilt now, by states alone, and the requests of runs that cover them.
 
-Lives here: which days of which table need making, which of them must wait for their inputs, and how days are joined to
-ranges. Does not live here: which runs there are (`orchestration.runs`) and asking for them (`orchestration.sensors`).
+Not here: which runs there are (`orchestration.runs`) and Dagster's own requests (`orchestration.backfill_requests`).
 
-A day needs making if it is stale; or missing, and deliveries for it are loaded, or a day that is made or needs making
-requires it, or it lies between its table's first receipt and the frontier. Held, outdated and pending days never do.
+A day needs a rebuild if it is stale; or missing, and deliveries for it are loaded, or a day that is written or needs a
+rebuild requires it, or it lies between its table's first receipt and the frontier; never if held, outdated or pending.
+A request of a day is identified by its input digest, the write_id of what is there, and the rules (code, settings,
+gates): a changed input or rule is a new request, and a run that ended and left the identity as it was is an attempt.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Set
@@ -13,18 +14,19 @@ from datetime import date, datetime
 
 from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import ONE_DAY, DayRange, is_over, newest_over
-from backfill_assets.core.digests import days_of, is_required
+from backfill_assets.core.digests import days_of, digest_of, is_required
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
 
 RUN_SECONDS = 8.0  # what one more run costs: process start, definitions, session (measured on two cores)
 DAY_SECONDS = 0.02  # at most what one more settled day costs in a run: looked at and judged, nothing told
+IDENTITY_CHARS = 12  # of each digest: enough to tell a day's own versions apart
 MOST_GAP_DAYS = int(RUN_SECONDS / DAY_SECONDS)  # joining over more settled days than this costs more than a run
 
 
 @dataclass(frozen=True)
 class Needs:
-    """Per table (upstream first) the days that need making, and of these the ones whose inputs are all in place.
+    """Per table (upstream first) the days that need a rebuild, and of these the ones whose inputs are all in place.
 
     `waiting` are the others, each with an input day it waits for, as (table, day).
     """
@@ -48,7 +50,7 @@ def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = No
 
 
 def needed_days(states: States, until: date | None = None) -> dict[str, frozenset[date]]:
-    """Per table the days that need making, whether or not they can be made now."""
+    """Per table the days that need a rebuild, whether or not they can be made now."""
     everything = _days(states, until)
     found: dict[str, frozenset[date]] = {}
     for name in reversed(list(states.contracts)):
@@ -63,15 +65,15 @@ def needed_days(states: States, until: date | None = None) -> dict[str, frozense
 def _days(states: States, until: date | None) -> list[date]:
     """All days that anything names, from the lake's first day on."""
     view = states.view
-    last = max((*(d for t in view.tables.values() for d in t.stamps), *_told(view)), default=view.start)
+    last = max((*(d for t in view.tables.values() for d in t.stamps), *_named_by_sources(view)), default=view.start)
     if states.frontiers.greatest is not None:
         last = max(last, newest_over(states.frontiers.greatest))
     end = last + ONE_DAY if until is None else min(last + ONE_DAY, until)
     return [view.start + ONE_DAY * i for i in range((end - view.start).days)]
 
 
-def _told(view: LakeView) -> Iterable[date]:
-    """All days of which anything landed or arrived."""
+def _named_by_sources(view: LakeView) -> Iterable[date]:
+    """All days with landed files or arrivals."""
     return (d for source in view.sources.values() for days in (source.landed, source.arrivals) for d in days)
 
 
@@ -186,3 +188,62 @@ def may_lie_between(states: States, name: str, day: date) -> bool:
         return not states.is_pending(states.contracts[name], day)
     landed = states.view.source(name).landed
     return states.contracts[name].is_landed and states.of(name, day) is State.MISSING and day not in landed
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """Days of a table to be made by one run. `asked` are the days that need it, with their identities; the others
+    between them are settled. `attempt` counts from 0. `riders` are tables made in the same run, over `covered` (None:
+    the same days), because they will follow: nobody asks for their days yet (`core.downstream`)."""
+
+    table: str
+    days: DayRange
+    asked: Mapping[str, str]
+    attempt: int
+    riders: tuple[str, ...] = ()
+    covered: DayRange | None = None
+
+    @property
+    def span(self) -> DayRange:
+        """The days that the run covers."""
+        return self.covered or self.days
+
+    @property
+    def key(self) -> str:
+        """The run key: Dagster remembers it for ever, so it names everything that makes this request a new one."""
+        return f"{self.table} {self.days} {digest_of(dict(self.asked))} attempt {self.attempt}"
+
+
+def identities(states: States, table: str, days: Iterable[date], rules: str = "") -> dict[date, str]:
+    """Per day what it would be made from, what is there now, and under which code, settings and `rules` (a digest of
+    whatever else decides how a run ends: the table's gates, the lake)."""
+    codes = states.codes.get(table)
+    under = digest_of([codes.code_digest if codes else "", codes.settings_digest if codes else "", rules])
+    return {day: f"{_there(states, table, day)}.{under[:IDENTITY_CHARS]}" for day in sorted(days)}
+
+
+def _there(states: States, table: str, day: date) -> str:
+    stamp = states.stamp(table, day)
+    there = digest_of(stamp.write_id)[:IDENTITY_CHARS] if stamp else "nothing"
+    return f"{states.digests.of(table, day)[:IDENTITY_CHARS]}.{there}"
+
+
+def run_requests(
+    states: States, table: str, known: Mapping[date, str], tried: Mapping[date, int], most: int, busy: Set[date]
+) -> tuple[list[RunRequest], list[date]]:
+    """The requests for the days of `known` (with their identities), and the days that were `tried` `most` times as they
+    are and need a person: those hold no request's place.
+
+    What was never tried comes first, ascending; then each day that was tried in vain, alone, so that it holds no other
+    day back.
+    """
+    given_up = [day for day in known if tried.get(day, 0) >= most]
+    again = [day for day in known if 0 < tried.get(day, 0) < most]
+    first_time = [day for day in known if not tried.get(day, 0)]
+    wanted = set(first_time)
+    fresh = [
+        RunRequest(table, span, {str(d): known[d] for d in span if d in wanted}, 0)
+        for span in joined(states, table, first_time, busy)
+    ]
+    alone = [RunRequest(table, DayRange(day, day + ONE_DAY), {str(day): known[day]}, tried[day]) for day in again]
+    return fresh + alone, given_up

@@ -14,7 +14,6 @@ from backfill_assets.core.days import cut_has_passed
 from backfill_assets.core.digests import Digests, days_of, is_required, parameters_of
 from backfill_assets.core.frontier import Frontiers
 from backfill_assets.core.receipts import Built
-from backfill_assets.core.unmoved import moved_days
 from backfill_assets.core.view import LakeView, Stamp
 
 
@@ -62,36 +61,14 @@ def written_as(built: Built) -> State:
 
 
 class States:
-    """The states of a view's days. `codes` are today's digests per table (a table it lacks is never outdated).
+    """The states of a view's days. `codes` are today's digests per table (a table it lacks is never outdated)."""
 
-    `before` are the states of an earlier view: what they found is taken over where nothing that decides it has moved.
-    """
-
-    def __init__(
-        self, contracts: Iterable[Contract], view: LakeView, codes: Mapping[str, Codes], before: "States | None" = None
-    ) -> None:
+    def __init__(self, contracts: Iterable[Contract], view: LakeView, codes: Mapping[str, Codes]) -> None:
         self.contracts = {c.name: c for c in contracts}
         self.view, self.codes = view, codes
         self.frontiers = Frontiers(self.contracts.values(), view)
         self.digests = Digests(self.contracts.values(), view, self.frontiers.of_inputs)
-        self._found: dict[tuple[str, date], State] = {} if before is None else self._unmoved_since(before)
-
-    def _unmoved_since(self, before: "States") -> dict[tuple[str, date], State]:
-        if (before.contracts, before.codes) != (self.contracts, self.codes):
-            return {}
-        if before.frontiers.of_source != self.frontiers.of_source:
-            return {}
-        moved = moved_days(self.contracts.values(), before.view, self.view)
-        if moved is None:
-            return {}
-        made_with = {name: parameters_of(c, self.view).to_json() for name, c in self.contracts.items()}
-        return {
-            (table, day): state
-            for (table, day), state in before._found.copy().items()  # which other threads may still add to
-            if day not in moved[table]
-            and (stamp := self.stamp(table, day)) is not None
-            and stamp.parameters == made_with[table]
-        }
+        self._found: dict[tuple[str, date], State] = {}
 
     def of(self, table: str, day: date) -> State:
         """The state of a day: held, pending, missing, stale, incomplete, outdated, else fresh (first match)."""

@@ -124,11 +124,9 @@ class Pipeline:
             )
         return known[name]
 
-    def states(self, view: LakeView, before: States | None = None) -> States:
-        """The states of all days of a view; `before`, the states of an earlier view, saves the work where nothing
-        changed.
-        """
-        return States(self.contracts, view, self.codes, before)
+    def states(self, view: LakeView) -> States:
+        """The states of all days of a view."""
+        return States(self.contracts, view, self.codes)
 
 
 def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = None) -> Pipeline:

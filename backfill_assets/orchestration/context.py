@@ -1,48 +1,47 @@
-"""Which lake, with which tables: as it is now, and as it was when Dagster's definitions were made.
+"""The lake that Dagster's definitions are of: opened at every tick, and once by a run, when it loads the definitions.
 
-Lives here: opening a lake with its pipeline. Does not live here: any work on it (`load`).
+Not here: work on the lake (`load`) and the definitions themselves (`assemble`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 from backfill_assets.lake.view import read_view
 
+MAKE_SAMPLE = "make_sample_lake"
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
 
 
 @dataclass(frozen=True)
 class LakeContext:
-    """The lake's folder and the function from its settings to its tables.
-
-    Sensors and schedules open it at every tick; a run opens it once, when its process loads the definitions, so that a
-    changed `lake.toml` counts from the next run on.
-    """
+    """The lake's folder and the function from its settings to its tables."""
 
     root: Path
     tables_of: TablesOf
-
-    @classmethod
-    def of(cls, lake: Lake, tables_of: TablesOf) -> Self:
-        """The context of a lake that is open."""
-        return cls(lake.root, tables_of)
 
     def open(self) -> tuple[Lake, Pipeline]:
         """Open the lake with the settings of now. Raises SettingsError."""
         lake = open_lake(self.root)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
+    @property
+    def missing(self) -> SettingsError | None:
+        """The error of a folder without a lake, with both ways to make one; None where there is a lake."""
+        if (self.root / FILE_NAME).exists():
+            return None
+        fix = f"Run the job `{MAKE_SAMPLE}` for a sample with made-up orders, or `backfill-assets init` for your files"
+        return SettingsError(f"the lake {self.root}", f"it has no {FILE_NAME}", "Nothing was done", fix)
+
 
 @dataclass(frozen=True)
 class Opened:
-    """A lake and its pipeline when the definitions were made; all steps of a run work with it.
+    """A lake and its pipeline as the definitions were loaded; all steps of a run use them.
 
     `missing` is the error of a folder without a lake: its tables are shown with the settings of a sample. `by` is the
     user whose command runs in this process (`who.whoami`); empty in Dagster's own processes.
@@ -53,7 +52,7 @@ class Opened:
     missing: SettingsError | None = None
     by: str = ""
     _runs: set[str] = field(default_factory=set, compare=False, repr=False)
-    _last: list[States] = field(default_factory=list, compare=False, repr=False)  # at most one, the last ones read
+    _newest: list[States] = field(default_factory=list, compare=False, repr=False)  # at most one
 
     def is_first_step(self, run_id: str) -> bool:
         """Whether this call is the first for the run in this process."""
@@ -62,12 +61,11 @@ class Opened:
         return new
 
     def states(self) -> States:
-        """The states of the lake now: the same object until a log moves; then only days that moved are judged again."""
+        """The states of the lake now: the same object until a log moves."""
         view = read_view(self.lake, self.pipeline.contracts)
-        before = self._last[-1] if self._last else None
-        if before is None or before.view != view:
-            self._last[:] = [self.pipeline.states(view, before)]
-        return self._last[-1]
+        if not self._newest or self._newest[0].view != view:
+            self._newest[:] = [self.pipeline.states(view)]
+        return self._newest[0]
 
     def require(self) -> tuple[Lake, Pipeline]:
         """The lake and its pipeline; raises SettingsError where there is no lake yet."""

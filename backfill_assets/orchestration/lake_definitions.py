@@ -1,7 +1,7 @@
-"""A lake's definitions beside its tables and the job `rebuild`: checks, jobs, sensors, schedules, the Spark resource.
+"""What the browser shows beside a lake's tables and the job `rebuild`: checks, jobs, sensors, schedules, Spark.
 
-Lives here: their list, and the resource `pyspark`, dagster-pyspark's over the lake's engine. Does not live here: tables
-and `rebuild` (`assemble`), which a command that runs that job needs alone, without importing this.
+Here: their list, the resource `pyspark` (dagster-pyspark's over the lake's engine), and the sample where there is no
+lake. Not here: tables and `rebuild` (`assemble`).
 """
 
 from collections.abc import Callable, Collection
@@ -12,13 +12,18 @@ import dagster as dg
 from dagster_pyspark import PySparkResource
 from pydantic import Field
 
-from backfill_assets.lake.home import open_lake
+from backfill_assets.core.clock import utc_today
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.model import pipeline_of
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.operations.example_lakes import days_until, make_sample, sample_settings
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.checks import no_stale_days
-from backfill_assets.orchestration.context import LakeContext, Opened
+from backfill_assets.orchestration.context import MAKE_SAMPLE, LakeContext, Opened
+from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.plan_job import backfill_job, plans_sensor
 from backfill_assets.orchestration.rollbacks import rollback_jobs
+from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job
 
@@ -31,10 +36,7 @@ def rest_of_definitions(
     rebuild: Any,
     rebuild_of: Callable[[Collection[str]], dg.JobDefinition],
 ) -> dg.Definitions:
-    """Everything beside the tables and the job `rebuild` (Any: its class has no public name).
-
-    `rebuild_of(tables)` returns that job for some tables, for the runs of chunks.
-    """
+    """Everything beside the tables and the job `rebuild`; `rebuild_of(tables)` returns that job for some tables."""
     lake, scanning = opened.lake, scan_job(lake_context)
     ranged = backfill_job(lake_context, lake.settings.start_date, rebuild_of)
     return dg.Definitions(
@@ -53,8 +55,8 @@ def rest_of_definitions(
 class LakePySparkResource(PySparkResource):
     """A `PySparkResource` whose session is that of the lake in `folder`: the same engine, settings and jars.
 
-    The engine starts when `spark_session` is first asked for, never before; a session that is lost is replaced when it
-    is asked for again. `spark_config` is not used: `[spark]` in `lake.toml` says how the engine is.
+    The engine starts when `spark_session` is first read; a lost session is replaced at the next read. `spark_config`
+    is not used: `[spark]` in `lake.toml` sets the engine.
     """
 
     spark_config: dict[str, Any] = Field(default_factory=dict)
@@ -67,3 +69,35 @@ class LakePySparkResource(PySparkResource):
     def spark_session(self) -> Any:
         """A live session on the lake's engine; raises SettingsError where there is no lake, EngineLost without one."""
         return LakeSession(open_lake(Path(self.folder))).spark()
+
+
+def stand_in(lake_context: LakeContext) -> Opened:
+    """The tables as the sample lake would have them if it were made today."""
+    lake = Lake(lake_context.root, sample_settings(days_until(utc_today())))
+    return Opened(lake, pipeline_of(lake, lake_context.tables_of(lake.settings)), lake_context.missing)
+
+
+def sample_job(root: Path) -> dg.JobDefinition:
+    """The job `make_sample_lake`. Refuses a folder that holds anything."""
+
+    @dg.op(name="make_files", description="Write the files of a small shop's last 30 days, and the settings.")
+    def make_files(context: dg.OpExecutionContext) -> None:
+        """Files and settings; no engine is started."""
+        days = days_until(utc_today())
+        with as_failures():
+            make_sample(root, days)
+        context.log.info(
+            f"Made the sample lake {root}: {days}, {len(days)} days. The sensors load it now, a table after the other; "
+            "press Reload on the page Deployment so that the tables no longer say that there is no lake."
+        )
+        context.add_output_metadata({"lake": dg.MetadataValue.path(str(root)), "days": str(days)})
+
+    @dg.job(
+        name=MAKE_SAMPLE, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(root)},
+        description="Makes a lake with 30 days of made-up orders, which the sensors then load. For a first look.",
+    )  # fmt: skip
+    def make_sample_lake() -> None:
+        """The sample as a job of its own."""
+        make_files()
+
+    return make_sample_lake

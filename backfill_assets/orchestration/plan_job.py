@@ -45,13 +45,12 @@ from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork, make_a
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import reporting_gates
 from backfill_assets.orchestration.backfill_requests import next_attempt, sensor_tags
-from backfill_assets.orchestration.bootstrap import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.run_liveness import end_dead_runs, markers_of
-from backfill_assets.orchestration.sensors import INTERVAL_SECONDS, tick_result
+from backfill_assets.orchestration.sensors import lake_sensor
 from backfill_assets.orchestration.ticks import Tick
 
 BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
@@ -209,18 +208,10 @@ def _table(now: Progress) -> str:
 
 def plans_sensor(lake_context: LakeContext, job: dg.JobDefinition) -> dg.SensorDefinition:
     """`plans`, running unless turned off in the UI; `job` is `backfill_range`."""
-
-    @dg.sensor(
-        name=PLANS, job=job, minimum_interval_seconds=INTERVAL_SECONDS, default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Goes on with plans whose runner was killed, and runs those asked for by `run PLAN --daemon`.",
+    return lake_sensor(
+        lake_context, PLANS, [job], lambda instance: plans_tick(instance, lake_context),
+        "Goes on with plans whose runner was killed, and runs those asked for by `run PLAN --daemon`.",
     )  # fmt: skip
-    def look_for_runners(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        """One tick."""
-        if not is_there(lake_context.root):
-            return dg.SensorResult(skip_reason=str(no_lake(lake_context.root)))
-        return tick_result(context, lake_context, PLANS, plans_tick(context.instance, lake_context))
-
-    return look_for_runners
 
 
 def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:

@@ -13,7 +13,7 @@ import dagster as dg
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.requests import RunRequest
+from backfill_assets.core.needs import RunRequest
 from backfill_assets.orchestration.dagster_private import tag_values
 
 REBUILD = "rebuild"

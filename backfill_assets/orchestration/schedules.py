@@ -1,9 +1,9 @@
 """The schedules: `daily_load`, which also catches up on missed days, and `rolling_reprocess`, off unless turned on.
 
-Lives here: which days they request. Does not live here: exact repair of late data (`ticks`): these are for those who
-want fixed times. Both request the job `rebuild`, the same load path as any other way.
+Here: which days they request, for those who want fixed times. Not here: exact repair of late data (`ticks`).
 """
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -16,60 +16,59 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.bootstrap import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
 
 DAILY, ROLLING = "daily_load", "rolling_reprocess"
+Wanted = list[dg.RunRequest] | str  # runs, or why there are none
 
 
 def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleDefinition]:
     """`daily_load` at 02:00 UTC and `rolling_reprocess` at 03:00 UTC over the job `rebuild` (Any: its
     type has no public name in Dagster 1.13)."""
 
-    @dg.schedule(
-        name=DAILY, job=rebuild, cron_schedule="0 2 * * *", execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Every earlier day that was never made, in one run per contiguous range, in order, then yesterday.",
-    )  # fmt: skip
-    def daily_load(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+    def daily(today: date) -> Wanted:
         """Yesterday, and every day that was missed."""
-        if not is_there(lake_context.root):
-            return dg.SkipReason(str(no_lake(lake_context.root)))
-        asked = _today(context)
-        return [_request(DAILY, asked, days) for days in missed_days(lake_context, asked)] or dg.SkipReason(
-            "no day is missing"
-        )
+        return [_request(DAILY, today, days) for days in missed_days(lake_context, today)] or "no day is missing"
 
-    @dg.schedule(
-        name=ROLLING, job=rebuild, cron_schedule="0 3 * * *", execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.STOPPED,
-        description="The simple way: the last `rolling_days` that ended `delay_days` ago again, whatever happened.",
-    )  # fmt: skip
-    def rolling_reprocess(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
-        """The last days again."""
-        if not is_there(lake_context.root):
-            return dg.SkipReason(str(no_lake(lake_context.root)))
-        asked = _today(context)
-        lake, pipeline = lake_context.open()
-        days = rolling_span(lake.settings, asked)
-        if days is None:
-            return dg.SkipReason("the lake's first day is not that long ago")
-        if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
-            return dg.SkipReason(
-                f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
-            )
-        built = [dg.AssetKey(t.name) for t in pipeline.tables if not t.is_landed]
-        ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
-        return [_request(ROLLING, asked, free, built) for free in ranges] or dg.SkipReason(
-            f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets them go"
-        )
-
-    return [daily_load, rolling_reprocess]
+    return [
+        dg.ScheduleDefinition(
+            name=DAILY, job=rebuild, cron_schedule="0 2 * * *", execution_timezone="UTC",
+            default_status=dg.DefaultScheduleStatus.RUNNING, execution_fn=_evaluate(lake_context, daily),
+            description="Every earlier day never made, in one run per contiguous range, in order, then yesterday.",
+        ),
+        dg.ScheduleDefinition(
+            name=ROLLING, job=rebuild, cron_schedule="0 3 * * *", execution_timezone="UTC",
+            default_status=dg.DefaultScheduleStatus.STOPPED,
+            execution_fn=_evaluate(lake_context, lambda today: _rolling(lake_context, today)),
+            description="The simple way: the last `rolling_days` that ended `delay_days` ago again, in any case.",
+        ),
+    ]  # fmt: skip
 
 
-def _today(context: dg.ScheduleEvaluationContext) -> date:
-    moment: datetime = context.scheduled_execution_time
-    return moment.astimezone(UTC).date()
+def _evaluate(lake_context: LakeContext, wanted: Callable[[date], Wanted]) -> Callable[..., Any]:
+    def evaluate(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        """One tick, for the day (UTC) of its time."""
+        moment: datetime = context.scheduled_execution_time
+        missing = lake_context.missing
+        found = wanted(moment.astimezone(UTC).date()) if missing is None else str(missing)
+        yield from [dg.SkipReason(found)] if isinstance(found, str) else found
+
+    return evaluate
+
+
+def _rolling(lake_context: LakeContext, today: date) -> Wanted:
+    """The last days of the built tables again."""
+    lake, pipeline = lake_context.open()
+    days = rolling_span(lake.settings, today)
+    if days is None:
+        return "the lake's first day is not that long ago"
+    if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
+        return f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
+    built = [dg.AssetKey(t.name) for t in pipeline.tables if not t.is_landed]
+    ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
+    return [_request(ROLLING, today, free, built) for free in ranges] or (
+        f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets them go"
+    )
 
 
 def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:

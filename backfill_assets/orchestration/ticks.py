@@ -1,7 +1,7 @@
-"""What the sensors decide at a tick: which runs to request, and in plain words what was found and held back.
+"""What the sensors decide at a tick: which runs to request, and in plain words what they found and held back.
 
-Lives here: one function per sensor, from the lake and Dagster's runs as they are now. Does not live here: the sensors
-as Dagster sees them (`sensors`), what a day needs (`core.needs`), and making days (`load`).
+Here: one function per sensor, from the lake and Dagster's runs as they are now. Not here: the sensors as Dagster sees
+them (`sensors`), which days need a rebuild (`core.needs`) and rebuilding them (`load`).
 No Spark, and no cursor: a tick that was killed, repeated or forgotten changes nothing about the next one.
 """
 
@@ -14,8 +14,8 @@ import dagster as dg
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.downstream import unheld, with_downstream
-from backfill_assets.core.needs import Needs, needs
-from backfill_assets.core.states import State, States
+from backfill_assets.core.needs import needs
+from backfill_assets.core.states import State
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
@@ -27,7 +27,7 @@ from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.backfill_requests import (
-    RequestedRuns,
+    GivenUp,
     TickState,
     as_request,
     next_attempt,
@@ -61,9 +61,28 @@ class Tick:
         self.notes.append(text)
         self.alarms[name] = text
 
+    def alarm_given_up(self, given_up: GivenUp) -> None:
+        """Add an alarm per table with days that no sensor requests any more."""
+        for name, text in given_up.items():
+            self.alarm(f"given up {name}", f"{name}: {text}")
+
+    def request(self, seen: TickState, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
+        """Add as many requests as the caps allow, and a note about the rest."""
+        caps = seen.lake.settings.lateness
+        today = runs.runs_of_last_day(seen.instance, sensor, str(seen.lake.root), seen.now)
+        allowed = max(0, min(caps.runs_per_tick, caps.runs_per_day - today))
+        verb = "would request" if caps.dry_run else "requested"
+        self.notes += [f"{verb} {request.run_key or request.job_name}" for request in wanted[:allowed]]
+        self.requests += [] if caps.dry_run else wanted[:allowed]
+        if len(wanted) > allowed:
+            self.notes.append(
+                f"{len(wanted) - allowed} more run(s) held back by the caps: {caps.runs_per_tick} a tick, "
+                f"{caps.runs_per_day} in 24 hours ({today} so far)"
+            )
+
 
 def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
-    """Request the days of the built tables that need making and whose inputs are in place, upstream first."""
+    """Request the days of the built tables that need a rebuild and whose inputs are in place, upstream first."""
     seen = read_tick_state(instance, lake_context, now)
     recorded = follow_receipts(instance, seen.lake, seen.states)
     tick = late_data(seen)
@@ -73,120 +92,80 @@ def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now:
 
 def late_data(seen: TickState) -> Tick:
     """`late_data_tick` for a state that was read."""
-    given_up: Mapping[str, str] = {}
+    tick, given_up = Tick(), dict[str, str]()
     if seen.lake.settings.lateness.policy == "rolling":
-        tick = _rolling_tick(seen)
+        _request_rolling(tick, seen)
     else:
-        tick, given_up = _exact_tick(seen)
-    for name, told in unlike_days(seen.states.view):
-        tick.alarm(f"other rows {name}", told)
-    tables = [t.name for t in seen.pipeline.tables]
-    tick.verdicts += changed_standing_checks(seen.instance, seen.states, tables, given_up)
+        given_up = _request_exact(tick, seen)
+    for name, text in unlike_days(seen.states.view):
+        tick.alarm(f"other rows {name}", text)
+    tick.verdicts += changed_standing_checks(seen.instance, seen.states, list(seen.states.contracts), given_up)
     return tick
 
 
-def _exact_tick(seen: TickState) -> tuple[Tick, Mapping[str, str]]:
-    """The tick, and per table a text about days that were given up."""
-    tick, found = Tick(), needs(seen.states, seen.busy, seen.until)
-    built = [t.name for t in seen.pipeline.tables if not t.is_landed]
-    asked = seen.planner.requests(LATE_DATA, {name: seen.free(name, found.ready[name]) for name in built})
+def _request_exact(tick: Tick, seen: TickState) -> dict[str, str]:
+    """Request exactly the days that need a rebuild. Returns per table a text about days that were given up."""
+    found = needs(seen.states, seen.busy, seen.until)
+    free = {name: seen.free(name, days) for name, days in found.ready.items()}
+    built = [name for name, contract in seen.states.contracts.items() if not contract.is_landed]
+    requests, given_up = seen.requests(LATE_DATA, {name: free.pop(name) for name in built})
+    tick.alarm_given_up(given_up)
     for name in built:
-        _note_given_up(tick, name, asked)
-        _note_waiting(tick, name, found)
-    _note_left_alone(tick, seen.states, built)
+        if held_up := found.waiting[name]:
+            day = min(held_up)
+            table, other = held_up[day]
+            tick.notes.append(f"{name}: {ranges(held_up)} wait for their inputs, {day} for {table} {other}")
+    _note_left_alone(tick, seen, built)
     tick.notes += left_to_plans(seen.planned, built)
-    wanted = with_downstream(seen.states, asked.requests, found, seen.planner.busy)
-    _request(tick, seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in wanted])
-    landed = {name: seen.free(name, days) for name, days in found.ready.items() if name not in built}
-    return tick, {**seen.planner.given_up(landed), **asked.given_up}
+    wanted = with_downstream(seen.states, requests, found, seen.taken)
+    tick.request(seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in wanted])
+    return {**seen.given_up(free), **given_up}
 
 
-def _note_given_up(tick: Tick, name: str, asked: RequestedRuns) -> None:
-    if name in asked.given_up:
-        tick.alarm(f"given up {name}", f"{name}: {asked.given_up[name]}")
-
-
-def _note_waiting(tick: Tick, name: str, found: Needs) -> None:
-    held_up = found.waiting[name]
-    if held_up:
-        day = min(held_up)
-        table, other = held_up[day]
-        tick.notes.append(f"{name}: {ranges(held_up)} wait for their inputs, {day} for {table} {other}")
-
-
-def _note_left_alone(tick: Tick, states: States, names: list[str]) -> None:
+def _note_left_alone(tick: Tick, seen: TickState, names: list[str]) -> None:
     for name in names:
-        found = {d: states.of(name, d) for d in states.view.table(name).stamps}
+        found = {d: seen.states.of(name, d) for d in seen.states.view.table(name).stamps}
         for state in (State.HELD, State.OUTDATED):
             days = [d for d, s in found.items() if s is state]
             if days:
                 tick.notes.append(f"{name}: {ranges(days)} left alone: {state.value}")
 
 
-def _request(tick: Tick, seen: TickState, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
-    """Add as many requests to the tick as the caps allow, and a note about the rest."""
-    caps = seen.lake.settings.lateness
-    today = runs.runs_of_last_day(seen.instance, sensor, str(seen.lake.root), seen.now)
-    allowed = max(0, min(caps.runs_per_tick, caps.runs_per_day - today))
-    for request in wanted[:allowed]:
-        verb = "would request" if caps.dry_run else "requested"
-        tick.notes.append(f"{verb} {request.run_key or request.job_name}")
-        if not caps.dry_run:
-            tick.requests.append(request)
-    held_back = len(wanted) - allowed
-    if held_back > 0:
-        tick.notes.append(
-            f"{held_back} more run(s) held back by the caps: {caps.runs_per_tick} a tick, "
-            f"{caps.runs_per_day} in 24 hours ({today} so far)"
-        )
-
-
-def _rolling_tick(seen: TickState) -> Tick:
+def _request_rolling(tick: Tick, seen: TickState) -> None:
     """Request the last N days before the frontier whenever the ledger or a rule has changed."""
-    tick, settings, frontier = Tick(), seen.lake.settings, seen.states.frontiers.greatest
-    if frontier is None or not _built(seen):
+    settings, states, frontier = seen.lake.settings, seen.states, seen.states.frontiers.greatest
+    loaded = {s.table for s in states.view.sources.values() if s.ledger.version >= 0}
+    landed = {name for name, contract in states.contracts.items() if contract.is_landed}
+    built = [n for n in states.contracts if n not in landed and states.frontiers.sources_of(n) <= loaded]
+    if frontier is None or not built:
         tick.notes.append("nothing is loaded yet")
-        return tick
+        return
     end = min(frontier.date(), seen.until)
     days = DayRange(max(settings.start_date, end - ONE_DAY * settings.lateness.rolling_days), end)
     if any(set(days) & planned for planned in seen.planned.values()):
         tick.notes += left_to_plans(seen.planned, seen.planned)
-        return tick
-    if any(seen.busy.values()):
+    elif any(seen.busy.values()):
         tick.notes.append("runs are queued or running; the next tick looks again")
-        return tick
-    built = _built(seen)
-    _note_left_alone(tick, seen.states, built)
-    for free in unheld(seen.states, days):
-        _roll(tick, seen, free, built)
-    return tick
-
-
-def _built(seen: TickState) -> list[str]:
-    """Built tables whose sources are all loaded."""
-    loaded = {s.table for s in seen.states.view.sources.values() if s.ledger.version >= 0}
-    names = (t.name for t in seen.pipeline.tables if not t.is_landed)
-    return [name for name in names if seen.states.frontiers.sources_of(name) <= loaded]
+    else:
+        _note_left_alone(tick, seen, built)
+        for free in unheld(states, days):
+            _roll(tick, seen, free, built)
 
 
 def _roll(tick: Tick, seen: TickState, days: DayRange, built: Sequence[str]) -> None:
     """Request a range once per version of the ledger and per rule, as often as may be tried."""
-    settings, sources = seen.lake.settings, seen.states.view.sources.values()
+    most, sources = seen.lake.settings.lateness.attempts, seen.states.view.sources.values()
     ledger = ", ".join(" ".join(filter(None, (s.name, str(s.ledger.version)))) for s in sources)
-    rules = digest_of([seen.planner.gates_digest(), *(str(seen.states.codes.get(name)) for name in built)])
+    rules = digest_of([seen.gates_digest(), *(str(seen.states.codes.get(name)) for name in built)])
     base = f"rolling {days} ledger {ledger} rules {rules}"
-    tried = next_attempt(seen.instance, LATE_DATA, base, settings.lateness.attempts)
-    if tried and _has_succeeded(seen.instance, base):
+    tried = next_attempt(seen.instance, LATE_DATA, base, most)
+    good = dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS], tags={runs.REQUEST_TAG: base})
+    if tried and seen.instance.get_runs(good, limit=1):
         tick.notes.append(f"{days} were made from version {ledger} of the ledger; nothing was loaded since")
-    elif tried >= settings.lateness.attempts:
+    elif tried >= most:
         tick.alarm("given up rolling", f"{days} {_tried_text(tried)}")
     else:
-        _request(tick, seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, runs.range_tags(days), built)])
-
-
-def _has_succeeded(instance: dg.DagsterInstance, base: str) -> bool:
-    good = dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS], tags={runs.REQUEST_TAG: base})
-    return bool(instance.get_runs(good, limit=1))
+        tick.request(seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, runs.range_tags(days), built)])
 
 
 def _whole(
@@ -213,25 +192,22 @@ def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: d
 
 def landing(seen: TickState, looked: Mapping[str, Looked]) -> Tick:
     """`landing_tick` for a state that was read; `looked` by the names of the sources."""
-    tick, root, ready = Tick(), str(seen.lake.root), dict[str, Set[date]]()
-    raws = {t.name: t.contract.source for t in seen.pipeline.tables if t.is_landed}
+    tick, ready = Tick(), dict[str, Set[date]]()
     wanted = needs(seen.states, seen.busy, seen.until).ready
-    for raw, source in raws.items():
-        found = looked[source][0]
-        blocked = {d for r in (*found.altered, *found.missing) for d in r.days}
-        _note_landing(tick, found, blocked, source)
-        ready[raw] = seen.free(raw, wanted[raw] - blocked)
-    tick.notes += left_to_plans(seen.planned, list(raws))
-    asked = seen.planner.requests(LANDING, ready)
-    for raw in raws:
-        _note_given_up(tick, raw, asked)
+    for raw, contract in seen.states.contracts.items():
+        if contract.is_landed:
+            blocked = _note_landing(tick, looked[contract.source][0], contract.source)
+            ready[raw] = seen.free(raw, wanted[raw] - blocked)
+    tick.notes += left_to_plans(seen.planned, list(ready))
+    requests, given_up = seen.requests(LANDING, ready)
+    tick.alarm_given_up(given_up)
     scans = _scan_requests(tick, seen, looked)
-    if runs.is_active(seen.instance, SCAN, root) or any(seen.busy.get(raw) for raw in raws):
+    if runs.is_active(seen.instance, SCAN, str(seen.lake.root)) or any(seen.busy.get(raw) for raw in ready):
         tick.notes.append("a scan or a load is queued or running; the next tick looks again")
         return tick
     # A load scans first; one that failed before may not get so far.
-    loads = [as_request(request, LANDING, seen.lake) for request in asked.requests]
-    _request(tick, seen, LANDING, loads if asked.requests and not asked.requests[0].attempt else [*scans, *loads])
+    loads = [as_request(request, LANDING, seen.lake) for request in requests]
+    tick.request(seen, LANDING, loads if requests and not requests[0].attempt else [*scans, *loads])
     return tick
 
 
@@ -250,19 +226,19 @@ def _to_scan(tick: Tick, seen: TickState, settings: LakeSettings, looked: Looked
 
 def _scan_requests(tick: Tick, seen: TickState, looked: Mapping[str, Looked]) -> list[dg.RunRequest]:
     """The request of a scan, where there is anything to scan: one for all sources."""
-    settings, parts, told = seen.lake.settings, list[list[object]](), list[object]()
+    settings, files, parts = seen.lake.settings, 0, list[object]()
     for source, each in looked.items():
         own = settings.of_source(source)
-        found = _to_scan(tick, seen, own, each)
-        parts += found
-        told += [str(own.source), sorted(map(str, found))] if found else []
+        if found := _to_scan(tick, seen, own, each):
+            files += len(found)
+            parts += [str(own.source), sorted(map(str, found))]
     if not parts:
         return []
-    base = f"scan {digest_of([str(seen.lake.root), *told])}"
+    base = f"scan {digest_of([str(seen.lake.root), *parts])}"
     tried = next_attempt(seen.instance, LANDING, base, settings.lateness.attempts)
     if tried < settings.lateness.attempts:
         return [_whole(seen, base, tried, LANDING, {}, ())]
-    tick.alarm("scan", f"{len(parts)} file(s) {_tried_text(tried)}, or run `backfill-assets scan`")
+    tick.alarm("scan", f"{files} file(s) {_tried_text(tried)}, or run `backfill-assets scan`")
     return []
 
 
@@ -270,7 +246,9 @@ def _tried_text(tried: int) -> str:
     return f"were tried {tried} times in vain and are not tried again as they are: look at the failed runs"
 
 
-def _note_landing(tick: Tick, found: Comparison, blocked: Set[date], source: str) -> None:
+def _note_landing(tick: Tick, found: Comparison, source: str) -> set[date]:
+    """Note new, altered and missing files. Returns the days whose files are altered or missing."""
+    blocked = {d for r in (*found.altered, *found.missing) for d in r.days}
     of = f" of {source}" if source else ""
     if found.fresh:
         tick.notes.append(f"{len(found.fresh)} new file(s){of}")
@@ -283,3 +261,4 @@ def _note_landing(tick: Tick, found: Comparison, blocked: Set[date], source: str
                 f"{len(records)} landed file(s){of} {word}: {shown}{more}. No run is requested for days made from "
                 f'them: {ranges(blocked)}. Put the files back, or `backfill-assets landing accept --note "why"`',
             )
+    return blocked

@@ -7,9 +7,8 @@ from datetime import date
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.downstream import with_downstream
-from backfill_assets.core.needs import needs
+from backfill_assets.core.needs import RunRequest, identities, needs, run_requests
 from backfill_assets.core.receipts import Built
-from backfill_assets.core.requests import RunRequest, identities, run_requests
 from backfill_assets_tests.builders import HORIZON, WINDOW, Story, day, loaded
 
 DAYS = 30

@@ -1,12 +1,12 @@
 """Requests: a changed input is a new one, a repeated look is not, and a day that fails is not asked for for ever.
 
-Tested here: `core.requests`. Not tested here: which days are ready (`test_needs`).
+Tested here: requests of `core.needs`. Not tested here: which days are ready (`test_needs`).
 """
 
 from datetime import date
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.requests import RunRequest, identities, run_requests
+from backfill_assets.core.needs import RunRequest, identities, run_requests
 from backfill_assets.core.states import Codes, States
 from backfill_assets_tests.builders import Story, day, loaded
 

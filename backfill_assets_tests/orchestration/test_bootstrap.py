@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import open_lake
 from backfill_assets.orchestration.assemble import assemble, assemble_anyway
-from backfill_assets.orchestration.bootstrap import MAKE_SAMPLE
+from backfill_assets.orchestration.context import MAKE_SAMPLE
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables
 

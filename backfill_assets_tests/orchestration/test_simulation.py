@@ -16,7 +16,6 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import parse_day
 from backfill_assets.core.needs import needs
 from backfill_assets.core.states import States
@@ -48,7 +47,6 @@ class World:
     def __init__(self, seed: int) -> None:
         self.chance, self.dagster, self.story = Random(seed), FakeDagster(), loaded(DAYS)
         self.story.build_all(*map(day, range(DAYS)))
-        self.tables: Any = [SimpleNamespace(name=c.name, contract=c, is_landed=_is_landed(c)) for c in CHAIN]
         self.fresh: dict[str, tuple[LandedFile, date]] = {}
         self.altered: list[FileRecord] = []
         self.cannot: set[tuple[str, date]] = set()
@@ -74,11 +72,8 @@ class World:
     def look(self) -> TickState:
         lake: Any = SimpleNamespace(root=Path("lake"), settings=self.settings)
         dagster: Any = self.dagster
-        pipeline: Any = SimpleNamespace(tables=self.tables)
-        busy = runs.busy_days(dagster, str(lake.root), [t.name for t in self.tables])
-        return TickState(
-            dagster, lake, pipeline, self.states, busy, NOW + timedelta(seconds=5 * self.moment) + self.jump()
-        )
+        busy = runs.busy_days(dagster, str(lake.root), [c.name for c in CHAIN])
+        return TickState(dagster, lake, self.states, busy, NOW + timedelta(seconds=5 * self.moment) + self.jump())
 
     def tick(self) -> None:
         """What happens in five seconds: a tick of one of the sensors, runs that end."""
@@ -110,7 +105,7 @@ class World:
 
     def watch(self, seen: TickState) -> None:
         """Count how long what can be made was left alone."""
-        busy = runs.busy_days(seen.instance, "lake", [t.name for t in self.tables])
+        busy = runs.busy_days(seen.instance, "lake", [c.name for c in CHAIN])
         found = needs(self.states, busy, seen.until).ready
         blocked = {("raw", d) for r in self.altered for d in r.days}
         left = {(name, d) for name, days in found.items() for d in days} - self.cannot - blocked
@@ -177,10 +172,6 @@ class World:
         if run.status in runs.ENDED:
             self.forgotten.update(_requests(run))
             self.dagster.delete_run(run.run_id)
-
-
-def _is_landed(contract: Any) -> bool:
-    return any(i.basis is Basis.FILES for i in contract.inputs)
 
 
 def _record(arrival: date) -> FileRecord:

@@ -22,7 +22,7 @@ def seen(root: Path, planned: frozenset[date] = frozenset()) -> TickState:
     synthetic_lake(root, 2)
     with dg.DagsterInstance.ephemeral() as instance:
         found = read_tick_state(instance, LakeContext(root, tables), NOW)
-        return TickState(instance, found.lake, found.pipeline, found.states, found.busy, NOW, {"raw": planned})
+        return TickState(instance, found.lake, found.states, found.busy, NOW, {"raw": planned})
 
 
 def test_a_snapshot_knows_the_states_and_no_day_is_taken_where_nothing_runs(tmp_path: Path) -> None:
@@ -38,4 +38,4 @@ def test_todays_partition_does_not_exist_before_the_day_is_over(tmp_path: Path) 
 def test_days_of_active_plans_are_neither_free_nor_asked_for(tmp_path: Path) -> None:
     found = seen(tmp_path, frozenset({START}))
     assert found.free("raw", {START}) == set()
-    assert START in found.planner.busy["raw"]
+    assert START in found.taken["raw"]
