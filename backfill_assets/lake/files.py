@@ -5,12 +5,15 @@ Not here: what a file means (`log`, `staging`), and reading Parquet, which the e
 
 import atexit
 import fcntl
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -209,3 +212,20 @@ def load_lock(locks: Path, source: str = "") -> AbstractContextManager[None]:
     if source:
         return locked(locks / f"load.{source}.lock", f"the load of the source {source}")
     return locked(locks / "load.lock", "the load of raw")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a small JSON file; empty where there is no readable one."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a small JSON file beside its place and rename it, so that a reader sees the old or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    part.write_text(json.dumps(dict(content)), encoding="utf-8")
+    part.replace(path)

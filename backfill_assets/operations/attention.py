@@ -3,14 +3,12 @@
 Not here: finding them (`orchestration.ticks`) and sending them (`orchestration.alerts`).
 """
 
-import contextlib
-import json
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.view import LakeView
+from backfill_assets.lake.files import read_json, write_json
 
 FOLDER = ".attention"
 BEFORE = "engines "  # files of version 0.2.0 about disagreements, which receipts tell since
@@ -21,11 +19,8 @@ def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, 
     path = root / FOLDER / f"{instance} {sensor}.json"
     if not alarms:
         path.unlink(missing_ok=True)
-    elif _read(path) != alarms:
-        path.parent.mkdir(exist_ok=True)
-        aside = path.with_suffix(f".{uuid.uuid4().hex}")
-        aside.write_text(json.dumps(dict(alarms)), encoding="utf-8")
-        aside.replace(path)
+    elif read_json(path) != alarms:
+        write_json(path, alarms)
 
 
 def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
@@ -45,12 +40,5 @@ def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
 
 def attention(root: Path) -> list[str]:
     """Return the alarms of the lake at `root`, a line each; empty where its sensors found nothing or never ran."""
-    found = [_read(path) for path in sorted((root / FOLDER).glob("*.json")) if not path.name.startswith(BEFORE)]
-    return sorted({line for alarms in found for line in alarms.values()})
-
-
-def _read(path: Path) -> dict[str, str]:
-    with contextlib.suppress(OSError, ValueError):
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        return {str(name): str(text) for name, text in kept.items()} if isinstance(kept, dict) else {}
-    return {}
+    found = [read_json(path) for path in sorted((root / FOLDER).glob("*.json")) if not path.name.startswith(BEFORE)]
+    return sorted({line for alarms in found for line in map(str, alarms.values())})

@@ -1,26 +1,40 @@
-"""Where alerts go: a webhook that takes JSON, and mail. Named by environment variables, because they hold secrets.
+"""Where alerts go, by a webhook that takes JSON and by mail, and the alerts on their way.
 
-Lives here: reading the addresses and handing a message over. Does not live here: which ones, and when (`alerts`), and
-trying again (`outbox`).
+Here: addresses from environment variables (they hold secrets), sending, and the folder `LAKE/.alerts/INSTANCE`, which
+keeps a message until every address took it and remembers what was sent. Not here: which alerts, and when (`alerts`).
 """
 
 import html
 import smtplib
 import ssl
 import threading
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from email.message import EmailMessage
 from functools import partial
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from filelock import FileLock
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.lake.files import read_json, write_json
 
 WEBHOOK, MAIL_TO, SMTP = "BACKFILL_ASSETS_ALERT_WEBHOOK", "BACKFILL_ASSETS_ALERT_MAIL", "BACKFILL_ASSETS_ALERT_SMTP"
 UI_URL, DEFAULT_UI_URL = "BACKFILL_ASSETS_UI_URL", "http://127.0.0.1:3000"  # where `dagster dev` listens
-TIMEOUT_SECONDS = 10.0  # of a way as a whole; a sensor's tick has sixty
+TIMEOUT_SECONDS = 10.0  # of one attempt as a whole; a sensor's tick has sixty
 DEFAULT_SMTP = "smtp://localhost:25"
 SCHEMES = {"smtp": 25, "smtps": 465}
+SENT_AT_ONCE = 20  # messages of one tick
+FAILURES_AT_ONCE = 2  # per address and tick
+PAUSE_SECONDS = 60.0  # between two attempts at a message
+TELL_AGAIN_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -50,40 +64,43 @@ class Channels:
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Channels":
         """The addresses in the environment; raises SettingsError naming the variable that cannot be one."""
-        webhook, smtp = environment.get(WEBHOOK, "").strip(), environment.get(SMTP, "").strip() or DEFAULT_SMTP
+        webhook, url, smtp = (environment.get(name, "").strip() for name in (WEBHOOK, UI_URL, SMTP))
         mail_to = tuple(a.strip() for a in environment.get(MAIL_TO, "").split(",") if a.strip())
-        if webhook and not _is_address(webhook, ("http", "https")):
-            raise _bad(WEBHOOK, "is no http:// or https:// address")
-        if environment.get(UI_URL, "").strip() and not _is_address(environment[UI_URL].strip(), ("http", "https")):
-            raise _bad(UI_URL, "is no http:// or https:// address")
-        if any("@" not in address for address in mail_to):
-            raise _bad(MAIL_TO, "is no list of mail addresses, separated by commas")
-        if not _is_address(smtp, SCHEMES) or urlsplit(smtp).path or urlsplit(smtp).query or urlsplit(smtp).fragment:
-            raise _bad(SMTP, "is no smtp://USER:PASSWORD@HOST:PORT (signs like / # ? @ in it are written as %2F …)")
-        return cls(webhook, mail_to, smtp)
+        place = smtp or DEFAULT_SMTP
+        is_place = _is_address(place, SCHEMES) and not any(urlsplit(place)[2:])
+        for variable, good, why in (
+            (WEBHOOK, not webhook or _is_address(webhook), "is no http:// or https:// address"),
+            (UI_URL, not url or _is_address(url), "is no http:// or https:// address"),
+            (MAIL_TO, all("@" in a for a in mail_to), "is no list of mail addresses, separated by commas"),
+            (SMTP, is_place, "is no smtp://USER:PASSWORD@HOST:PORT (signs like / # ? @ in it are written as %2F …)"),
+        ):
+            if not good:  # never with the value: it may hold a password, and this is printed
+                where = f"the environment variable {variable}"
+                raise SettingsError(where, f"it {why}", "No alert can be sent", "Correct or unset it")
+        return cls(webhook, mail_to, place)
 
     def ways(self) -> dict[str, Callable[[Message], None]]:
-        """The ways there are, by name; each hands a message over, or raises BackfillError or what a library raises."""
+        """A function per address that sends a message, or raises BackfillError or what a library raises."""
         found: dict[str, Callable[[Message], None]] = {"webhook": partial(post, self.webhook)} if self.webhook else {}
         found |= {"mail": partial(mail, self.smtp, self.mail_to)} if self.mail_to else {}
         return {name: partial(_in_time, self.seconds, f"the {name}", send) for name, send in found.items()}
 
 
-def _in_time(seconds: float, who: str, send: Callable[[Message], None], message: Message) -> None:
-    """A server that sends a byte now and then ends no timeout of a library's; it is left alone with its thread."""
+def _in_time(seconds: float, way: str, send: Callable[[Message], None], message: Message) -> None:
+    """Send in a thread that is left alone after `seconds`: a server that sends a byte now and then ends no timeout."""
     failed: list[Exception] = []
 
     def try_it() -> None:
         try:
             send(message)
-        except Exception as error:  # noqa: BLE001 - raised again below, in the thread that asked
+        except Exception as error:  # noqa: BLE001 - raised again below, in the caller's thread
             failed.append(error)
 
     trying = threading.Thread(target=try_it, daemon=True)
     trying.start()
     trying.join(seconds)
     if trying.is_alive():
-        raise unsent(who, f"no answer within {seconds:g} s")
+        raise unsent(way, f"no answer within {seconds:g} s")
     for error in failed:
         raise error
 
@@ -91,10 +108,10 @@ def _in_time(seconds: float, who: str, send: Callable[[Message], None], message:
 def ui_url(environment: Mapping[str, str]) -> str:
     """Where people see Dagster, without a slash at its end; the default where none is set or it cannot be one."""
     url = environment.get(UI_URL, "").strip()
-    return url.rstrip("/") if _is_address(url, ("http", "https")) else DEFAULT_UI_URL
+    return url.rstrip("/") if _is_address(url) else DEFAULT_UI_URL
 
 
-def _is_address(url: str, schemes: Collection[str]) -> bool:
+def _is_address(url: str, schemes: Collection[str] = ("http", "https")) -> bool:
     """Whether the URL has one of the schemes, a host, and a port that is a number where there is one."""
     try:
         parts = urlsplit(url)
@@ -103,48 +120,40 @@ def _is_address(url: str, schemes: Collection[str]) -> bool:
         return False
 
 
-def _bad(variable: str, told: str) -> SettingsError:
-    # Never the value: it may hold a password, and this is printed.
-    return SettingsError(
-        f"the environment variable {variable}", f"it {told}", "No alert can be sent", "Correct or unset it"
-    )
-
-
 def post(url: str, message: Message) -> None:
     """POST `{"text": …, "subject": …, facts}`: `text` is what Slack and Mattermost show; they take <, > and & escaped,
     so that no text of a lake can call a whole channel."""
     import requests
 
-    body = {
-        **message.facts,
-        "subject": message.subject,
-        "text": html.escape(f"{message.subject}\n{message.text}\n{message.facts.get('url', '')}".strip(), quote=False),
-    }
+    text = f"{message.subject}\n{message.text}\n{message.facts.get('url', '')}".strip()
+    body = {**message.facts, "subject": message.subject, "text": html.escape(text, quote=False)}
     try:
         # Nothing of the answer but its first lines is read: `stream`.
         with requests.post(url, json=body, timeout=TIMEOUT_SECONDS, allow_redirects=False, stream=True) as answer:
-            said = "" if 200 <= answer.status_code < 300 else f"HTTP {answer.status_code}"
-            said += ", a redirect, which is not followed" if answer.is_redirect else ""
+            why = "" if 200 <= answer.status_code < 300 else f"HTTP {answer.status_code}"
+            why += ", a redirect, which is not followed" if answer.is_redirect else ""
     except requests.RequestException as error:
-        said = type(error).__name__
-    if said:
-        raise unsent(f"the webhook at {urlsplit(url).hostname}", said) from None  # its address is a secret
+        why = type(error).__name__
+    if why:
+        raise unsent(f"the webhook at {urlsplit(url).hostname}", why) from None  # its address is a secret
 
 
 def mail(server: str, to: tuple[str, ...], message: Message) -> None:
     """Send one mail to all addresses, from the login's name where that is an address, else from the first of them."""
     place = urlsplit(server)
     user, password = unquote(place.username or ""), unquote(place.password or "")
-    letter = EmailMessage()
-    letter["Subject"] = _sayable(" ".join(f"backfill_assets: {message.subject}".split()))
-    letter["From"], letter["To"] = user if "@" in user else to[0], ", ".join(to)
-    told = "\n".join(f"{name}: {value}" for name, value in message.facts.items() if value)
-    letter.set_content(_sayable(f"{message.text}\n\n{told}\n"))
     host, port = place.hostname or "", place.port or SCHEMES[place.scheme]
+    letter = EmailMessage()
+    letter["Subject"] = _as_unicode(" ".join(f"backfill_assets: {message.subject}".split()))
+    letter["From"], letter["To"] = user if "@" in user else to[0], ", ".join(to)
+    facts = "\n".join(f"{name}: {value}" for name, value in message.facts.items() if value)
+    letter.set_content(_as_unicode(f"{message.text}\n\n{facts}\n"))
+    tls = ssl.create_default_context()
+    secure = partial(smtplib.SMTP_SSL, context=tls) if place.scheme == "smtps" else smtplib.SMTP
     try:
-        with _connection(place.scheme, host, port) as connection:
+        with secure(host, port, timeout=TIMEOUT_SECONDS) as connection:
             if user and place.scheme == "smtp":
-                connection.starttls(context=ssl.create_default_context())
+                connection.starttls(context=tls)
             if user:
                 connection.login(user, password)
             connection.send_message(letter)
@@ -152,22 +161,106 @@ def mail(server: str, to: tuple[str, ...], message: Message) -> None:
         raise unsent(f"the mail server {host}:{port}", f"{type(error).__name__}: {error}") from None
 
 
-def _sayable(text: str) -> str:
-    """Bytes of a name that are no UTF-8 (lone surrogates) as escapes: no letter can hold them."""
+def _as_unicode(text: str) -> str:
+    """`text` with bytes of a name that are no UTF-8 (lone surrogates) as escapes: no letter can hold them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _connection(scheme: str, host: str, port: int) -> smtplib.SMTP:
-    if scheme == "smtps":
-        return smtplib.SMTP_SSL(host, port, timeout=TIMEOUT_SECONDS, context=ssl.create_default_context())
-    return smtplib.SMTP(host, port, timeout=TIMEOUT_SECONDS)
-
-
-def unsent(who: str, said: str) -> BackfillError:
-    """The failure of a way: its name, and what it said or why it was given up, without any secret."""
+def unsent(way: str, why: str) -> BackfillError:
+    """The failure of an attempt to send, without any secret."""
     return BackfillError(
-        who,
-        f"it did not take an alert ({said})",
+        way,
+        f"it did not take an alert ({why})",
         "The alert was not sent; it is kept and sent later",
         "Correct the address if it is wrong",
     )
+
+
+@dataclass(frozen=True)
+class Outbox:
+    """The alerts of one instance of Dagster in one lake. `pause`: seconds between two attempts at a message.
+
+    Deleting the folder sends old news once more and loses what waits.
+    """
+
+    folder: Path
+    pause: float = PAUSE_SECONDS
+
+    def put(self, message: Message) -> None:
+        """Keep a message until it is delivered."""
+        name = f"{time.time_ns():020d} {uuid.uuid4().hex}.json"
+        write_json(self.folder / "waiting" / name, {**asdict(message), "sent": []})
+
+    def tell(
+        self,
+        found: Mapping[str, str],
+        over: Collection[str],
+        message: Callable[[list[str]], Message],
+        again: float | None = None,
+    ) -> None:
+        """Put the message of the names in `found` whose words were not sent before (with `again`: not within so many
+        seconds), in order, if any. The names in `over` are no longer so and will be news when they come back."""
+        with self._lock():
+            sent, now = read_json(self._sent), utc_now().timestamp()
+            fresh = [n for n, words in found.items() if not _was_sent(sent.get(n), digest_of(words), now, again)]
+            if fresh:  # the message first: sent twice is better than never
+                self.put(message(fresh))
+            kept = {n: v for n, v in sent.items() if n not in over or n in found}
+            kept |= {n: [digest_of(found[n]), now] for n in fresh}
+            if kept != sent:
+                write_json(self._sent, kept)
+
+    def over(self, prefix: str, found: Iterable[str]) -> set[str]:
+        """The names that were sent, begin with `prefix`, and are not among `found`."""
+        return {n for n in read_json(self._sent) if n.startswith(prefix)} - set(found)
+
+    def deliver(self, channels: Channels) -> list[BackfillError]:
+        """Send what waits to every address that did not take it yet; returns why some did not take it. These are tried
+        again after a pause, after messages that were never tried."""
+        errors, failures, ways = list[BackfillError](), Counter[str](), channels.ways()
+        if not ways:
+            return []
+        with self._lock():
+            for path, kept in self._due()[:SENT_AT_ONCE]:
+                message = Message(kept["subject"], kept["text"], kept["facts"])
+                for name, send in ways.items():
+                    if name in kept["sent"] or failures[name] >= FAILURES_AT_ONCE:
+                        continue
+                    try:
+                        send(message)
+                    except Exception as error:  # noqa: BLE001 - of that address alone, whatever its library raises
+                        # Another library's words may quote an address or a password.
+                        errors.append(error if isinstance(error, BackfillError) else unsent(name, type(error).__name__))
+                        failures[name] += 1
+                        kept["tried"] = utc_now().timestamp()
+                    else:
+                        kept["sent"].append(name)
+                    write_json(path, kept)
+                if ways.keys() <= {*kept["sent"]}:
+                    path.unlink(missing_ok=True)
+        return errors
+
+    def waiting(self) -> int:
+        """How many messages are not delivered yet."""
+        return len(list((self.folder / "waiting").glob("*.json")))
+
+    def _due(self) -> list[tuple[Path, dict[str, Any]]]:
+        """The messages to try now: those never tried first, the oldest first."""
+        found = [(path, read_json(path)) for path in sorted((self.folder / "waiting").glob("*.json"))]
+        now = utc_now().timestamp()  # earlier than the last attempt where a clock that ran ahead was set right
+        due = [(path, kept) for path, kept in found if not 0 <= now - kept.get("tried", 0.0) < self.pause]
+        return sorted(due, key=lambda each: each[1].get("tried", 0.0))
+
+    @property
+    def _sent(self) -> Path:
+        return self.folder / "told.json"
+
+    def _lock(self) -> FileLock:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(self.folder / "lock")
+
+
+def _was_sent(before: Any, words: str, now: float, again: float | None) -> bool:
+    if not isinstance(before, list) or before[0] != words:
+        return False
+    return again is None or 0 <= now - before[1] < again

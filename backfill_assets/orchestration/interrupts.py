@@ -1,10 +1,7 @@
-"""Interrupts that count: INT and TERM end a process within seconds, whatever it waits for and whoever catches them.
+"""Interrupts that count: INT and TERM end a process within seconds, whatever it waits for.
 
-Lives here: insisting on an interrupt while work is done. Does not live here: what work leaves behind (commits are whole
-or absent) and the message of a command (`cli`).
-
-Why: an interrupt can get lost. Python drops one that is raised while an object is destroyed, and Dagster one that comes
-between two steps; the run then goes on to its end.
+Python drops an interrupt that is raised while an object is destroyed, and Dagster one that comes between two steps; so
+an interrupt is repeated until the work ends. Not here: what work leaves behind (commits are whole or absent).
 """
 
 import builtins
@@ -16,10 +13,12 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-AGAIN_SECONDS = 1.5  # a run that heard us ends within 1 s on an idle machine
+AGAIN_SECONDS = 1.5  # a run that received it ends within 1 s on an idle machine
 LONGEST_END_SECONDS = 10.0
 LAST_SECONDS = 2.0
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -30,48 +29,68 @@ class Interrupted(KeyboardInterrupt):
         self.number, self.told = number, told
 
 
+@dataclass
 class Ending:
     """Whether an interrupt came; `number` is its signal, None before one."""
 
-    def __init__(self) -> None:
-        self.number: int | None = None
-        self._over = threading.Event()
-        self._ear, self.mouth = socket.socketpair()
-        self.mouth.setblocking(False)
+    number: int | None = None
 
-    def listen(self) -> None:
-        """Wait for an interrupt, then repeat it until the work ends, and in the end end the process without it."""
-        while (number := _first(heard := self._ear.recv(64, socket.MSG_PEEK))) is None:
+
+@contextlib.contextmanager
+def ends_when_interrupted() -> Iterator[Ending]:
+    """While the block runs, INT and TERM are repeated until it is left; ten seconds later the process has ended.
+
+    Only for processes that end with their work: at a Python prompt, in a thread, and in a block inside a block, nothing
+    is repeated.
+    """
+    ending, over = Ending(), threading.Event()
+    prompt = hasattr(sys, "ps1") or hasattr(builtins, "__IPYTHON__")
+    if prompt or threading.current_thread() is not threading.main_thread():
+        yield ending
+        return
+    ear, mouth = socket.socketpair()
+    mouth.setblocking(False)
+    listened = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+    if listened != -1:
+        signal.set_wakeup_fd(listened)
+        yield ending
+        return
+    before = {number: signal.getsignal(number) for number in INTERRUPTS}
+    threading.Thread(target=_insist, args=(ending, ear, over), name="interrupts", daemon=True).start()
+    try:
+        yield ending
+    finally:
+        signal.set_wakeup_fd(-1)
+        over.set()
+        mouth.close()
+        for number, handler in before.items():  # Dagster leaves TERM as INT is: ignored, where INT was (`nohup … &`)
+            signal.signal(number, handler)
+
+
+def _insist(ending: Ending, ear: socket.socket, over: threading.Event) -> None:
+    """Wait for an interrupt, then repeat it until the work is over, and kill the process if it never is."""
+    with ear:  # until the end, since the kernel goes on to write
+        while ending.number is None:
+            heard = ear.recv(64)
             if not heard:
                 return
-            self._ear.recv(len(heard))
-        self.number = number
+            ending.number = next((n for n in heard if n in INTERRUPTS), None)
         # The kernel's own: it comes even if the interpreter hangs while it shuts down, long after the block was left.
         signal.alarm(math.ceil(LONGEST_END_SECONDS + LAST_SECONDS))
-        main, left = threading.main_thread(), LONGEST_END_SECONDS
-        while not self._over.wait(AGAIN_SECONDS):
-            left -= AGAIN_SECONDS
-            if left <= 0:
-                os.write(2, b"Interrupted, and ended by force: what was committed stands. Run again.\n")
-                os.kill(os.getpid(), signal.SIGKILL)
-            signal.pthread_kill(main.ident or 0, self.number)
-
-    def close(self) -> None:
-        """The work is over: stop listening."""
-        self._over.set()
-        self.mouth.close()
-
-
-def _first(heard: bytes) -> int | None:
-    return next((n for n in heard if n in (signal.SIGINT, signal.SIGTERM)), None)
+        for _ in range(round(LONGEST_END_SECONDS / AGAIN_SECONDS)):
+            if over.wait(AGAIN_SECONDS):
+                return
+            signal.pthread_kill(threading.main_thread().ident or 0, ending.number)
+        os.write(2, b"Interrupted, and ended by force: what was committed stands. Run again.\n")
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextlib.contextmanager
 def processes_hear_none() -> Iterator[None]:
     """Processes that are begun within never hear INT; this one hears it at `hear` or at the end of the block.
 
-    Of a terminal it goes to all processes. Dagster begins some with each run that pass on what is printed, and they
-    would end with a traceback each, before what this process says last.
+    A terminal sends it to all processes. Dagster begins some with each run that pass on what is printed, and they
+    would end with a traceback each, before what this process prints last.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
@@ -83,31 +102,3 @@ def processes_hear_none() -> Iterator[None]:
 def hear() -> None:
     """Let this thread hear INT again."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-
-
-@contextlib.contextmanager
-def ends_when_interrupted() -> Iterator[Ending]:
-    """While the block runs, INT and TERM are repeated until it is left; ten seconds later the process has ended.
-
-    Only for processes that end with their work: at a Python prompt, in a thread, and where the signals are listened to
-    already (a block inside a block), nothing is repeated.
-    """
-    ending = Ending()
-    prompt = hasattr(sys, "ps1") or hasattr(builtins, "__IPYTHON__")
-    if prompt or threading.current_thread() is not threading.main_thread():
-        yield ending
-        return
-    listened = signal.set_wakeup_fd(ending.mouth.fileno(), warn_on_full_buffer=False)
-    if listened != -1:
-        signal.set_wakeup_fd(listened)
-        yield ending
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    threading.Thread(target=ending.listen, name="interrupts", daemon=True).start()
-    try:
-        yield ending
-    finally:
-        signal.set_wakeup_fd(-1)
-        ending.close()
-        for number, handler in before.items():  # Dagster leaves TERM as INT is: ignored, where INT was (`nohup … &`)
-            signal.signal(number, handler)

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.orchestration.alert_channels import MAIL_TO, SMTP, WEBHOOK, Channels, Message, mail
-from backfill_assets.orchestration.outbox import Outbox
+from backfill_assets.orchestration.alert_channels import MAIL_TO, SMTP, WEBHOOK, Channels, Message, Outbox, mail
 from backfill_assets_tests.orchestration.sinks import SECRET, Hook, mail_server
 
 
