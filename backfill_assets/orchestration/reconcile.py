@@ -1,8 +1,8 @@
-"""The start-up reconcile: Dagster's records follow the tables, never the other way round.
+"""Reconcile: Dagster's records follow the tables, never the other way round.
 
-Lives here: recording commits whose run died before its event, and when events are repaired. Does not live here: which
-days need that (`event_repair`), ending runs whose process is gone (`run_liveness`), repairing tables (a commit is whole
-or absent). Runs at the start of every run, and at ticks of `late_data`.
+Here: recording commits whose run died before its event, at the start of every run and at ticks of `late_data`. Not
+here: days that Dagster shows wrong (`event_repair`), ending runs whose process is gone (`run_liveness`), repairing
+tables (a commit is whole or absent).
 """
 
 from collections.abc import Callable, Set
@@ -16,6 +16,7 @@ from backfill_assets.core.plans import RELEASE, ROLLBACK
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import Stamp
+from backfill_assets.lake.files import write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
 from backfill_assets.orchestration.event_repair import TOLD_FROM, UNDONE, repair_events
@@ -46,7 +47,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States) ->
     """
     markers = markers_of(instance, lake)
     with FileLock(lake.locks / "reconcile.lock"):
-        seen = markers.reported()
+        seen = markers.recorded()
         before, done = dict(seen), list[str]()
         recorded_by = cache(partial(_recorded, instance))
         for table in states.contracts:
@@ -64,7 +65,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States) ->
                 seen[table] = commit.version
         done += repair_events(instance, lake, states, seen)
         if seen != before:
-            markers.keep_reported(seen)
+            write_json(markers.reported, seen)
     return done
 
 
@@ -78,17 +79,15 @@ def _record(
     without a run id is left out.
     """
     receipt, version = commit.receipt, commit.version
-    if receipt is None:
+    undoing = receipt is not None and receipt.reason in UNDOING
+    if receipt is None or not (receipt.run_id or undoing):
         return True, []
-    undoing = receipt.reason in UNDOING
     run = instance.get_run_by_id(receipt.run_id) if receipt.run_id else None
-    if run is None and not undoing and not receipt.run_id:
-        return True, []
     if run is not None and run.status not in ENDED:
         return False, []
-    stamps = states.view.table(table).stamps
-    newest = sorted(d for d, s in stamps.items() if s.version == version)
-    days = newest if undoing or run is None else list(receipt.days)
+    days = list(receipt.days)
+    if undoing or run is None:
+        days = sorted(d for d, s in states.view.table(table).stamps.items() if s.version == version)
     known = recorded_by(run.run_id) if run is not None else frozenset()
     lost = [d for d in days if (table, str(d)) not in known]
     source = UNDONE_FROM if undoing else TOLD_FROM if run is not None else ELSEWHERE_FROM

@@ -1,12 +1,10 @@
 """Run liveness: which process works on which run, failing runs whose process is gone, and how far logs were recorded.
 
-Lives here: the files `LAKE/.runs/INSTANCE/RUN` and `LAKE/.reconciled/INSTANCE.json`, one set per instance of Dagster.
-Does not live here: recording commits (`reconcile`). All of these files may be deleted at any time: a run without a
-marker counts as alive, and commits are compared again.
+Here: the files `LAKE/.runs/INSTANCE/RUN` and `LAKE/.reconciled/INSTANCE.json`, which may be deleted at any time: a run
+without a marker counts as alive, and commits are compared again. Not here: recording commits (`reconcile`).
 """
 
 import json
-import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import dagster as dg
 from filelock import FileLock
 
 from backfill_assets.engine.processes import PlacedProcess
+from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.runs import ENDED
@@ -23,10 +22,7 @@ GONE = "The run's process is gone: it was killed. What it committed is recorded.
 
 @dataclass(frozen=True)
 class Markers:
-    """The files of one instance of Dagster in a lake: a marker per live run, and the newest recorded versions.
-
-    Each is written beside its place and renamed, so that a reader sees the old or the new file.
-    """
+    """The files of one instance of Dagster in a lake: a marker per live run, and the newest recorded versions."""
 
     lake: Lake
     instance: str
@@ -36,29 +32,22 @@ class Markers:
         """The folder of markers, a file per run, named by the run's id."""
         return self.lake.root / ".runs" / self.instance
 
+    @property
+    def reported(self) -> Path:
+        """The file with the newest version per table that this instance has recorded."""
+        return self.lake.root / ".reconciled" / f"{self.instance}.json"
+
     def mark(self, run_id: str) -> None:
         """Record that this process works on the run."""
-        _put(self.folder / run_id, asdict(PlacedProcess.this()))
+        write_json(self.folder / run_id, asdict(PlacedProcess.this()))
 
     def forget(self, run_id: str) -> None:
         """Drop the marker of a run that ended in this process."""
         (self.folder / run_id).unlink(missing_ok=True)
 
-    def reported(self) -> dict[str, int]:
+    def recorded(self) -> dict[str, int]:
         """Per table the newest version that this instance has recorded; empty without a readable file."""
-        try:
-            found: dict[str, int] = json.loads(self._reported_file.read_text())
-        except (FileNotFoundError, ValueError):
-            return {}
-        return found
-
-    def keep_reported(self, versions: dict[str, int]) -> None:
-        """Store what `reported` returns."""
-        _put(self._reported_file, versions)
-
-    @property
-    def _reported_file(self) -> Path:
-        return self.lake.root / ".reconciled" / f"{self.instance}.json"
+        return read_json(self.reported)
 
 
 def markers_of(instance: dg.DagsterInstance, lake: Lake) -> Markers:
@@ -96,10 +85,3 @@ def _is_gone(marker: Path, here: PlacedProcess) -> bool:
         return False  # its run ended just now, and said so itself
     except (ValueError, TypeError):
         return True  # whole when written: the machine went down before it reached the disk
-
-
-def _put(path: Path, content: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    aside.write_text(json.dumps(content))
-    aside.replace(path)
