@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import cut_has_passed
-from backfill_assets.core.digests import Digests, days_of, is_required, parameters_of
+from backfill_assets.core.digests import Digests, days_of, is_required
 from backfill_assets.core.frontier import Frontiers
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import LakeView, Stamp
