@@ -19,7 +19,7 @@ from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.why import ranges
-from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted, processes_hear_none
 from backfill_assets.orchestration.metadata import rewritten
@@ -28,7 +28,6 @@ from backfill_assets.orchestration.runs import (
     BY_TAG,
     NOTE_TAG,
     REASON_TAG,
-    REBUILD,
     SILENCE,
     op_name,
     range_tags,
@@ -43,8 +42,7 @@ def run_backfill(lake: Lake, asked: BackfillRequest, lines: Lines) -> RunOutcome
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(lines)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
-        defs = assemble(lake.root, tables_at(lake.root), asked.tables, listener.published, whoami())
-        job = defs.resolve_job_def(REBUILD)
+        job = rebuild_job(lake.root, tables_at(lake.root), asked.tables, listener.published, whoami())
         instance.add_event_listener(run_id, listener.hear)
         try:
             with processes_hear_none():
