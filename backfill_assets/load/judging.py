@@ -91,15 +91,21 @@ def may_be_empty(frontier: datetime | None, contract: Contract, day: date, built
 
 
 def judged_by_receipts(
-    settings: LakeSettings, states: States, contract: Contract, days: Sequence[date]
+    settings: LakeSettings,
+    states: States,
+    contract: Contract,
+    days: Sequence[date],
+    found: Mapping[date, DayProfile] | None = None,
 ) -> dict[date, list[Finding]]:
-    """Findings of written days by their receipts alone, without reading rows. Each of `days` has a receipt."""
+    """Findings of written days by their receipts alone, or by the profiles `found` in them now. Each of `days` has a
+    receipt."""
     stamps = states.view.table(contract.name).stamps
     entries = {d: s.entry for d, s in stamps.items()}
     by = bench(settings, contract, entries)
     return {
         d: by.judge(
-            d, as_profile(entries[d]), may_be_empty(states.frontier(contract.name), contract, d, entries[d].built),
+            d, (found or {}).get(d) or as_profile(entries[d]),
+            may_be_empty(states.frontier(contract.name), contract, d, entries[d].built),
             states.absent(contract.name, d),
         )
         for d in days

@@ -26,7 +26,6 @@ decorators (`orchestration.assets`) and the IO manager's contract (`orchestratio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
 
 import stamina
 
@@ -51,14 +50,13 @@ SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean wri
 class Rebuild:
     """One table, one range of days, one run. A candidate that newer inputs overtook is replaced by the next.
 
-    `told_before`: metadata shown earlier of days that need no computing, by partition key. `disagreements`: days whose
-    rows differ from those that the same inputs, code and settings gave before, each with the difference in words.
+    `disagreements`: days whose rows differ from those that the same inputs, code and settings gave before, each with
+    the difference in words.
     """
 
     request: RebuildRequest
     candidate: Candidate | None = None
     findings: list[Finding] = field(default_factory=list)
-    told_before: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     disagreements: Mapping[date, str] = field(default_factory=dict)
 
     @telling_losses()

@@ -1,7 +1,7 @@
-"""Assets and their checks, made from contracts. An asset's body prepares a job; the IO manager publishes it.
+"""Assets with their checks, made from contracts. An asset's body prepares a rebuild; the IO manager publishes it.
 
-Lives here: the Dagster face of a table: partitions, policy, dependencies (identity mappings, windows live in the
-contracts), checks per day. Does not live here: the load path itself (`load.rebuild`) and any particular table.
+Here: the Dagster face of a table: partitions, policy, dependencies (identity mappings; windows are in the contracts),
+checks per day. Not here: the load path itself (`load.rebuild`).
 
 Order of events (facts of Dagster 1.13): a check evaluated before its materialization would be cleared by it, so a good
 run yields the output first; a bad run yields its evaluations and then fails, and nothing was written.
@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import BY, through_dagster
@@ -97,14 +97,22 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
     def make(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[Any]:
-        """Make the run's days; without days (a check's button), judge the newest written day again."""
-        yield from _run(context, config, opened, contract)
+        """Rebuild the run's days; without days (a check's button), judge the newest written day again."""
+        with as_failures():
+            hear()
+            opened.require()
+            with ends_when_interrupted():
+                days = _days(context)
+                if not context.selected_asset_keys or days is None:
+                    yield from newest_day_results(opened, contract)
+                else:
+                    yield from _steps(context, config, opened, table, days)
 
     return make
 
 
 def _days(context: dg.AssetExecutionContext) -> DayRange | None:
-    """The days that the run is to make; None where it has no partitions (a check's button)."""
+    """The days that the run is to rebuild; None where it has no partitions (a check's button)."""
     days = days_of(context.run)
     if days is None and (context.has_partition_key or context.has_partition_key_range):
         keys = context.partition_key_range
@@ -115,59 +123,48 @@ def _days(context: dg.AssetExecutionContext) -> DayRange | None:
     return days
 
 
-def _run(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, contract: Contract) -> Iterator[Any]:
-    with as_failures():
-        hear()
-        opened.require()
-        with ends_when_interrupted():
-            days = _days(context)
-            if not context.selected_asset_keys or days is None:
-                yield from newest_day_results(opened, contract)
-            else:
-                yield from _steps(context, config, opened, contract.name, days)
-
-
 def _steps(
-    context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, name: str, days: DayRange
+    context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, table: Table, days: DayRange
 ) -> Iterator[Any]:
-    lake, pipeline = opened.lake, opened.pipeline
-    if opened.is_first_step(context.run.run_id):
-        context.instance.add_run_tags(
-            context.run.run_id, {LAKE_TAG: str(lake.root), **_list_tags(context, opened, days)}
-        )
-        reconcile(context.instance, lake, opened.states(), context.run.run_id)
-    rebuild = Rebuild(_asked(context, opened, days, pipeline.table(name), config))
-    landed, source = rebuild.table.is_landed, rebuild.table.contract.source
-    guard = load_lock(lake.locks, source) if landed else contextlib.nullcontext()
-    with guard:
+    """Prepare, judge and publish one table of the run; then report what its load set aside and which days are stale."""
+    lake, contract, instance, run_id = opened.lake, table.contract, context.instance, context.run.run_id
+    chosen = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
+    others = [c.name for c in opened.pipeline.contracts if dg.AssetKey(c.name) not in chosen]
+    if opened.is_first_step(run_id):
+        instance.add_run_tags(run_id, {LAKE_TAG: str(lake.root), **_list_tags(opened, days, others)})
+        reconcile(instance, lake, opened.states(), run_id)
+    rebuild = Rebuild(_request(context, opened, days, table, config))
+    with load_lock(lake.locks, contract.source) if table.is_landed else contextlib.nullcontext():
         try:
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):
                 yield from evaluations(context, rebuild, findings)
                 raise rebuild.refusal()
-            yield from _published(context, rebuild)
-            if landed:
-                report_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
-                if kept := str(unusable(lake.of_source(source), days)):
+            yield _output(context, rebuild)
+            yield from check_outputs(context)
+            yield from evaluations(context, rebuild, rebuild.findings)
+            if table.is_landed:
+                report_ledgers(instance, opened, contract, run_id)
+                if kept := str(unusable(lake.of_source(contract.source), days)):
                     context.log.warning(kept)
-            report_standing_checks(context.instance, opened, [name, *_other_tables(context, opened)])
+            report_standing_checks(instance, opened, [contract.name, *others])  # others may be stale now
         finally:
             with contextlib.suppress(Exception):
                 rebuild.release()
 
 
-def _asked(
+def _request(
     context: dg.AssetExecutionContext, opened: Opened, days: DayRange, table: Table, config: LoadConfig
 ) -> RebuildRequest:
     """The request for one table of the run."""
     tags = context.run.tags
-    said = Provenance(
+    provenance = Provenance(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
         tags=asked_by(tags, opened.by),
     )  # fmt: skip
     on = LakeSession(opened.lake)
     return RebuildRequest(
-        on, opened.pipeline, table, days, said, config.force, opened.states, mode=mode_of(tags), meter=on.meter()
+        on, opened.pipeline, table, days, provenance, config.force, opened.states, mode=mode_of(tags), meter=on.meter()
     )
 
 
@@ -179,38 +176,17 @@ def asked_by(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
     return {BY: by or through_dagster()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
-def _published(context: dg.AssetExecutionContext, rebuild: Rebuild) -> Iterator[Any]:
-    """Hand over to the IO manager, which publishes; then yield the check evaluations of every day."""
-    rebuild.told_before = earlier_facts(context.instance, rebuild)
-    yield _output(rebuild, Handover(rebuild, context.add_asset_metadata))
-    yield from check_outputs(context)
-    yield from evaluations(context, rebuild, rebuild.findings)
+def _list_tags(opened: Opened, days: DayRange, others: list[str]) -> dict[str, str]:
+    """Tags with days and tables for the runs list, which shows single days only; `others` are not in the run."""
+    names = [c.name for c in opened.pipeline.contracts if c.name not in others]
+    return {DAYS_TAG: str(days), TABLES_TAG: ", ".join(names) if others else "all"} if len(days) > 1 else {}
 
 
-def _planned(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
-    """The tables that this run makes, upstream first."""
-    chosen = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
-    return [c.name for c in opened.pipeline.contracts if dg.AssetKey(c.name) in chosen]
-
-
-def _other_tables(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
-    """The tables that this run does not make, and may have made stale."""
-    planned = _planned(context, opened)
-    return [c.name for c in opened.pipeline.contracts if c.name not in planned]
-
-
-def _list_tags(context: dg.AssetExecutionContext, opened: Opened, days: DayRange) -> dict[str, str]:
-    """Tags with days and tables for the runs list, which shows single days only."""
-    names = _planned(context, opened)
-    every = len(names) == len(opened.pipeline.tables)
-    return {DAYS_TAG: str(days), TABLES_TAG: "all" if every else ", ".join(names)} if len(days) > 1 else {}
-
-
-def _output(rebuild: Rebuild, handover: Handover) -> dg.Output[Handover]:
-    """The output for the IO manager. A single day also gets its fingerprint as Dagster's data version."""
-    if len(rebuild.days) > 1:
-        return dg.Output(handover, output_name=rebuild.table.name)
-    entry = rebuild.ready.entries[rebuild.days.start]
-    return dg.Output(
-        handover, output_name=rebuild.table.name, data_version=dg.DataVersion(f"{entry.rows}.{entry.fingerprint}")
-    )
+def _output(context: dg.AssetExecutionContext, rebuild: Rebuild) -> dg.Output[Handover]:
+    """The output by which the IO manager publishes. A single day has its fingerprint as Dagster's data version."""
+    handover = Handover(rebuild, context.add_asset_metadata, earlier_facts(context.instance, rebuild))
+    version = None
+    if len(rebuild.days) == 1:
+        entry = rebuild.ready.entries[rebuild.days.start]
+        version = dg.DataVersion(f"{entry.rows}.{entry.fingerprint}")
+    return dg.Output(handover, output_name=rebuild.table.name, data_version=version)

@@ -1,29 +1,28 @@
 """Event repair: what Dagster shows of each day follows its receipt again, after runs that planned it and died.
 
-Lives here: finding such days, and recording them from their receipts: a materialization and its checks; for days after
-a rollback or release the checks alone. Does not live here: commits that Dagster never heard of (`reconcile`).
+Here: finding such days, and recording them from their receipts: a materialization and its checks; for days after a
+rollback or release the checks alone. Not here: commits that Dagster never heard of (`reconcile`).
 
 Left as they are: days without a receipt; stale days (a failed attempt is news); days that a check refused; days of runs
 that go on, until they end.
 """
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, date
-from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.states import State, States
-from backfill_assets.lake.gates import ALL_CHECKS, Finding, checks_of
+from backfill_assets.lake.gates import checks_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.checks import day_evaluation
 from backfill_assets.orchestration.dagster_private import (
     CheckRow,
     check_rows,
-    check_target,
     newest_materializations,
     planned_partitions,
     report_evaluation,
@@ -45,11 +44,10 @@ class WrongDays:
     `unmade` need a materialization, `rows` (by day and check) an evaluation. `postponed`: a run still works on others.
     """
 
-    contract: Contract
-    days: list[date] = field(default_factory=list)
-    unmade: Set[date] = frozenset()
-    rows: Mapping[tuple[date, str], CheckRow] = field(default_factory=dict)
-    postponed: bool = False
+    days: list[date]
+    unmade: Set[date]
+    rows: Mapping[tuple[date, str], CheckRow]
+    postponed: bool
 
 
 def repair_events(
@@ -66,11 +64,11 @@ def repair_events(
     left, lines, whole = limit, [], True
     for contract in states.contracts.values():
         wrong = wrong_days(instance, states, contract, busy.get(contract.name, frozenset()))
-        now = WrongDays(contract, wrong.days[:left], wrong.unmade, wrong.rows)
+        now = replace(wrong, days=wrong.days[:left])
         left -= len(now.days)
         whole = whole and not wrong.postponed and len(now.days) == len(wrong.days)
         if now.days:
-            _record(instance, lake, states, now)
+            _record(instance, lake, states, contract, now)
             lines.append(f"{contract.name}: {len(now.days)} day(s) shown again from their receipts")
     if whole:
         seen |= {UNDONE: 0, LOOKED: unhappy}
@@ -110,7 +108,7 @@ def wrong_days(instance: dg.DagsterInstance, states: States, contract: Contract,
     orders = {d: r.order for d, r in rows}
     found = sorted(unmade | {d for d, _ in unjudged}, key=lambda d: (orders.get(d, 0), d))
     days = [d for d in found if d not in busy]
-    return WrongDays(contract, days, unmade, unjudged, len(days) < len(found))
+    return WrongDays(days, unmade, unjudged, len(days) < len(found))
 
 
 def _day(partition: str | None) -> date | None:
@@ -128,32 +126,21 @@ def _alive(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> set[str]:
     return {r.run_id for r in instance.get_runs(dg.RunsFilter(run_ids=wanted, statuses=runs.ACTIVE))}
 
 
-def _record(instance: dg.DagsterInstance, lake: Lake, states: States, wrong: WrongDays) -> None:
+def _record(instance: dg.DagsterInstance, lake: Lake, states: States, contract: Contract, wrong: WrongDays) -> None:
     """One materialization per unmade day, then the evaluations of all days for their newest materializations."""
-    name, stamps = wrong.contract.name, states.view.table(wrong.contract.name).stamps
+    name, stamps = contract.name, states.view.table(contract.name).stamps
     keys = [str(d) for d in wrong.days]
     before = newest_materializations(instance, name, keys)
     for day in (d for d in wrong.days if d in wrong.unmade):
-        said = receipt_metadata(before.get(str(day)), stamps[day].entry, stamps[day].version, TOLD_FROM)
-        instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=str(day), metadata=said))
-    targets = newest_materializations(instance, name, keys)
-    judged = judged_by_receipts(lake.settings, states, wrong.contract, wrong.days)
+        metadata = receipt_metadata(before.get(str(day)), stamps[day].entry, stamps[day].version, TOLD_FROM)
+        instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=str(day), metadata=metadata))
+    newest = newest_materializations(instance, name, keys)
     wanted = list({r.run_id for r in wrong.rows.values() if r.run_id})
     jobs = {r.run_id: r.job_name for r in instance.get_runs(dg.RunsFilter(run_ids=wanted))} if wanted else {}
-    for day in wrong.days:
-        for finding in judged[day]:
+    for day, findings in judged_by_receipts(lake.settings, states, contract, wrong.days).items():
+        source = TOLD_FROM if day in wrong.unmade else JUDGED_FROM
+        for finding in findings:
             row = wrong.rows.get((day, finding.check))
             if row is not None and row.run_id:  # else no run ever planned it
-                source = TOLD_FROM if day in wrong.unmade else JUDGED_FROM
-                told = _evaluation(name, finding, targets[str(day)], source)
-                report_evaluation(instance, row.run_id, jobs.get(row.run_id, ""), told)
-
-
-def _evaluation(table: str, finding: Finding, target: dg.EventLogRecord, source: str) -> dg.AssetCheckEvaluation:
-    facts: dict[str, Any] = {"what": finding.message, **finding.facts, "source": source}
-    return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(table), check_name=finding.check, passed=finding.passed, metadata=facts,
-        severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,
-        blocking=ALL_CHECKS[finding.check], partition=str(finding.day),
-        target_materialization_data=check_target(target),
-    )  # fmt: skip
+                evaluation = day_evaluation(name, finding, newest.get(str(day)), {"source": source})
+                report_evaluation(instance, row.run_id, jobs.get(row.run_id, ""), evaluation)

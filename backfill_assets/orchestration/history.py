@@ -1,13 +1,13 @@
 """What Dagster remembers of a lake: its newest runs with their cause of failure, and the newest verdict of every check.
 
-Lives here: reading the instance's storage, for reports and alerts. Does not live here: the history of the tables, which
-their receipts hold (`operations.writes`): a run that failed has written nothing, so only Dagster knows of it.
+Here: reading the instance's storage, for reports and alerts. Not here: the history of the tables, which their receipts
+hold (`operations.writes`): a run that failed has written nothing, so only Dagster knows of it.
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from backfill_assets.orchestration.dagster_private import CheckRow, check_rows
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
 
 NEWEST_RUNS = 50
-TOLD_FINDINGS = 100  # days with findings that are listed one by one; all are counted
+LISTED_FINDINGS = 100  # days with findings that are listed one by one; all are counted
 RUNS_READ = 20  # runs whose evaluations are read for their words: a run over 1,096 days has 26,000 events
 
 
@@ -38,10 +38,10 @@ class RunTold:
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON values; the first and the last day are both included, and empty where it has none."""
-        began = self.began.isoformat() if self.began else None
-        said = {name: value for name, value in vars(self).items() if name != "days"}
+        values = {name: value for name, value in vars(self).items() if name != "days"}
         first, last = (str(self.days.start), str(self.days.last)) if self.days else ("", "")
-        return {**said, "first": first, "last": last, "began": began, "tables": list(self.tables)}
+        began = self.began.isoformat() if self.began else None
+        return {**values, "first": first, "last": last, "began": began, "tables": list(self.tables)}
 
 
 @dataclass(frozen=True)
@@ -86,59 +86,51 @@ class History:
 def history(instance: dg.DagsterInstance, lake: str, tables: Sequence[str], checks: Sequence[str]) -> History:
     """The newest runs that worked on `lake` (its folder), and the verdicts that its runs gave on its tables.
 
-    The standing fact of a table (`no_stale_days`) is left out: a sensor's verdict names no lake, and receipts hold it.
+    `no_stale_days` is left out: a sensor's verdict names no lake, and receipts hold it.
     """
     own = set(instance.get_run_ids(dg.RunsFilter(tags={LAKE_TAG: lake})))
     given = [r for t in tables for r in check_rows(instance, t, checks) if r.evaluated and r.run_id in own]
     counted = Counter((row.table, row.check, row.passed) for row in given)
-    told = [CheckTold(t, c, counted[t, c, True], counted[t, c, False]) for t in tables for c in checks]
+    told = (CheckTold(t, c, counted[t, c, True], counted[t, c, False]) for t in tables for c in checks)
     return History(
         runs_of(instance, lake),
         tuple(c for c in told if c.passed or c.found),
-        _findings(instance, [row for row in given if not row.passed]),
+        tuple(_findings(instance, [row for row in given if not row.passed])),
     )
 
 
 def runs_of(instance: dg.DagsterInstance, lake: str, limit: int = NEWEST_RUNS) -> tuple[RunTold, ...]:
     """The newest runs that worked on the lake, newest first, those that failed with their cause."""
-    told = []
-    for record in instance.get_run_records(dg.RunsFilter(tags={LAKE_TAG: lake}), limit=limit):
-        run = record.dagster_run
-        began = datetime.fromtimestamp(record.start_time, UTC) if record.start_time else None
-        ended = record.end_time - record.start_time if record.end_time and record.start_time else None
-        said = cause(instance, run.run_id) if run.status is dg.DagsterRunStatus.FAILURE else ""
-        reason = run.tags.get(REASON_TAG, "manual")
-        told.append(
-            RunTold(
-                run.run_id, run.job_name, run.status.value.lower(), days_of(run), reason, began, ended, said,
-                _tables(instance, run),
-            )
-        )  # fmt: skip
-    return tuple(told)
+    records = instance.get_run_records(dg.RunsFilter(tags={LAKE_TAG: lake}), limit=limit)
+    return tuple(_run(instance, record) for record in records)
 
 
-def _tables(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[str, ...]:
-    """The tables that the run was to make, in the order of its steps; empty where it never got a plan."""
+def _run(instance: dg.DagsterInstance, record: dg.RunRecord) -> RunTold:
+    """One run; `tables` are those it was to make, in the order of its steps, empty where it never got a plan."""
+    run, start = record.dagster_run, record.start_time
     plan: Any = run.execution_plan_snapshot_id and instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
-    steps = plan.step_keys_to_execute if plan else ()
-    return tuple(table for step in steps if (table := table_made_by(step)) is not None)
+    return RunTold(
+        run.run_id, run.job_name, run.status.value.lower(), days_of(run), run.tags.get(REASON_TAG, "manual"),
+        began=datetime.fromtimestamp(start, UTC) if start else None,
+        seconds=record.end_time - start if record.end_time and start else None,
+        cause=cause(instance, run.run_id) if run.status is dg.DagsterRunStatus.FAILURE else "",
+        tables=tuple(t for step in (plan.step_keys_to_execute if plan else ()) if (t := table_made_by(step))),
+    )  # fmt: skip
 
 
 def cause(instance: dg.DagsterInstance, run_id: str) -> str:
     """Why a run failed, in one line: its first failed step's cause, else Dagster's message; empty where none is."""
-    failed = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.STEP_FAILURE, limit=1).records
-    for record in failed:
-        if record.event_log_entry.dagster_event is not None:
-            return cause_of(record.event_log_entry.dagster_event)
-    ended = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.RUN_FAILURE, limit=1).records
-    return next(((r.event_log_entry.message or "").splitlines()[0] for r in ended if r.event_log_entry.message), "")
+    for event in records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE):
+        return cause_of(event)
+    for event in records_of(instance, run_id, dg.DagsterEventType.RUN_FAILURE):
+        return (event.message or "").partition("\n")[0]
+    return ""
 
 
 def failed_steps(instance: dg.DagsterInstance, run_id: str) -> list[str]:
     """The keys of a run's steps that failed, in order."""
-    return [
-        event.step_key for event in records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE) if event.step_key
-    ]
+    failed = records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE)
+    return [event.step_key for event in failed if event.step_key]
 
 
 def cause_of(event: dg.DagsterEvent) -> str:
@@ -153,23 +145,19 @@ def cause_of(event: dg.DagsterEvent) -> str:
     return said[0] if said else json.dumps(event.message)
 
 
-def _findings(instance: dg.DagsterInstance, failed: Iterable[CheckRow]) -> tuple[FindingTold, ...]:
-    """The newest days with findings, with their words as far as few enough runs hold them."""
-    found = [FindingTold(row.table, row.check, row.partition or "", row.run_id) for row in failed]
-    newest = sorted(found, key=lambda f: f.day, reverse=True)[:TOLD_FINDINGS]
-    by_run: dict[str, list[FindingTold]] = defaultdict(list)
-    for finding in newest:
-        by_run[finding.run_id].append(finding)
-    words: dict[FindingTold, FindingTold] = {}
-    for run_id, of_run in list(by_run.items())[:RUNS_READ]:
-        said = {(e.asset_key.path[-1], e.check_name, e.partition or ""): e for e in evaluations_of(instance, run_id)}
-        for finding in of_run:
-            evaluation = said.get((finding.table, finding.check, finding.day))
-            if evaluation is not None:
-                words[finding] = replace(
-                    finding, severity=evaluation.severity.value.lower(), what=message_of(evaluation)
-                )
-    return tuple(words.get(f, f) for f in newest)
+def _findings(instance: dg.DagsterInstance, failed: Iterable[CheckRow]) -> Iterator[FindingTold]:
+    """The newest days with findings, with their messages as far as few enough runs hold them."""
+    rows = sorted(failed, key=lambda row: row.partition or "", reverse=True)[:LISTED_FINDINGS]
+    wanted = {(row.run_id, row.table, row.check, row.partition) for row in rows}
+    given = {}
+    for run_id in list(dict.fromkeys(row.run_id for row in rows))[:RUNS_READ]:
+        for evaluation in evaluations_of(instance, run_id):
+            key = (run_id, evaluation.asset_key.path[-1], evaluation.check_name, evaluation.partition)
+            if key in wanted:
+                given[key] = (evaluation.severity.value.lower(), message_of(evaluation))
+    for row in rows:
+        severity, what = given.get((row.run_id, row.table, row.check, row.partition), ("", ""))
+        yield FindingTold(row.table, row.check, row.partition or "", row.run_id, severity, what)
 
 
 def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.AssetCheckEvaluation]:

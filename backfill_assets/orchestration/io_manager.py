@@ -1,12 +1,11 @@
 """The IO manager: the only place where a step of Dagster writes, and it writes only through `Rebuild.publish`.
 
-Lives here: the hand-over from an asset's body, and the metadata of every day. Does not live here: reading inputs (the
-load path pins and reads them itself, windows included) and any other way of storing (an asset that returns a plain
-value is refused, never pickled).
+Here: the hand-over from an asset's body, the metadata of every day, errors as Dagster shows them. Not here: reading
+inputs (the load path pins them) and any other way of storing: an asset that returns a plain value is refused.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +19,14 @@ from backfill_assets.orchestration.metadata import day_metadata
 Hears = Callable[[Rebuild, Published], None]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Handover:
-    """A rebuild to publish, and afterwards the outcome. `add_metadata`: `context.add_asset_metadata` of the step."""
+    """A rebuild to publish. `add_metadata`: `context.add_asset_metadata` of the step; `earlier`: metadata per partition
+    key that days without computing keep."""
 
     rebuild: Rebuild
     add_metadata: Callable[[dict[str, Any], dg.AssetKey, str], None]
-    published: Published | None = None
+    earlier: Mapping[str, Mapping[str, Any]]
 
 
 class LakeIOManager(dg.IOManager):
@@ -38,18 +38,17 @@ class LakeIOManager(dg.IOManager):
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Publish the job's candidate in at most one commit; raises dg.Failure that names what stayed as it was."""
         if not isinstance(obj, Handover):
+            step = f"asset {context.asset_key.to_user_string()}" if context.has_asset_key else f"op {context.step_key}"
             raise dg.Failure(
-                f"{_who(context)} returned a {type(obj).__name__}; only assets made by `lake_asset` can be stored in a "
+                f"the {step} returned a {type(obj).__name__}; only assets made by `lake_asset` can be stored in a "
                 "lake. Nothing was written. Return None, or give it an IO manager of its own (`io_manager_key`).",
                 allow_retries=False,
             )
-        try:
-            obj.published = obj.rebuild.publish()
-        except BackfillError as error:
-            raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
+        with as_failures():
+            published = obj.rebuild.publish()
         if self.hears is not None:
-            self.hears(obj.rebuild, obj.published)
-        for partition, metadata in day_metadata(obj.rebuild, obj.published).items():
+            self.hears(obj.rebuild, published)
+        for partition, metadata in day_metadata(obj.rebuild, published, obj.earlier).items():
             obj.add_metadata(metadata, context.asset_key, partition)
 
     def load_input(self, context: dg.InputContext) -> Any:
@@ -57,12 +56,6 @@ class LakeIOManager(dg.IOManager):
         raise dg.Failure(
             "Read a lake's table with `backfill_assets.open_lake`, or with any Delta reader.", allow_retries=False
         )
-
-
-def _who(context: dg.OutputContext) -> str:
-    if context.has_asset_key:
-        return f"the asset {context.asset_key.to_user_string()}"
-    return f"the op {context.step_key}"
 
 
 def as_failure(error: BackfillError) -> dg.Failure:

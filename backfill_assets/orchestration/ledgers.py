@@ -1,7 +1,6 @@
-"""Quarantine, too_late and arrivals as Dagster shows them: external assets beside raw, reported by each load.
+"""Quarantine, too_late and arrivals as external assets beside raw, which Dagster never runs: no button, no partitions.
 
-Lives here: their specs, and one materialization per load that changed them. Does not live here: the numbers
-(`operations.aside`). Dagster never makes them: they have no button and no partitions.
+Here: their specs, and one materialization per load that changed them. Not here: the numbers (`operations.aside`).
 """
 
 from typing import Any
@@ -11,9 +10,7 @@ import dagster as dg
 from backfill_assets.core.contracts import Contract
 from backfill_assets.operations.aside import Reason, SetAside, contracts_beside, set_aside
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.metadata import PREFIX, table_metadata
-
-VERSION = PREFIX + "version"
+from backfill_assets.orchestration.metadata import PREFIX, VERSION, table_metadata
 
 
 def ledger_specs(opened: Opened, group: str) -> list[dg.AssetSpec]:
@@ -32,27 +29,28 @@ def ledger_specs(opened: Opened, group: str) -> list[dg.AssetSpec]:
 def report_ledgers(instance: dg.DagsterInstance, opened: Opened, raw: Contract, run_id: str) -> None:
     """Report the ledgers of the landed table `raw` whose version differs from the one in Dagster."""
     reported = {contract.name: _reported_version(instance, contract.name) for contract in contracts_beside(raw)}
-    for found in set_aside(opened.lake, raw, {n: int(v) for n, v in reported.items() if v is not None and v.isdigit()}):
+    for found in set_aside(opened.lake, raw, {n: int(v) for n, v in reported.items() if v.isdigit()}):
         name = found.contract.name
         if reported[name] != str(found.version):
             instance.report_runless_asset_event(dg.AssetMaterialization(name, metadata=_metadata(found, run_id)))
 
 
-def _reported_version(instance: dg.DagsterInstance, name: str) -> str | None:
+def _reported_version(instance: dg.DagsterInstance, name: str) -> str:
+    """The version in the ledger's newest materialization; empty without one."""
     for record in instance.fetch_materializations(dg.AssetKey(name), limit=1).records:
         if record.asset_materialization is not None and VERSION in record.asset_materialization.metadata:
             return str(record.asset_materialization.metadata[VERSION].value)
-    return None
+    return ""
 
 
 def _metadata(found: SetAside, run_id: str) -> dict[str, Any]:
-    said: dict[str, Any] = {"dagster/row_count": found.rows}
+    metadata: dict[str, Any] = {"dagster/row_count": found.rows}
     if found.newest is not None:
-        said["newest arrival day"] = str(found.newest)
+        metadata["newest arrival day"] = str(found.newest)
     if found.reasons:
-        said["newest reasons"] = dg.MetadataValue.md(reasons_table(list(found.reasons)))
-    said |= {PREFIX + name: number for name, number in found.counts.items()}
-    return {**said, VERSION: str(found.version), "loaded by": dg.MetadataValue.dagster_run(run_id)}
+        metadata["newest reasons"] = dg.MetadataValue.md(reasons_table(list(found.reasons)))
+    metadata |= {PREFIX + name: number for name, number in found.counts.items()}
+    return {**metadata, VERSION: str(found.version), "loaded by": dg.MetadataValue.dagster_run(run_id)}
 
 
 def reasons_table(reasons: list[Reason]) -> str:

@@ -1,7 +1,7 @@
 """Metadata of assets and of every written day, under Dagster's own names where they exist, and a run's summary table.
 
-Lives here: names and values. Does not live here: recording them (`io_manager`, `reconcile`). Each entry of each day
-costs storage and time, so that only what a person looks for is repeated from the receipt.
+Here: names and values; each entry of each day costs storage and time, so that only what a person looks for is repeated
+from the receipt. Not here: recording them (`io_manager`, `reconcile`).
 """
 
 import time
@@ -27,41 +27,32 @@ from backfill_assets.operations.compare import short_compare
 from backfill_assets.orchestration.dagster_private import newest_materializations
 
 PREFIX = "backfill_assets/"
+ROWS = "dagster/partition_row_count"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
-ROWS, WRITE_ID = "dagster/partition_row_count", PREFIX + "write_id"
-PHASES = PREFIX + "phases"
-COMPARE = PREFIX + "compare"
-ONCE = (
-    PREFIX + "summary",
-    COMPARE,
-    PREFIX + "recorded_from",
-    PREFIX + "rewritten",
-    PHASES,
-)  # of one run, not of the day
-FILES_TOLD = "backfill_assets/files"  # rows per landed file and outcome
-NEWS = (ROWS, *(PREFIX + name for name in (
-    "state", "summary", "compare", "unchanged", "rewritten", "recorded_from", "quarantine_rows", "duplicate_rows",
-    "too_late_rows", "label_flips",
-)))  # fmt: skip
+VERSION, WRITE_ID = PREFIX + "version", PREFIX + "write_id"
+STATE, UNCHANGED, REWRITTEN = PREFIX + "state", PREFIX + "unchanged", PREFIX + "rewritten"
+SUMMARY, COMPARE, PHASES = PREFIX + "summary", PREFIX + "compare", PREFIX + "phases"
+RECORDED_FROM = PREFIX + "recorded_from"
+ONCE = (SUMMARY, COMPARE, RECORDED_FROM, REWRITTEN, PHASES)  # of one run, not of the day
+NEWS = (
+    ROWS, STATE, SUMMARY, COMPARE, UNCHANGED, REWRITTEN, RECORDED_FROM,
+    *(PREFIX + name for name in ("quarantine_rows", "duplicate_rows", "too_late_rows", "label_flips")),
+)  # fmt: skip
+IDENTITIES = (VERSION, WRITE_ID, FINGERPRINT, INPUT_DIGEST)
 LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
-IDENTITIES = (PREFIX + "version", WRITE_ID, FINGERPRINT, INPUT_DIGEST)
 
 
 def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
     """The asset's own metadata: column schema, address and name of its table, and the files of its code."""
-    return {
-        **table_metadata(lake, table.contract),
-        "dagster/code_references": dg.CodeReferencesMetadataValue(
-            code_references=[
-                dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
-                for path in source_files(table)
-            ]
-        ),
-    }
+    code = [
+        dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name) for path in source_files(table)
+    ]
+    references = dg.CodeReferencesMetadataValue(code_references=[*code])
+    return {**table_metadata(lake, table.contract), "dagster/code_references": references}
 
 
 def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
-    """Metadata from a table's contract: column schema, address and name."""
+    """Metadata from a table's contract: columns, the source columns of those that declare them, address and name."""
     columns = [
         dg.TableColumn(
             c.name, c.type, c.description,
@@ -70,66 +61,63 @@ def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
         )
         for c in contract.columns
     ]  # fmt: skip
+    origins = {c.name: [origin.rpartition(".") for origin in c.made_from] for c in contract.columns if c.made_from}
+    deps = {
+        name: [dg.TableColumnDep(asset_key=dg.AssetKey(table), column_name=column) for table, _, column in found]
+        for name, found in origins.items()
+    }
     return {
         "dagster/column_schema": dg.TableSchema(columns=columns),
-        **_column_lineage(contract),
+        **({"dagster/column_lineage": dg.TableColumnLineage(deps_by_column=deps)} if deps else {}),
         "dagster/uri": lake.table_uri(contract.name),
         "dagster/table_name": contract.name,
     }
-
-
-def _column_lineage(contract: Contract) -> dict[str, Any]:
-    """The source columns of each column, where the contract declares them."""
-    made = {c.name: [origin.rpartition(".") for origin in c.made_from] for c in contract.columns if c.made_from}
-    deps = {
-        name: [dg.TableColumnDep(asset_key=dg.AssetKey(table), column_name=column) for table, _, column in origins]
-        for name, origins in made.items()
-    }
-    return {"dagster/column_lineage": dg.TableColumnLineage(deps_by_column=deps)} if deps else {}
 
 
 def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
     """A receipt of a day under the names in Dagster; the state is that of the write."""
     return {
         ROWS: entry.rows,
-        PREFIX + "state": written_as(entry.built).value,
-        PREFIX + "version": str(version),  # a text: as a number it would be one plot more
+        STATE: written_as(entry.built).value,
+        VERSION: str(version),  # a text: as a number it would be one plot more
         FINGERPRINT: entry.fingerprint,
         INPUT_DIGEST: entry.input_digest,
     }
 
 
-def news_first(said: Mapping[str, Any]) -> dict[str, Any]:
+def news_first(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata in listing order: rows, what the run did, numbers, then what identifies a write."""
-    head = [k for k in NEWS if k in said]
-    tail = [k for k in IDENTITIES if k in said]
-    between = sorted(said.keys() - {*head, *tail})
-    return {k: said[k] for k in (*head, *between, *tail)}
+    places = {name: n for n, name in enumerate(NEWS)} | {name: len(NEWS) + 1 + n for n, name in enumerate(IDENTITIES)}
+    return {k: metadata[k] for k in sorted(metadata, key=lambda k: (places.get(k, len(NEWS)), k))}
 
 
-def day_metadata(rebuild: Rebuild, published: Published) -> dict[str, dict[str, Any]]:
+def day_metadata(
+    rebuild: Rebuild, published: Published, earlier: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
     """Per partition key: rows, bytes, fingerprint, what the write did, for raw the account of every file; and on the
     last day, what the run did to the table and the seconds of each phase.
 
-    `seconds_per_day` is the run's time for this table, shared out evenly over its days.
+    `earlier` are facts of days that needed no computing; `seconds_per_day` is the run's time for this table, shared out
+    evenly over its days.
     """
     candidate = rebuild.ready
     days = list(candidate.chunk)
     sizes = day_bytes(rebuild.request.lake_session.lake, rebuild.table.contract)
     seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
-    said = {str(day): _one_day(rebuild, published, day, sizes.get(day, 0), seconds) for day in days}
+    found = {day: _one_day(rebuild, published, day, sizes.get(day, 0), seconds) for day in days}
     for day in candidate.settled:
-        said[str(day)] = {**rebuild.told_before.get(str(day), {}), **said[str(day)]}
-    after = {d: candidate.entries[d] for d in candidate.chunk}
+        found[day] = {**earlier.get(str(day), {}), **found[day]}
+    after = {d: candidate.entries[d] for d in days}
     before = {day: stamp.entry for day, stamp in candidate.before.stamps.items()}
     again = rewritten(candidate.before, after, published)
     for day in again:
-        said[str(day)] |= {PREFIX + "unchanged": True, PREFIX + "rewritten": True}
-    said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(summary(before, after, published, again))
+        found[day] |= {UNCHANGED: True, REWRITTEN: True}
+    last = found[days[-1]]
+    last[SUMMARY] = dg.MetadataValue.md(summary(before, after, published, again))
     if compared := _compared(rebuild, published, sorted(published.changed - again), sizes):
-        said[str(days[-1])][COMPARE] = dg.MetadataValue.md(compared)
-    said[str(days[-1])][PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
-    return {key: news_first(told) for key, told in said.items()}
+        last[COMPARE] = dg.MetadataValue.md(compared)
+    last[PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
+    return {str(day): news_first(metadata) for day, metadata in found.items()}
 
 
 def _compared(rebuild: Rebuild, published: Published, changed: Sequence[date], sizes: Mapping[date, int]) -> str:
@@ -144,25 +132,22 @@ def _compared(rebuild: Rebuild, published: Published, changed: Sequence[date], s
 
 def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, seconds: float) -> dict[str, Any]:
     candidate = rebuild.ready
-    entry, found = candidate.entries[day], candidate.profiles[day]
-    said: dict[str, Any] = {
+    entry, profile, account = candidate.entries[day], candidate.profiles[day], candidate.accounts.get(day, {})
+    metadata: dict[str, Any] = {
         **entry_metadata(entry, published.version),
         PREFIX + "bytes": size,
         PREFIX + "seconds_per_day": seconds,
-        PREFIX + "unchanged": day not in published.changed,
+        UNCHANGED: day not in published.changed,
     }
     if published.write_id and (day in published.changed or day in published.receipted):
-        said[WRITE_ID] = published.write_id
-    nulls = {c: n for c, n in found.nulls.items() if found.rows}
-    for column, count in nulls.items():
-        said[f"{PREFIX}null_share_{column}"] = round(count / found.rows, 6)
-    if files := candidate.accounts.get(day, {}).get("by_file"):
-        said[FILES_TOLD] = dg.MetadataValue.json(dict(files))
+        metadata[WRITE_ID] = published.write_id
+    if profile.rows:
+        metadata |= {f"{PREFIX}null_share_{c}": round(n / profile.rows, 6) for c, n in profile.nulls.items()}
+    if files := account.get("by_file"):
+        metadata[PREFIX + "files"] = dg.MetadataValue.json(dict(files))  # rows per landed file and outcome
         for outcome in (QUARANTINE, "duplicate", "too late"):
-            said[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(f.get(outcome, 0) for f in files.values())
-    for name, number in candidate.accounts.get(day, {}).get("facts", {}).items():
-        said[PREFIX + name] = round(number, 6)
-    return said
+            metadata[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(f.get(outcome, 0) for f in files.values())
+    return metadata | {PREFIX + name: round(number, 6) for name, number in account.get("facts", {}).items()}
 
 
 def earlier_facts(instance: dg.DagsterInstance, rebuild: Rebuild) -> dict[str, dict[str, Any]]:
@@ -176,22 +161,20 @@ def earlier_facts(instance: dg.DagsterInstance, rebuild: Rebuild) -> dict[str, d
 
 
 def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any]:
-    """The facts of a materialization about this content of a day, without those of a single run."""
+    """The facts of a materialization about this content of a day, without those of a single run. Empty where it is of
+    other content, or of another lake of the instance."""
     materialized = record.asset_materialization if record else None
-    if materialized is None or not _is_of(materialized, entry):
+    if materialized is None:
+        return {}
+    content = {k: v.value for k, v in materialized.metadata.items() if k in (FINGERPRINT, INPUT_DIGEST)}
+    if content != {FINGERPRINT: entry.fingerprint, INPUT_DIGEST: entry.input_digest}:
         return {}
     return {k: v for k, v in materialized.metadata.items() if k.startswith(PREFIX) and k not in ONCE}
 
 
 def receipt_metadata(record: dg.EventLogRecord | None, entry: DayEntry, version: int, source: str) -> dict[str, Any]:
     """Metadata of a day that no run reports: its receipt, the facts of its newest materialization, the `source`."""
-    return news_first({**facts_of(record, entry), **entry_metadata(entry, version), PREFIX + "recorded_from": source})
-
-
-def _is_of(materialized: dg.AssetMaterialization, entry: DayEntry) -> bool:
-    """Whether it speaks of this content of this lake: an instance may serve several."""
-    said = {k: v.value for k, v in materialized.metadata.items() if k in (FINGERPRINT, INPUT_DIGEST)}
-    return said == {FINGERPRINT: entry.fingerprint, INPUT_DIGEST: entry.input_digest}
+    return news_first({**facts_of(record, entry), **entry_metadata(entry, version), RECORDED_FROM: source})
 
 
 def rewritten(before: TableView, after: Mapping[date, DayEntry], published: Published) -> frozenset[date]:
@@ -227,10 +210,10 @@ def _headline(changed: list[date], kept: int, again: int, published: Published) 
     if not changed:
         new = ", the receipts are new" if published.receipted else ""
         return f"Nothing changed: {kept} day(s) hold what they held{written}{new}."
-    ranges = ", ".join(map(str, contiguous(sorted(changed))[:3]))
-    more = " …" if len(contiguous(changed)) > 3 else ""
+    spans = contiguous(sorted(changed))
+    ranges = ", ".join(map(str, spans[:3])) + (" …" if len(spans) > 3 else "")
     others = f"; {kept} other(s) hold what they held{written}" if kept else ""
-    return f"{len(changed)} day(s) changed in version {published.version}: {ranges}{more}{others}."
+    return f"{len(changed)} day(s) changed in version {published.version}: {ranges}{others}."
 
 
 def _day_line(day: date, was: DayEntry | None, now: DayEntry) -> str:

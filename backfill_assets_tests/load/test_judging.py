@@ -1,7 +1,7 @@
 """What days are judged against: the receipts of earlier days and the lake's bounds, whoever asks.
 
-Tested here: `load.judging`, and what a check's button finds in a day (`checks.judge_written_day`). Not tested here:
-the rules themselves (`lake.test_gates`), and reading a day (`test_rebuild`).
+Tested here: `load.judging`, also of what a check's button finds in a day. Not tested here: the rules themselves
+(`lake.test_gates`), and reading a day (`test_rebuild`).
 """
 
 from dataclasses import replace
@@ -20,7 +20,6 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import as_profile
 from backfill_assets.load.judging import bench, judged_by_receipts
-from backfill_assets.orchestration.checks import judge_written_day
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, STAGING, day
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -129,7 +128,8 @@ def test_a_button_judges_by_the_lakes_bounds_and_by_the_days_before_as_a_load_do
     states = pipeline.states(read_view(lake, pipeline.contracts))
     contract = pipeline.table("staging").contract
     newest = START + timedelta(days=9)
-    found = {f.check: f for f in judge_written_day(lake.settings, states, contract, newest, DayProfile(6, "F"))}
+    judged = judged_by_receipts(lake.settings, states, contract, [newest], {newest: DayProfile(6, "F")})
+    found = {f.check: f for f in judged[newest]}
     assert list(found) == list(CHECKS)
     assert found[ROW_COUNT].refuses
     assert found[ROW_COUNT].message == "6 rows, more than max_rows = 2; 6 rows, 100% from the trailing median 3"

@@ -87,7 +87,7 @@ def test_range_runs_and_chunks_carry_a_short_compare_of_what_they_changed(
     candidate = Candidate(TABLE, span, frozenset(), profiles, entries, before, None, None, lambda: done, lambda: None)
     said = Provenance("plan", tags=tags)
     asked = RebuildRequest(LakeSession(lake), PIPELINE, PIPELINE.tables[0], span, said)
-    told = day_metadata(Rebuild(asked, candidate), done)[str(span.last)]
+    told = day_metadata(Rebuild(asked, candidate), done, {})[str(span.last)]
     assert ("backfill_assets/compare" in told) is compared
     if compared:
         assert "| 0 | 0 | 1 | n 1 |" in told["backfill_assets/compare"].value
