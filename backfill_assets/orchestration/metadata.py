@@ -33,6 +33,7 @@ VERSION, WRITE_ID = PREFIX + "version", PREFIX + "write_id"
 STATE, UNCHANGED, REWRITTEN = PREFIX + "state", PREFIX + "unchanged", PREFIX + "rewritten"
 SUMMARY, COMPARE, PHASES = PREFIX + "summary", PREFIX + "compare", PREFIX + "phases"
 RECORDED_FROM = PREFIX + "recorded_from"
+BY_FILE = "backfill_assets/files"  # rows per landed file and outcome
 ONCE = (SUMMARY, COMPARE, RECORDED_FROM, REWRITTEN, PHASES)  # of one run, not of the day
 NEWS = (
     ROWS, STATE, SUMMARY, COMPARE, UNCHANGED, REWRITTEN, RECORDED_FROM,
@@ -144,7 +145,7 @@ def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, secon
     if profile.rows:
         metadata |= {f"{PREFIX}null_share_{c}": round(n / profile.rows, 6) for c, n in profile.nulls.items()}
     if files := account.get("by_file"):
-        metadata[PREFIX + "files"] = dg.MetadataValue.json(dict(files))  # rows per landed file and outcome
+        metadata[BY_FILE] = dg.MetadataValue.json(dict(files))
         for outcome in (QUARANTINE, "duplicate", "too late"):
             metadata[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(f.get(outcome, 0) for f in files.values())
     return metadata | {PREFIX + name: round(number, 6) for name, number in account.get("facts", {}).items()}
