@@ -106,7 +106,7 @@ def _check(plan: str, chunk: str, table: str, days: DayRange | None, note: str) 
 
 
 def _draw(report: "RollbackReport", asked: "RollbackRequest") -> None:
-    from backfill_assets.operations.held import release_command
+    from backfill_assets.operations.why import release_command
 
     for line in report.lines():
         say(line, HANG)

@@ -66,23 +66,16 @@ class TableEvidence:
         """
         days = sorted(d for d, e in self.earlier.items() if d < day and e.rows)
         trailing, own = [self.earlier[d] for d in days[-TRAILING_DAYS:]], self.before.get(day)
-        nulls, known, histograms = usual_null_shares([_null_shares(e) for e in trailing]), dict[str, float](), {}
-        if own is not None:
-            known, histograms = _null_shares(own), counted_histograms(own.counts)
-        nulls = {
-            c: max(nulls.get(c, 0.0), known.get(c, 0.0))
-            for c in self.contract.nullable_columns
-            if c in nulls or c in known
-        }
-        histograms |= usual_histograms([counted_histograms(e.counts) for e in trailing])
-        column = ColumnGate.model_construct(max_null_jump=bounds.nulls, max_drift=bounds.drift)
-        usual = Surroundings(
-            may_be_empty=True,
-            usual_null_shares=nulls if bounds.nulls is not None else {},
-            usual_histograms=histograms if bounds.drift is not None else {},
-        )
-        gate = TableGate.model_construct(columns=dict.fromkeys([*nulls, *histograms], column))
-        return Judged(self.contract, day, self.read.get(day, DayProfile()), gate, usual)
+        nulls, drift = _null_shares(own) if own else {}, counted_histograms(own.counts) if own else {}
+        for column, share in usual_null_shares([_null_shares(e) for e in trailing]).items():
+            nulls[column] = max(share, nulls.get(column, 0.0))
+        drift |= usual_histograms([counted_histograms(e.counts) for e in trailing])
+        nulls = nulls if bounds.nulls is not None else {}
+        drift = drift if bounds.drift is not None else {}
+        gate = ColumnGate.model_construct(max_null_jump=bounds.nulls, max_drift=bounds.drift)
+        gates = TableGate.model_construct(columns=dict.fromkeys([*nulls, *drift], gate))
+        usual = Surroundings(may_be_empty=True, usual_null_shares=nulls, usual_histograms=drift)
+        return Judged(self.contract, day, self.read.get(day, DayProfile()), gates, usual)
 
 
 @dataclass(frozen=True)

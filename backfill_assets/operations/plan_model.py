@@ -127,15 +127,10 @@ class Price:
         """The sum of prices, with the smallest number of past writes; nothing of no parts."""
         found = list(parts)
         cpu = [p.cpu for p in found if p.cpu is not None]
-        return cls(
-            sum(p.seconds for p in found),
-            sum(p.least for p in found),
-            sum(p.most for p in found),
-            sum(p.rows for p in found),
-            sum(p.bytes for p in found),
-            min((p.writes for p in found), default=0),
-            sum(cpu) if len(cpu) == len(found) else None,
-        )
+        seconds, least, most = (sum(getattr(p, name) for p in found) for name in ("seconds", "least", "most"))
+        rows, size = sum(p.rows for p in found), sum(p.bytes for p in found)
+        writes = min((p.writes for p in found), default=0)
+        return cls(seconds, least, most, rows, size, writes, sum(cpu) if len(cpu) == len(found) else None)
 
 
 @dataclass(frozen=True)
@@ -216,12 +211,6 @@ class Plan:
     look: PlanLook | None = None
     code: PlanCode | None = None
 
-    def __post_init__(self) -> None:
-        if self.created.tzinfo is None:
-            raise ValueError(f"a plan is made at an aware instant, got {self.created}")
-        if [c.number for c in self.chunks] != list(range(1, len(self.chunks) + 1)):
-            raise ValueError(f"chunks are numbered from 1 without gaps, got {[c.number for c in self.chunks]}")
-
     @property
     def nothing_to_do(self) -> str:
         """A line saying that no day needs a rebuild; empty if some do, or are held."""
@@ -255,10 +244,6 @@ class Plan:
         last = [(c,) for c in self.chunks if c.kind is ChunkKind.BOUNDARY]
         others, most = [c for c in self.chunks if c.kind is ChunkKind.CHUNK], self.policy.max_parallel
         return [*alone, *(tuple(others[i : i + most]) for i in range(0, len(others), most)), *last]
-
-    def impact(self, table: str) -> TableImpact:
-        """The impact on a table; raises KeyError."""
-        return {i.table: i for i in self.impacts}[table]
 
     def tags(self, chunk: PlanChunk) -> dict[str, str]:
         """The tags of the receipts of a chunk's runs."""

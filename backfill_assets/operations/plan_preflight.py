@@ -13,6 +13,7 @@ from pathlib import Path
 
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.states import States
+from backfill_assets.core.unsteady import CHANCE, CLOCK
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, source_files
@@ -21,15 +22,11 @@ from backfill_assets.operations.plan_model import Pins, Plan, PreflightTick
 from backfill_assets.operations.why import ranges
 
 PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
-# Names whose value differs from call to call, and with it a day made with them.
-UNSTEADY_NAMES = frozenset({
-    "now", "today", "utcnow", "time", "time_ns", "random", "rand", "randn", "uuid", "uuid1", "uuid4", "current_date",
-    "current_timestamp", "localtimestamp", "unix_timestamp", "monotonically_increasing_id", "shuffle",
-})  # fmt: skip
+# Names whose value differs from call to call, and with it a day made with them: in SQL, and in Python.
+UNSTEADY_SQL_NAMES = CLOCK | CHANCE | {"unix_timestamp", "monotonically_increasing_id"}
+UNSTEADY_NAMES = UNSTEADY_SQL_NAMES | {"today", "utcnow", "time", "time_ns", "uuid1", "uuid4"}
 UNSTEADY_SQL = re.compile(
-    r"\b(now|rand|randn|uuid|random|unix_timestamp|monotonically_increasing_id|shuffle)\s*\(|"
-    r"\bcurrent_(date|timestamp)\b",
-    re.IGNORECASE,
+    rf"\b({'|'.join(sorted(UNSTEADY_SQL_NAMES))})\s*\(|\bcurrent_(date|timestamp)\b", re.IGNORECASE
 )
 
 

@@ -20,8 +20,7 @@ from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.attention import unlike_days
-from backfill_assets.operations.held import Hold, holds
-from backfill_assets.operations.why import brief, in_full
+from backfill_assets.operations.why import Hold, brief, holds, in_full
 
 STUCK = "cannot be written: "  # the prefix of changes that only a new table can follow
 

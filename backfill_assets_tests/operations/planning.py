@@ -24,7 +24,7 @@ from backfill_assets.lake.writing import keep_rows
 from backfill_assets.load.making import as_merged
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan
-from backfill_assets.operations.plan_model import Plan, Policy
+from backfill_assets.operations.plan_model import Plan, Policy, TableImpact
 from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.files import Cells, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -148,6 +148,11 @@ def planned(lake: Lake, pipeline: Pipeline, days: DayRange = DAYS, **policy: Any
     plan = make_plan(lake, pipeline, PlanRequest(days, ("staging",), asked, "tests"))
     keep_plan(lake, plan)
     return plan
+
+
+def impact_on(plan: Plan, table: str) -> TableImpact:
+    """What the plan does to a table."""
+    return {i.table: i for i in plan.impacts}[table]
 
 
 def versions_of(lake: Lake) -> list[str]:

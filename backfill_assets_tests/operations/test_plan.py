@@ -25,7 +25,7 @@ from backfill_assets.operations.plan import TEMPLATES, PlanRequest, cut, make_pl
 from backfill_assets.operations.plan_files import find_plan, keep_plan, plan_ids
 from backfill_assets.operations.plan_model import ChunkKind, Order, Plan, Policy, Price
 from backfill_assets_tests.builders import make_commit
-from backfill_assets_tests.operations.planning import versions_of
+from backfill_assets_tests.operations.planning import impact_on, versions_of
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 
@@ -56,7 +56,7 @@ def test_a_plan_of_fresh_days_writes_nothing_and_says_so(lake: tuple[Lake, Pipel
 def test_stale_days_are_written_and_windows_carry_them_beyond_the_range(lake: tuple[Lake, Pipeline]) -> None:
     build(*lake, "staging", {day(4): 3, day(5): 3}, digests={day(4): "older", day(5): "older"})
     plan = made(lake, 4, 6, "staging", "features")
-    staging, features = plan.impact("staging"), plan.impact("features")
+    staging, features = impact_on(plan, "staging"), impact_on(plan, "features")
     assert staging.write == {"stale": (DayRange(day(4), day(6)),)}
     assert staging.reads == {"raw": (DayRange(day(4), day(6)),)}
     assert features.days() == {day(4), day(5)}
@@ -66,7 +66,7 @@ def test_stale_days_are_written_and_windows_carry_them_beyond_the_range(lake: tu
     follows = {d for span in features.follows for d in span}
     assert follows | written >= {day(4), day(5), day(6), day(7)}
     assert not follows & written
-    labels = {d for span in plan.impact("labels").follows for d in span}
+    labels = {d for span in impact_on(plan, "labels").follows for d in span}
     assert {day(2), day(3)} <= labels  # a horizon looks ahead: days before the range follow, too
 
 
@@ -74,9 +74,11 @@ def test_other_code_makes_days_outdated_and_force_makes_all(lake: tuple[Lake, Pi
     there, pipeline = lake
     other = replace(pipeline.codes["staging"], code_digest="other")
     changed = replace(pipeline, codes={**pipeline.codes, "staging": other})
-    assert made((there, changed), 3, 6, "staging").impact("staging").write == {"outdated": (DayRange(day(3), day(6)),)}
+    assert impact_on(made((there, changed), 3, 6, "staging"), "staging").write == {
+        "outdated": (DayRange(day(3), day(6)),)
+    }
     forced = made(lake, 3, 6, "staging", policy=Policy(force=True))
-    assert forced.impact("staging").write == {"forced": (DayRange(day(3), day(6)),)}
+    assert impact_on(forced, "staging").write == {"forced": (DayRange(day(3), day(6)),)}
 
 
 def test_a_price_without_past_writes_is_a_guess_and_past_writes_teach_it(lake: tuple[Lake, Pipeline]) -> None:

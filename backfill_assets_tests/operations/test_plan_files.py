@@ -26,7 +26,7 @@ from backfill_assets.operations.plan_files import (
     only_runner,
 )
 from backfill_assets.operations.plan_model import Plan, PlanLook, Policy, Tolerances, plan_json
-from backfill_assets_tests.operations.planning import bare_staging, planned
+from backfill_assets_tests.operations.planning import bare_staging, impact_on, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 OLD_ID = "20261124-030000-ab12"
@@ -118,7 +118,7 @@ def test_what_an_older_plan_file_says_is_printed_as_it_was_then(tmp_path: Path) 
 
 def test_impact_look_and_code_of_an_older_plan_file_are_read_and_it_can_be_active(tmp_path: Path) -> None:
     lake, plan = old_plan(tmp_path)
-    staging = plan.impact("staging")
+    staging = impact_on(plan, "staging")
     assert (staging.key, staging.write, staging.reads) == (
         ("event_key", "known_from"),
         {"forced": (WEEK,)},
