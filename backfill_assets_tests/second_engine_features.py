@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.engine.sail import Sail
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.sail import differing_settings
+from backfill_assets.load.declared_limits import differing_settings
 from backfill_assets.pipeline.contracts import Declared
 from backfill_assets.pipeline.declared import declared_features
 from backfill_assets.pipeline.tables import tables
@@ -59,7 +60,7 @@ def taken(asked: Sequence[Column]) -> tuple[list[Declared], list[str]]:
             (compiled,) = declared_features(made)
         except SettingsError:
             continue
-        names = {name for u in differing_settings(made, [t.contract for t in tables(made)]) for name in u.names}
+        names = {name for u in differing_settings(made, [t.contract for t in tables(made)], Sail()) for name in u.names}
         refused += names
         found += [] if names else [compiled]
     return found, refused

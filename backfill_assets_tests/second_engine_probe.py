@@ -21,7 +21,7 @@ from decimal import Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.landing.sail_differences import DIFFERENT, differences
+from backfill_assets.engine.sail_differences import DIFFERENT, differences
 from backfill_assets_tests.second_engine_catalogue import COLUMNS, ROWS, aggregates, queries, scalars, windows
 
 if TYPE_CHECKING:

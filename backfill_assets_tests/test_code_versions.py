@@ -27,19 +27,22 @@ LOADERS = (
     LOADER,
     *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "landed_rows", "placing")),
     *(f"{LANDING}.{name}" for name in ("casting", "content_store", "mapping", "select")),
-    *(f"{LANDING}.{name}" for name in ("engine_errors", "limited_decoding", "sail_casts")),
+    *(f"{LANDING}.{name}" for name in ("engine_errors", "limited_decoding")),
     *(f"{LANDING}.{name}" for name in ("batches", "csv_records", "ingest", "json_lines", "parquet_files")),
     *(f"{LANDING}.{name}" for name in ("text_lines",)),
+    "backfill_assets.engine.sail",
     "backfill_assets.lake.files",
     "backfill_assets.lake.too_late",
 )
 # What the loaders use to read, write and time; none of it decides a row of raw.
 DECIDES_NO_ROW = {
-    "engine.loss", "engine.session", "lake.audit", "lake.committer", "lake.data_files", "lake.embedded", "lake.home",
+    "engine.cache", "engine.confs", "engine.loss", "engine.sail_differences", "engine.sail_plans",
+    "engine.sail_process", "engine.server_state", "engine.session",
+    "lake.audit", "lake.committer", "lake.data_files", "lake.embedded", "lake.home",
     "lake.ledger", "lake.log", "lake.replace", "lake.session", "lake.settings",
     "lake.staging", "lake.view", "lake.writing", "landing.files", "landing.listing", "landing.row_functions",
-    "landing.sail_differences", "load.arrivals", "load.candidate", "load.derived", "load.facts", "load.known",
-    "load.landed_changes", "load.phases", "load.sail", "load.scan", "load.steadiness",
+    "load.arrivals", "load.candidate", "load.declared_limits", "load.derived", "load.facts", "load.known",
+    "load.landed_changes", "load.phases", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
     "raw 1": "94bdac996b2522a70757631d828d776c",

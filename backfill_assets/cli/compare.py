@@ -13,6 +13,7 @@ import click
 from backfill_assets.cli.common import FILE, SPAN, json_option, lake_option, opened, print_json
 from backfill_assets.cli.drawing import TextTable, draw_table, number, say
 from backfill_assets.cli.pages import Page, PageSection, write_page
+from backfill_assets.engine.confs import OWN_SERVERS
 
 if TYPE_CHECKING:
     from backfill_assets.core.days import DayRange
@@ -129,7 +130,7 @@ def _sample_rows(samples: "Iterable[SampleRow]") -> list[tuple[object, ...]]:
 @click.option("--days", type=SPAN, help="Which days: A..B, both included, or one. [default: all that were made]")
 @click.option("--tables", help="Which tables, comma-separated. [default: all]")
 @click.option(
-    "--engine", type=click.Choice(["sail", "embedded"]), help="Which engine. [default: the one the lake has not]"
+    "--engine", type=click.Choice(OWN_SERVERS[::-1]), help="Which engine. [default: the one the lake has not]"
 )
 @json_option
 @lake_option

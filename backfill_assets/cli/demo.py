@@ -18,6 +18,7 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
+from backfill_assets.engine.confs import OWN_SERVERS
 from backfill_assets.operations.sample import FEWEST_DAYS
 
 if TYPE_CHECKING:
@@ -68,9 +69,7 @@ def init(start_date: date | None, files: str | None, form: str, select: str, **o
 @click.command()
 @click.option("--new", is_flag=True, help="Replace the sample lake by a fresh one that ends yesterday.")
 @click.option("--days", type=click.IntRange(FEWEST_DAYS, 366), default=30, show_default=True, help="Of a fresh sample.")
-@click.option(
-    "--engine", type=click.Choice(["embedded", "sail"]), help="Of a fresh sample; embedded (Spark) unless said."
-)
+@click.option("--engine", type=click.Choice(OWN_SERVERS), help="Of a fresh sample; embedded (Spark) unless said.")
 @json_option
 @lake_option
 @click.pass_context

@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 @click.group()
 def server() -> None:
-    """The lake's server: Spark or Sail. It starts by itself at the first use, and ends when idle."""
+    """The lake's server: that of its engine. It starts by itself at the first use, and ends when idle."""
 
 
 @server.command()

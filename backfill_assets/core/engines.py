@@ -1,12 +1,14 @@
-"""Which engine made a day, and whether a day that is made again from the same inputs has the same rows.
+"""An engine as other rooms see it: what it can do, and the engine that a receipt names for a day.
 
-Lives here: the tags of a receipt that name the engine and the days that differ, and that comparison, of one engine
-with itself or with another. Does not live here: engines (`engine`), and comparing rows (`lake.differences`). The engine
-is no part of code or settings: two that give the same fingerprint are one to every day.
+Not here: how an engine is started and reached (`engine`), and comparing rows (`lake.differences`).
 """
 
 import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
+from backfill_assets.core.column_types import ColumnType
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import Stamp
 
@@ -20,15 +22,68 @@ SHORT_OF_MEMORY = re.compile(
 CHANCE = ": the transform depends on more than its inputs, such as a file, the network or chance"
 
 
+class Engine:
+    """What an engine can do. These are Spark's answers; the class of another engine overrides those that differ."""
+
+    name = "Spark"
+    needs_java = True
+    has_row_metadata = True  # `_metadata` names the file of a row and its place in it
+    reads_delta = True  # tables that another program changed, too
+    explains = True  # EXPLAIN names every expression of a plan
+    catches_errors = True  # `try_to_binary` gives NULL for what raises within it; else one row ends the query
+    tried_rows: int | None = None  # of a table in one write; more was not tried
+
+    def files_at_once(self, memory: str, columns: int) -> int | None:
+        """Return how many files of so many columns one write may have open, given `memory`; None: it decides itself."""
+        return None
+
+    def differences(
+        self, text: str, types: Mapping[str, str], keys: Collection[frozenset[str]] = (), landed: bool = False
+    ) -> Mapping[str, str]:
+        """Return what SQL over columns of `types` holds that is known to give other rows than Spark, each name with
+        what to write instead ("": nothing). `keys`: columns that identify a row; `landed`: its texts are landed."""
+        return {}
+
+    def aggregation_differences(self, agg: str, of: str, types: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the same of a declared aggregation of an expression ("": of the rows themselves)."""
+        return {}
+
+    def plan_differences(
+        self, frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]
+    ) -> Mapping[str, str]:
+        """Return the same of the plan of a frame over input frames with these contracts."""
+        return {}
+
+    def converts(self, found: str, kind: ColumnType) -> bool:
+        """Return whether it converts landed values of the type `found` (Spark's name of it) to `kind` as Spark does."""
+        return True
+
+    def doubtful(self, value: Any, found: str, kind: ColumnType) -> Any:
+        """Return the condition that it may convert the value otherwise than Spark; None if it never does."""
+        return None
+
+
+SPARK = Engine()
+
+
+def culprit(names: Mapping[str, str], engine: Engine) -> str:
+    """Return the second part of a refusal's message: what differs."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join([*names][:3])}{more}: on {engine.name.lower()} not always what Spark gives"
+
+
+def advice(names: Mapping[str, str]) -> str:
+    """Return the last part of a refusal's message: what to do."""
+    instead = dict.fromkeys(filter(None, names.values()))
+    return "; or: ".join([*instead, 'Set [spark] engine = "embedded": Spark computes it'])
+
+
 def disagreement(before: Stamp, now: DayEntry, code: tuple[str, str], engine: str) -> str:
-    """How a day made again by `engine` differs from what the same inputs, code and settings gave before; empty where it
-    does not, or where that cannot be said."""
-    if not before.engine:
-        return ""
+    """Return how a day rebuilt by `engine` differs from what the same inputs, code and settings gave before; empty if
+    it does not, or if that cannot be said."""
     same = (before.code_digest, before.settings_digest) == code and before.entry.input_digest == now.input_digest
-    if not same or before.entry.scheme != now.scheme or before.entry.built != now.built:
-        return ""
-    if before.entry.content == now.content:
+    alike = before.entry.scheme == now.scheme and before.entry.built == now.built
+    if not (before.engine and same and alike) or before.entry.content == now.content:
         return ""
     return (
         f"{engine} gives other rows ({now.rows}, fingerprint {now.fingerprint}) than {before.engine} gave "

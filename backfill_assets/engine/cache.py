@@ -1,7 +1,7 @@
 """Delta's jars: fetched once per user by Spark's Ivy, compared with pinned digests, then used without any network.
 
-Here: the per-user cache folder, installed versions, the pins, and a trust store for the fetch. Not here: flags of the
-engine (`confs`, `jvm`). A newer Delta needs its pins here first (`sha256sum` of jars that a trusted machine fetched).
+Not here: flags of the engine (`confs`, `jvm`). A newer Delta needs its pins here first (`sha256sum` of jars that a
+trusted machine fetched).
 """
 
 import hashlib
@@ -13,8 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 from filelock import FileLock
@@ -74,10 +73,8 @@ def cache_folder() -> Path:
 @cache
 def spark_home() -> Path:
     """The folder of the installed `pyspark`, found without importing it. Raises BackfillError if it is missing."""
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise _not_installed("pyspark")
-    return Path(spec.origin).parent
+    package_version("pyspark")
+    return Path(str(distribution("pyspark").locate_file("pyspark")))
 
 
 @cache
@@ -86,14 +83,10 @@ def package_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
-        raise _not_installed(name) from None
-
-
-def _not_installed(name: str) -> BackfillError:
-    return BackfillError(
-        f"the package {name}", "it is not installed in this Python environment", "Spark was not started",
-        "Install the package backfill-assets again, with its dependencies",
-    )  # fmt: skip
+        raise BackfillError(
+            f"the package {name}", "it is not installed in this Python environment", "Spark was not started",
+            "Install the package backfill-assets again, with its dependencies",
+        ) from None  # fmt: skip
 
 
 def delta_coordinate() -> str:
@@ -119,54 +112,53 @@ def delta_jars(java: Path, options: Sequence[str]) -> tuple[Path, ...]:
     Concurrent callers fetch once. Raises BackfillError with Ivy's reason when the fetch fails, and with the jar's name
     where one differs from its pin.
     """
-    if not _has_all():
-        try:
-            _fetch_once(jars_folder(), java, options)
-        except OSError as error:
-            raise unusable(error, f"Name a folder that you can write to in ${CACHE_VARIABLE}") from None
+    folder, wanted = jars_folder(), set(PINS.get(delta_coordinate(), ()))
+    try:
+        if not _has_all(wanted):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder.with_name(f"{folder.name}.lock")):
+                if not _has_all(wanted):
+                    _fetch_into(folder, java, options)
+    except OSError as error:
+        raise unusable(error, f"Name a folder that you can write to in ${CACHE_VARIABLE}") from None
     jars = present_jars()
     prove(delta_coordinate(), jars)
     return jars
 
 
-def _has_all() -> bool:
+def _has_all(wanted: set[str]) -> bool:
     names = {jar.name for jar in present_jars()}
-    return bool(names) and names >= set(PINS.get(delta_coordinate(), ()))
+    return bool(names) and names >= wanted
 
 
-def _fetch_once(folder: Path, java: Path, options: Sequence[str]) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_name(f"{folder.name}.lock")):
-        if not _has_all():
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
-                fetched = _fetched(java, options, Path(scratch))
-                # One rename publishes all jars or none: a reader never sees half of them.
-                shutil.rmtree(folder, ignore_errors=True)
-                fetched.rename(folder)
+def _fetch_into(folder: Path, java: Path, options: Sequence[str]) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
+        fetched = _fetched(java, options, Path(scratch))
+        # One rename publishes all jars or none: a reader never sees half of them.
+        shutil.rmtree(folder, ignore_errors=True)
+        fetched.rename(folder)
 
 
 def _fetched(java: Path, options: Sequence[str], scratch: Path) -> Path:
     """Folder of the fetched jars. A second try adds the machine's certificates to Java's: behind a proxy that signs
     with a certificate of the house, pip works and a Java from PyPI does not."""
-    found, said = _fetch(java, options, scratch)
-    if found is None and (store := trust_store(java, scratch)):
-        found, said = _fetch(java, [*options, f"-Djavax.net.ssl.trustStore={store}"], scratch)
-    if found is None:
+    reason = _fetch(java, options, scratch)
+    if reason and (store := trust_store(java, scratch)):
+        reason = _fetch(java, [*options, f"-Djavax.net.ssl.trustStore={store}"], scratch)
+    if reason:
         raise BackfillError(
-            f"Delta's jars ({delta_coordinate()})", f"they could not be fetched ({_reason(said)})",
-            "Spark was not started",
+            f"Delta's jars ({delta_coordinate()})", f"they could not be fetched ({reason})", "Spark was not started",
             "Allow the network for this first start (behind a proxy: JAVA_TOOL_OPTIONS), or copy "
             f"{jars_folder()} from a machine that has it",
         )  # fmt: skip
-    return found
+    return scratch / "jars"
 
 
-def _fetch(java: Path, options: Sequence[str], scratch: Path) -> tuple[Path | None, str]:
-    """The folder of the jars, or None, and the output of Ivy."""
-    coordinate = f"{delta_coordinate()},{FILES_COORDINATE}"
+def _fetch(java: Path, options: Sequence[str], scratch: Path) -> str:
+    """Fetch the jars into `scratch/jars`; returns Ivy's reason where they are not there afterwards."""
     command = [
         str(java), *options, "-cp", f"{spark_home()}/jars/*", "org.apache.spark.deploy.SparkSubmit",
-        "--packages", coordinate, "--conf", f"spark.jars.ivy={scratch}",
+        "--packages", f"{delta_coordinate()},{FILES_COORDINATE}", "--conf", f"spark.jars.ivy={scratch}",
         "--conf", f"spark.jars.excludes={','.join(_SHIPPED_WITH_SPARK)}",
         # Any main class would do, Ivy's own prints its version and ends: only the fetching before it matters.
         "--class", "org.apache.ivy.Main", "spark-internal", "-version",
@@ -174,27 +166,15 @@ def _fetch(java: Path, options: Sequence[str], scratch: Path) -> tuple[Path | No
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     try:
         done = subprocess.run(
-            command,
-            cwd=scratch,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=_FETCH_TIMEOUT_SECONDS,
+            command, cwd=scratch, env=environ, capture_output=True, text=True, timeout=_FETCH_TIMEOUT_SECONDS,
             check=False,
-        )
-        said = done.stdout + done.stderr
-    except subprocess.TimeoutExpired:
-        said = f"no answer within {_FETCH_TIMEOUT_SECONDS:.0f} s"
-    except OSError as error:
-        said = str(error)
-    jars = scratch / "jars"
-    complete = any(jars.glob("io.delta_delta-spark*.jar")) and any(jars.glob("io.delta_delta-storage*.jar"))
-    return (jars if complete else None), said
-
-
-def _reason(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    telling = [line for line in lines if "not found" in line or "refused" in line or "rror" in line or "answer" in line]
+        )  # fmt: skip
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    except (subprocess.TimeoutExpired, OSError) as error:
+        lines = [f"error: {error}"]
+    if all(any((scratch / "jars").glob(f"io.delta_delta-{name}*.jar")) for name in ("spark", "storage")):
+        return ""
+    telling = [line for line in lines if "not found" in line or "refused" in line or "rror" in line]
     return (telling or lines or ["no output"])[-1][:200]
 
 

@@ -1,10 +1,7 @@
-"""The gRPC channel to a Spark Connect server: which address it dials, deadlines, and keepalive.
-
-Here: how soon a client notices that a server is gone or hangs. Not here: sessions (`session`), and which errors mean a
-lost engine (`loss`). Imports pyspark and gRPC: import it when a session is opened, not before.
+"""The gRPC channel to a Spark Connect server: its address, deadlines and keepalive.
 
 The kernel closes the connections of a killed server, which fails its calls at once. A server that hangs is noticed by
-the deadline of a call with one answer, and by keepalive (five and a half minutes) in a query.
+the deadline of a call with one answer, and by keepalive (five and a half minutes) in a query. Imports pyspark and gRPC.
 """
 
 import socket
@@ -19,7 +16,7 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.engine.confs import LOOPBACK, scrub
-from backfill_assets.engine.unix_sockets import UnixAddress
+from backfill_assets.engine.server_state import UnixAddress
 
 # Analysis of a plan over thousands of files takes seconds; nothing that is not a query takes minutes.
 LONGEST_CALL_SECONDS = 600.0

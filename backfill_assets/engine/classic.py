@@ -1,7 +1,6 @@
 """A driver of our own for a master URL (`local[4]`, `spark://…`, `yarn`, `k8s://…`): the classic Spark session.
 
-Lives here: launching that driver with the same Delta configuration, Java and jars as the embedded server. Does not
-live here: Spark Connect (`session`, `server`). Spark allows one driver per process, with one configuration for life.
+Not here: Spark Connect (`session`, `server`). Spark allows one driver per process, with one configuration for life.
 """
 
 import os
@@ -11,7 +10,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,18 +23,8 @@ from backfill_assets.engine.server_state import ServerFolder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
-class _Driver:
-    """The settings with which this process's one driver was launched; None before that."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.settings: EngineSettings | None = None
-
-
-@cache
-def _driver() -> _Driver:
-    return _Driver()
+_launching = threading.RLock()
+_launched: list[EngineSettings] = []  # the settings of this process's one driver; empty before its launch
 
 
 def open_classic(lake: Path, settings: EngineSettings) -> "SparkSession":
@@ -46,12 +34,11 @@ def open_classic(lake: Path, settings: EngineSettings) -> "SparkSession":
     """
     from pyspark.sql import SparkSession
 
-    driver = _driver()
-    with driver.lock:
-        if os.environ.get("SPARK_CONNECT_MODE_ENABLED") or driver.settings not in (None, settings):
+    with _launching:
+        if os.environ.get("SPARK_CONNECT_MODE_ENABLED") or _launched not in ([], [settings]):
             raise SettingsError(
                 f"the engine {settings!r}",
-                f"this process already uses another one ({driver.settings or 'Spark Connect'})",
+                f"this process already uses another one ({_launched[0] if _launched else 'Spark Connect'})",
                 "Nothing was started", "Use one engine per process: start a new one for this lake",
             )  # fmt: skip
         state = ServerFolder.of(lake)
@@ -66,27 +53,24 @@ def open_classic(lake: Path, settings: EngineSettings) -> "SparkSession":
         finally:
             properties.unlink(missing_ok=True)
         session.sparkContext.setLogLevel("WARN")
-        driver.settings = settings
+        _launched[:] = [settings]
         return session
 
 
 def _confs(settings: EngineSettings, state: ServerFolder, scratch: Path) -> dict[str, str]:
     confs = launch_confs(settings, state.folder)
-    jars = delta_jars(find_java().executable, launch_options())
-    theirs = [jar for jar in confs.get("spark.jars", "").split(",") if jar]
+    jars = [j.as_uri().replace(",", "%2C") for j in delta_jars(find_java().executable, launch_options())]
     options = [f"-Dderby.system.home={scratch}", "-XX:-UsePerfData", "-Xss4m"]
     if "," not in str(scratch):  # Spark splits both values at commas; such a lake's driver uses the system's folder
         options.append(f"-Djava.io.tmpdir={scratch}")
         confs["spark.local.dir"] = str(scratch)
-    confs |= {
-        "spark.jars": ",".join([*(jar.as_uri().replace(",", "%2C") for jar in jars), *theirs]),
-        "spark.jars.ivy": confs.get("spark.jars.ivy", str(cache_folder() / "ivy")),
-        "spark.driver.extraJavaOptions": " ".join(
-            [*(shlex.quote(o) for o in options), confs.get("spark.driver.extraJavaOptions", "")]
-        ).strip(),
+    confs.setdefault("spark.jars.ivy", str(cache_folder() / "ivy"))
+    theirs = confs.get("spark.driver.extraJavaOptions", "")
+    return confs | {
+        "spark.jars": ",".join([*jars, *filter(None, [confs.get("spark.jars")])]),
+        "spark.driver.extraJavaOptions": f"{shlex.join(options)} {theirs}".strip(),
         "spark.ui.showConsoleProgress": "false",
     }
-    return confs
 
 
 def _scratch(state: ServerFolder) -> Path:

@@ -1,7 +1,6 @@
-"""The settings of an engine and the Spark configuration that follows from them.
+"""The settings of an engine, and the Spark configuration that follows from them, each entry with its reason.
 
-Lives here: the one setting that chooses the engine, and every configuration a lake relies on, with its reason. Does
-not live here: sessions (`session`), the server's process (`server`), and what the user writes in `lake.toml`.
+Not here: sessions (`session`), the server's process (`server`), and the user's text in `lake.toml`.
 """
 
 import os
@@ -9,7 +8,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 from backfill_assets.core.errors import SettingsError
 
@@ -44,9 +42,9 @@ class EngineSettings:
 
     `memory` is the heap of the driver or server (e.g. 2g), `cores` those of a server of the lake's own (0 = all),
     `idle_minutes` how long the server outlives its last client, `confs` further Spark configuration, `umask` the
-    permission bits that its files do not get, `open_port` whether Sail may listen where this machine's other users can
-    reach it. Its repr shows no token and no configuration value. Raises SettingsError for a configuration that the
-    package fixes, and for any where the engine is Sail, which would not heed it.
+    permission bits that its files do not get, `open_port` whether a server without a token may listen where this
+    machine's other users can reach it. Its repr shows no token and no configuration value. Raises SettingsError for a
+    configuration that the package fixes.
     """
 
     engine: str = EMBEDDED
@@ -58,27 +56,14 @@ class EngineSettings:
     open_port: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "confs", MappingProxyType({str(k): str(v) for k, v in self.confs.items()}))
+        object.__setattr__(self, "confs", {str(k): str(v) for k, v in self.confs.items()})
         fixed = _OURS + _OURS_ON_ONE_MACHINE if self.is_local else _OURS
-        if self.engine == SAIL and self.confs:
-            raise SettingsError(
-                f"spark.confs: {', '.join(sorted(self.confs))}", "Sail does not heed Spark's configuration",
-                "Sail was not started", 'Remove it, or set engine = "embedded"',
-            )  # fmt: skip
         ours = sorted(key for key in self.confs if key.startswith(fixed))
         if ours:
             raise SettingsError(
                 f"spark.confs: {', '.join(ours)}", "the package sets this itself", "Spark was not started",
                 "Remove it (`engine`, `memory` and `cores` have settings of their own)",
             )  # fmt: skip
-
-    def __reduce__(self) -> tuple[type["EngineSettings"], tuple[object, ...]]:
-        size = self.engine, self.memory, self.cores, self.idle_minutes
-        return EngineSettings, (*size, dict(self.confs), self.umask, self.open_port)
-
-    def __hash__(self) -> int:
-        confs = tuple(sorted(self.confs.items()))
-        return hash((self.engine, self.memory, self.cores, self.idle_minutes, confs, self.umask, self.open_port))
 
     def __repr__(self) -> str:
         return (
@@ -115,14 +100,7 @@ def shown(key: str, value: object) -> str:
 
 
 def session_confs(settings: EngineSettings) -> dict[str, str]:
-    """What can be set on a running session, on every engine: the meaning of the data, then the user's own."""
-    if settings.engine == SAIL:
-        return {
-            "spark.sql.session.timeZone": "UTC",
-            "spark.sql.ansi.enabled": "true",
-            # Where a column was made, which only Spark tells in its errors: an eighth of the client's work on plans.
-            "spark.python.sql.dataFrameDebugging.enabled": "false",
-        }
+    """What can be set on a running session of Spark: the meaning of the data, then the user's own."""
     fixed = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",

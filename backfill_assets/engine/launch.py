@@ -1,44 +1,30 @@
-"""Which server a lake of its own gets: Spark in a JVM, or Sail. The one place that chooses between them.
+"""The engines by their names, and which one a setting names.
 
-Lives here: identity, request and environment of either, behind one shape. Does not live here: what they are (`jvm`,
-`sail`), and finding, starting and stopping them (`server`), which is the same for both. Nothing here looks for Java
-where the engine is Sail.
+Not here: what they are (`jvm`, `sail`), and finding, starting and stopping their servers (`server`).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
+from backfill_assets.core.engines import SPARK, Engine
 from backfill_assets.engine.cache import package_version
-from backfill_assets.engine.confs import SAIL, EngineSettings
-from backfill_assets.engine.java import find_java
-from backfill_assets.engine.jvm import prepare, server_environ, server_identity
-from backfill_assets.engine.sail import PACKAGE, prepare_sail, sail_environ, sail_identity
-from backfill_assets.engine.server_state import ServerFolder, ServerRequest
+from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings
+from backfill_assets.engine.jvm import Embedded
+from backfill_assets.engine.sail import Sail
+from backfill_assets.engine.server_state import ServerEngine
+
+SERVERS: dict[str, ServerEngine] = {EMBEDDED: Embedded(), SAIL: Sail()}
 
 
-@dataclass(frozen=True)
-class Launch:
-    """How a server is started: what must be equal for it to be shared, what its supervisor needs, its environment."""
-
-    identity: dict[str, str]
-    prepare: Callable[[ServerFolder], ServerRequest]
-    environ: Callable[[ServerFolder], dict[str, str]]
-
-
-def launch_of(settings: EngineSettings) -> Launch:
-    """The launch of the settings' engine; raises where Java, or Sail, is missing."""
-    if settings.engine == SAIL:
-        return Launch(sail_identity(settings), lambda s: prepare_sail(s, settings), lambda s: sail_environ(s, settings))
-    java = find_java()
-    return Launch(server_identity(settings, java), lambda s: prepare(s, settings, java), server_environ)
+def engine_named(name: str) -> Engine:
+    """The engine that the setting `engine` names; Spark for addresses and master URLs."""
+    return SERVERS.get(name, SPARK)
 
 
 def engine_name(settings: EngineSettings) -> str:
     """The engine that computes, and its version, in words. Of one elsewhere the version is that of its client here."""
-    kind, package = ("sail", PACKAGE) if settings.engine == SAIL else ("spark", "pyspark")
-    return f"{kind} {package_version(package)}"
+    engine = SERVERS.get(settings.engine, SERVERS[EMBEDDED])
+    return f"{engine.name.lower()} {package_version(engine.packages[0])}"
 
 
 def version_of(identity: dict[str, str]) -> str:
     """The packages that a running server is made of, in words."""
-    return ", ".join(f"{name} {identity[name]}" for name in ("pyspark", "delta-spark", "pysail") if name in identity)
+    packages = (p for engine in SERVERS.values() for p in engine.packages)
+    return ", ".join(f"{name} {identity[name]}" for name in packages if name in identity)

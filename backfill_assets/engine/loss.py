@@ -1,7 +1,6 @@
-"""Telling a lost engine from a failed query.
+"""Which errors mean a lost engine, a full disk or too little memory, and the one-line errors that say so.
 
-Lives here: which errors mean that the engine died or cannot be reached, and the one-line error that says so. Does not
-live here: replacing the engine, which the next `open_session` does.
+Not here: replacing the engine, which the next `open_session` does.
 """
 
 import errno
@@ -16,13 +15,11 @@ from backfill_assets.engine.confs import scrub
 
 _REASON_LENGTH = 200
 _TIGHT_BYTES = 256 << 20  # a load's own files of some days
-_LOST_TYPES = frozenset(
-    {"RetriesExceeded", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
-)
+_LOST_TYPES = {
+    "RetriesExceeded", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError",
+}  # fmt: skip
 # Only these kinds of error may speak about the engine's own connection; a query's error may quote the same words.
-_SPEAKERS = frozenset(
-    {"SparkConnectGrpcException", "SparkConnectException", "RpcError", "Py4JError", "PySparkRuntimeError"}
-)
+_SPEAKERS = {"SparkConnectGrpcException", "SparkConnectException", "RpcError", "Py4JError", "PySparkRuntimeError"}
 _LOST_WORDS = re.compile(
     r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|Connection refused|Socket closed|Connection reset"
     r"|GOAWAY|Stream removed|INVALID_HANDLE\.SESSION|SESSION_CLOSED|SESSION_CHANGED|SESSION_NOT_FOUND|NO_ACTIVE_SESSION"
@@ -30,9 +27,7 @@ _LOST_WORDS = re.compile(
     r"|Channel is closed|Cannot invoke RPC on closed channel|Answer from Java side is empty",
     re.IGNORECASE,
 )
-_STOPPED_CONTEXT = re.compile(
-    r"SparkContext was shut ?down|Cannot call methods on a stopped SparkContext", re.IGNORECASE
-)
+_STOPPED_CONTEXT = re.compile(r"SparkContext was shut ?down|Cannot call methods on a stopped SparkContext", re.I)
 # The engine lives, and yet every query that needs this class or thread fails on it until it is replaced.
 _POISONED = re.compile(
     r"NoClassDefFoundError|Could not initialize class|ExceptionInInitializerError|UnsatisfiedLinkError"
@@ -42,12 +37,8 @@ _FULL = re.compile(r"No space left on device|Disk quota exceeded|database or dis
 _FULL_NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Kinds of error that carry what the JVM said; others quote data and what users wrote.
 _QUOTES_JVM = _SPEAKERS | {
-    "UnknownException",
-    "SparkException",
-    "SparkRuntimeException",
-    "Py4JJavaError",
-    "CommitFailedError",
-}
+    "UnknownException", "SparkException", "SparkRuntimeException", "Py4JJavaError", "CommitFailedError",
+}  # fmt: skip
 
 
 def is_poisoned(error: BaseException) -> bool:
@@ -57,15 +48,15 @@ def is_poisoned(error: BaseException) -> bool:
 
 def is_disk_full(error: BaseException) -> bool:
     """True if `error` (or what caused it) means that a disk or a quota is full, here or in the engine."""
-    return any(
-        (
-            isinstance(e, OSError) and (e.errno in _FULL_NUMBERS or (e.errno is None and _FULL.search(str(e))))
-        )  # delta-rs
-        or _quotes(e, _FULL)
-        or (isinstance(e, EngineLost) and _FULL.search(str(e)))  # a server that could not start for it
-        or (type(e).__name__ == "OperationalError" and _FULL.search(str(e)))  # SQLAlchemy's
-        for e in _chain(error)
-    )
+    return any(_is_full(e) for e in _chain(error))
+
+
+def _is_full(error: BaseException) -> bool:
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _FULL_NUMBERS
+    # Of delta-rs, of a server that could not start for it, and of SQLAlchemy.
+    speaks = isinstance(error, OSError | EngineLost) or type(error).__name__ == "OperationalError"
+    return bool(speaks and _FULL.search(str(error))) or _quotes(error, _FULL)
 
 
 def _quotes(error: BaseException, words: re.Pattern[str]) -> bool:

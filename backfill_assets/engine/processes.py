@@ -1,7 +1,6 @@
-"""Which process is meant: the system uses a number again, so a process is its number and when it was created.
+"""The identity of a process: its number and when it was created, because the system uses numbers again.
 
-Lives here: the identity of a process on this machine and of one anywhere, whether it still lives, and ending it. Does
-not live here: files with such identities (`server_state`, `orchestration.run_liveness`). The only module that asks the
+Not here: files with such identities (`server_state`, `orchestration.run_liveness`). The only module that asks the
 system for processes by number.
 """
 
@@ -24,11 +23,8 @@ _TICKS_FIELD = 19  # of what follows the program's name in /proc/PID/stat: field
 
 @dataclass(frozen=True)
 class Process:
-    """A process of this machine: its pid and when it was created.
-
-    On Linux `created` is in seconds since the boot whose id is `boot`, to a tick of the kernel: no step of the clock
-    changes it. Where `boot` is empty (on other systems, in records of earlier versions of this package), it is in
-    seconds of the epoch.
+    """A process of this machine: its pid and when it was created, in seconds since the boot whose id is `boot` (to a
+    tick of the kernel: no step of the clock changes it); of the epoch where `boot` is empty, as in old records.
     """
 
     pid: int
@@ -59,23 +55,22 @@ class Process:
         return False
 
     def age_seconds(self) -> float:
-        """For how long it exists."""
+        """Seconds since it was created."""
         return (time.clock_gettime(time.CLOCK_BOOTTIME) if self.boot else time.time()) - self.created
 
     def memory_bytes(self) -> int | None:
-        """What it holds of the machine's memory; None where it is gone."""
-        try:
+        """Its resident memory; None if it is gone."""
+        with suppress(psutil.Error):
             return int(psutil.Process(self.pid).memory_info().rss)
-        except psutil.Error:
-            return None
+        return None
 
     def cpu_seconds(self) -> float | None:
-        """What it has used of the processors so far; None where it is gone."""
-        try:
-            used = psutil.Process(self.pid).cpu_times() if self.is_alive() else None
-        except psutil.Error:
-            return None
-        return used.user + used.system if used is not None else None
+        """Processor seconds, of user and system, that it has used so far; None if it is gone."""
+        with suppress(psutil.Error):
+            if self.is_alive():
+                used = psutil.Process(self.pid).cpu_times()
+                return used.user + used.system
+        return None
 
 
 def _identified(found: psutil.Process) -> Process:
@@ -90,11 +85,10 @@ def _identified(found: psutil.Process) -> Process:
 
 
 def _is_own(pid: int, words: Collection[str]) -> bool:
-    try:
+    with suppress(psutil.Error):
         found = psutil.Process(pid)
         return found.uids().effective == os.geteuid() and not set(words).isdisjoint(found.cmdline())
-    except psutil.Error:
-        return False
+    return False
 
 
 def own_processes() -> list[Process]:
@@ -107,8 +101,7 @@ def own_processes() -> list[Process]:
 class PlacedProcess:
     """A process and where its number means something: host, boot and numbering (empty where the system names none).
 
-    The fields are those of markers on disk. `started` is when it was created: in seconds since the boot where
-    `since_boot`, else of the epoch.
+    The fields are those of markers on disk. `started`: see `Process.created`; `since_boot`: whether from boot.
     """
 
     host: str
@@ -126,13 +119,11 @@ class PlacedProcess:
     @classmethod
     def of(cls, process: Process) -> "PlacedProcess":
         """A process that this one can name by its number."""
-        try:
+        numbering = ""
+        with suppress(OSError):
             numbering = str(PROCESS_NAMES.readlink())
-        except OSError:
-            numbering = ""
-        return cls(
-            socket.gethostname(), process.boot, numbering, process.pid, process.created, since_boot=bool(process.boot)
-        )
+        host, since_boot = socket.gethostname(), bool(process.boot)
+        return cls(host, process.boot, numbering, process.pid, process.created, since_boot)
 
     @property
     def process(self) -> Process:
@@ -140,8 +131,8 @@ class PlacedProcess:
         return Process(self.pid, self.started, self.boot if self.since_boot else "")
 
     def is_gone(self, here: "PlacedProcess") -> bool:
-        """Whether it certainly ended, as seen from the process `here`; what runs elsewhere is never judged by a local
-        number. A host of the same name that was started anew has ended it."""
+        """Whether it certainly ended, as seen from the process `here`: a reboot of its host has ended it, and a
+        process elsewhere is never judged by a local number."""
         if self._shares_numbers(here):
             return not self.process.is_alive()
         return self.host == here.host and self.boot != here.boot
@@ -158,8 +149,7 @@ class PlacedProcess:
 def end(process: Process, grace_seconds: float, words: Collection[str] = ()) -> None:
     """End `process`: ask, wait, then kill. Returns when it is gone; does nothing if it is gone already.
 
-    With `words`, it is ended only if it is this user's and one of them is in its command line: what a file says of a
-    process may be forged.
+    With `words`, it is ended only if it is this user's and one of them is in its command line: a record may be forged.
     """
     if words and not _is_own(process.pid, words):
         return

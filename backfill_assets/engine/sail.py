@@ -1,22 +1,23 @@
-"""Sail, an engine of Spark's protocol that needs no Java: how a lake's server of it is started.
+"""Sail, an engine of Spark's protocol that needs no Java: how a lake's server of it is started, and what it cannot do.
 
-Lives here: its command, environment and identity, and the refusals where it is absent or other users could reach it.
-Does not live here: the server's process (`sail_process`) and life (`supervisor`), and what it computes otherwise than
-Spark (`landing.sail_differences`).
+Not here: the server's process (`sail_process`), and SQL that it computes otherwise (`sail_differences`, `sail_plans`).
 """
 
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
+from typing import Any
 
+from backfill_assets.core.column_types import ARRAY, DECIMAL, ColumnType
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.process import python_command
 from backfill_assets.engine.cache import package_version
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.sail_process import OPEN_PORT, SOCKET
-from backfill_assets.engine.server_state import ServerFolder, ServerRequest
+from backfill_assets.engine.server_state import ServerEngine, ServerFolder, ServerRequest
 
 PACKAGE = "pysail"
 # Commands of util-linux that run a program in a network namespace: root may as it is, others need a user namespace.
@@ -26,6 +27,19 @@ _FOR_QUERIES = 0.8  # of `memory`; the rest is 50 MB at the start, and buffers o
 # 37 KiB were measured per column of a file being written; files may take this share of the queries' memory.
 _COLUMN_BYTES, _FOR_FILES = 40 << 10, 0.25
 _SESSION_SECONDS = 24 * 3600  # the supervisor stops an idle server; until then no session expires
+# Rows in one write, 90 days of 60,000, with memory = "2g": its server took 2.0 GiB, the client 1.3 GiB at most (one day
+# of 2,000,000: 1.0 and 1.0). More was not tried.
+TRIED_ROWS = 5_400_000
+END_OF_TIME = "9999-12-31 00:00:00"  # it has no date for later moments
+_LONG_YEAR = r"^\s*[+-]?[0-9]{5,}-"
+# Kind of column -> landed texts that it reads differently, or may.
+DOUBTFUL = {
+    "DOUBLE": r"(?i)[0-9.][df]\s*$",  # 1d is a number to Spark
+    DECIMAL: r"(?i)[0-9.]\s*e|[^\x00-\x7f]",  # so are 1e3 and digits of other scripts
+    "DATE": rf"(?i)^\s|\s$|t|{_LONG_YEAR}",
+    "TIMESTAMP": _LONG_YEAR,
+    "BOOLEAN": r"(?i)^[\x00-\x20]*(on|off|tr|tru|fa|fal|fals|ye|of)[\x00-\x20]*$",  # words and beginnings to Sail
+}
 
 
 def refuse_absent(package: str = PACKAGE) -> None:
@@ -35,18 +49,6 @@ def refuse_absent(package: str = PACKAGE) -> None:
             'engine = "sail"', f"the package {package} is not installed", "Nothing was started",
             "Install it with `pip install 'backfill-assets[sail]'`, or set engine = \"embedded\"",
         )  # fmt: skip
-
-
-def sail_identity(settings: EngineSettings) -> dict[str, str]:
-    """Return the properties that must be equal for two processes to share a server."""
-    refuse_absent()
-    return {
-        PACKAGE: package_version(PACKAGE),
-        "memory": settings.memory.lower(),
-        "cores": str(settings.cores or "all"),
-        "open_port": str(settings.open_port).lower(),
-        "the permissions of files": f"{settings.umask:03o}",
-    }
 
 
 def isolation(commands: Sequence[Sequence[str]] = ISOLATIONS) -> tuple[Sequence[str], str]:
@@ -67,56 +69,125 @@ def why_not_private() -> str:
     return isolation()[1]
 
 
-def refuse_open_to_all(settings: EngineSettings, refusal: Callable[[], str] = why_not_private) -> None:
-    """Raise SettingsError if other users could reach the server (`refusal` returns the reason), unless `open_port`."""
-    why = "" if settings.open_port else refusal()
-    if why:
-        raise SettingsError(
-            'engine = "sail"',
-            f"Sail asks nobody for a password, and this machine gives it no network of its own ({why}), so that every "
-            "user of the machine could read and write files through it",
-            "Nothing was started",
-            'Set engine = "embedded"; or, where nobody else can log in, open_port = true below [spark]',
-        )
-
-
-def prepare_sail(
-    state: ServerFolder, settings: EngineSettings, refusal: Callable[[], str] = why_not_private
-) -> ServerRequest:
-    """Return the request for the supervisor. Raises SettingsError as `refuse_open_to_all` does."""
-    refuse_open_to_all(settings, refusal)
-    program = python_command("backfill_assets.engine.sail_process", *([OPEN_PORT] * settings.open_port))
-    command = [*(() if settings.open_port else isolation()[0]), *program]
-    socket = str(state.folder / SOCKET)
-    return ServerRequest(command, "", "", sail_identity(settings), settings.idle_minutes * 60, socket=socket)
-
-
-def sail_environ(state: ServerFolder, settings: EngineSettings) -> dict[str, str]:
-    """Return this process's environment with Sail's settings, and without variables that would change them."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SAIL_", "SPARK_", "PYSPARK_", "OTEL_"))}
-    cores = str(settings.cores or os.cpu_count() or 1)
-    return kept | {
-        "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
-        "TMPDIR": str(state.scratch),
-        "RUST_LOG": "warn",
-        "SAIL_MODE": "local",
-        "SAIL_RUNTIME__MEMORY_POOL__TYPE": "fair",
-        "SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE": str(pool_bytes(settings.memory)),
-        "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": f'["{state.scratch}"]',
-        # Otherwise it opens writers for every column of every day at once, which saves no time on two cores.
-        "SAIL_PARQUET__ALLOW_SINGLE_FILE_PARALLELISM": "false",
-        "SAIL_EXECUTION__DEFAULT_PARALLELISM": cores,
-        "TOKIO_WORKER_THREADS": cores,
-        "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(_SESSION_SECONDS),
-    }
-
-
-def pool_bytes(memory: str) -> int:
+def _pool_bytes(memory: str) -> int:
     """Return how many bytes all queries may use together, given the setting `memory`."""
     return int(int(memory[:-1]) * _UNITS[memory[-1].lower()] * _FOR_QUERIES)
 
 
-def files_at_once(memory: str, columns: int) -> int:
-    """Return how many files of `columns` columns may be open for writing at once, given the setting `memory`."""
-    return max(1, int(pool_bytes(memory) * _FOR_FILES) // (columns * _COLUMN_BYTES))
+class Sail(ServerEngine):
+    """The engine `sail`: a server without a token, which therefore gets a network of its own. `refusal` returns why
+    this machine cannot give it one, empty if it can."""
+
+    name = "Sail"
+    packages = (PACKAGE,)
+    needs_java = has_row_metadata = reads_delta = explains = catches_errors = False
+    tried_rows = TRIED_ROWS
+
+    def __init__(self, refusal: Callable[[], str] = why_not_private) -> None:
+        self.refusal = refusal
+
+    def identity(self, settings: EngineSettings) -> dict[str, str]:
+        """Return what must be equal for a server to be shared. Raises SettingsError if Sail is not installed, for
+        Spark's configuration, and if other users could reach the server (unless `open_port`)."""
+        refuse_absent()
+        if settings.confs:
+            raise SettingsError(
+                f"spark.confs: {', '.join(sorted(settings.confs))}", "Sail does not heed Spark's configuration",
+                "Sail was not started", 'Remove it, or set engine = "embedded"',
+            )  # fmt: skip
+        return {
+            PACKAGE: package_version(PACKAGE),
+            "memory": settings.memory.lower(),
+            "cores": str(settings.cores or "all"),
+            "open_port": str(settings.open_port).lower(),
+            "the permissions of files": f"{settings.umask:03o}",
+        }
+
+    def request(self, state: ServerFolder, settings: EngineSettings) -> ServerRequest:
+        """Return the request for the supervisor. Raises SettingsError as `refuse` does."""
+        self.refuse(settings)
+        program = python_command("backfill_assets.engine.sail_process", *([OPEN_PORT] * settings.open_port))
+        command = [*(() if settings.open_port else isolation()[0]), *program]
+        idle, socket = settings.idle_minutes * 60, str(state.folder / SOCKET)
+        return ServerRequest(command, "", "", self.identity(settings), idle, socket=socket)
+
+    def environ(self, state: ServerFolder, settings: EngineSettings) -> dict[str, str]:
+        """Return this process's environment with Sail's settings, and without variables that would change them."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SAIL_", "SPARK_", "PYSPARK_", "OTEL_"))}
+        cores = str(settings.cores or os.cpu_count() or 1)
+        return kept | {
+            "LC_ALL": "C.UTF-8",
+            "TZ": "UTC",
+            "TMPDIR": str(state.scratch),
+            "RUST_LOG": "warn",
+            "SAIL_MODE": "local",
+            "SAIL_RUNTIME__MEMORY_POOL__TYPE": "fair",
+            "SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE": str(_pool_bytes(settings.memory)),
+            "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": f'["{state.scratch}"]',
+            # Otherwise it opens writers for every column of every day at once, which saves no time on two cores.
+            "SAIL_PARQUET__ALLOW_SINGLE_FILE_PARALLELISM": "false",
+            "SAIL_EXECUTION__DEFAULT_PARALLELISM": cores,
+            "TOKIO_WORKER_THREADS": cores,
+            "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(_SESSION_SECONDS),
+        }
+
+    def session_confs(self, settings: EngineSettings) -> dict[str, str]:
+        """Return what is set on each new session."""
+        return {
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.ansi.enabled": "true",
+            # Where a column was made, which only Spark tells in its errors: an eighth of the client's work on plans.
+            "spark.python.sql.dataFrameDebugging.enabled": "false",
+        }
+
+    def refuse(self, settings: EngineSettings) -> None:
+        """Raise SettingsError if other users of this machine could reach the server, unless `open_port`."""
+        if not settings.open_port and (why := self.refusal()):
+            raise SettingsError(
+                'engine = "sail"',
+                f"Sail asks nobody for a password, and this machine gives it no network of its own ({why}), so that "
+                "every user of the machine could read and write files through it",
+                "Nothing was started",
+                'Set engine = "embedded"; or, where nobody else can log in, open_port = true below [spark]',
+            )
+
+    def files_at_once(self, memory: str, columns: int) -> int:
+        """Return how many files it may have open: it keeps one for each value until the last row, and spills none."""
+        return max(1, int(_pool_bytes(memory) * _FOR_FILES) // (columns * _COLUMN_BYTES))
+
+    def differences(
+        self, text: str, types: Mapping[str, str], keys: Collection[frozenset[str]] = (), landed: bool = False
+    ) -> Mapping[str, str]:
+        """Return what SQL holds that differs."""
+        from backfill_assets.engine.sail_differences import differences
+
+        return differences(text, types, keys, landed)
+
+    def aggregation_differences(self, agg: str, of: str, types: Mapping[str, str]) -> Mapping[str, str]:
+        """Return what differs in a declared aggregation."""
+        from backfill_assets.engine.sail_differences import aggregation_differences
+
+        return aggregation_differences(agg, of, types)
+
+    def plan_differences(
+        self, frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]
+    ) -> Mapping[str, str]:
+        """Return what differs in the plan of a frame. Raises the engine's error for a plan that cannot be analysed."""
+        from backfill_assets.engine.sail_plans import plan_differences
+
+        return plan_differences(frame, inputs, contracts)
+
+    def converts(self, found: str, kind: ColumnType) -> bool:
+        """Return whether landed values of the type `found` become `kind` as on Spark."""
+        from backfill_assets.engine.sail_differences import converts
+
+        return kind.kind != ARRAY and converts(found, str(kind))
+
+    def doubtful(self, value: Any, found: str, kind: ColumnType) -> Any:
+        """Return the condition that the engines read a landed value differently; None if no value of its type is."""
+        from pyspark.sql import functions as F
+
+        if found in ("timestamp", "timestamp_ntz"):
+            return F.coalesce(value.cast("timestamp") >= F.lit(END_OF_TIME).cast("timestamp"), F.lit(False))
+        form = DOUBTFUL.get(kind.kind)
+        return None if found != "string" or form is None else F.coalesce(value.rlike(form), F.lit(False))

@@ -1,10 +1,7 @@
-"""The process of a lake's Sail server, and the unix socket that leads to it.
+"""The process of a lake's Sail server, run in the lake's folder `.server`, and the unix socket that leads to it.
 
-Lives here: the program, run in the lake's folder `.server`. Does not live here: its command and environment (`sail`).
-
-Sail has no token and listens on TCP only, so that every user of the machine could have it read and write files as its
-owner. `sail` therefore starts this program in a network namespace without any other process; the socket, open to its
-owner only, is the way in.
+Sail has no token and listens on TCP only: every user of the machine could read and write files through it. It therefore
+runs in a network namespace of its own; the socket, open to its owner only, is the way in.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""One Spark Connect server per lake, shared by all processes that work on it.
+"""One Spark Connect server per lake, shared by all processes that work on it: found, started, held and stopped.
 
-Lives here: finding, starting, holding and stopping the server. Does not live here: the JVM's life (`supervisor`), its
-command (`jvm`), sessions on it (`session`). Web and code servers may ask for its status; only processes that
-run work call `hold`, because a held server never goes idle.
+Not here: the JVM's life (`supervisor`), its command (`jvm`), sessions on it (`session`). Web and code servers may ask
+for its status; only processes that run work call `hold`, because a held server never goes idle.
 """
 
 import fcntl
@@ -10,9 +9,8 @@ import os
 import subprocess
 import threading
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -21,16 +19,19 @@ from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError
 from backfill_assets.core.ownership import open_unlinked
 from backfill_assets.core.process import python_command, with_package
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, scrub
-from backfill_assets.engine.jvm import differences
-from backfill_assets.engine.launch import Launch, launch_of, version_of
+from backfill_assets.engine.launch import SERVERS, version_of
 from backfill_assets.engine.processes import Process, end
 from backfill_assets.engine.server_state import Record, ServerFolder, take
-from backfill_assets.engine.supervisor import SERVERS, START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS
+from backfill_assets.engine.supervisor import PROGRAMS, START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS
 
 _POLL_SECONDS = 0.05
 _START_LOCK_SECONDS = START_TIMEOUT_SECONDS + 60  # whoever holds it may first fetch jars, then start
 SUPERVISOR = "backfill_assets.engine.supervisor"
 _STOP_COMMAND = "`backfill-assets server stop`"
+# Of this process: descriptors of the clients' locks that it holds, by folder, and the supervisors that it started.
+_holding = threading.RLock()
+_held: dict[Path, int] = {}
+_supervisors: list["subprocess.Popen[bytes]"] = []
 
 
 @dataclass(frozen=True)
@@ -54,26 +55,12 @@ class ServerStatus:
     in_use: bool
 
 
-class _Holds:
-    """The shared locks this process holds, one per lake, and the supervisors it started (to be reaped)."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.files: dict[tuple[int, Path], int] = {}
-        self.children: list[subprocess.Popen[bytes]] = []
-
-    def file(self, state: ServerFolder) -> int | None:
-        """This process's file descriptor for the lake's clients' lock, None if it holds none."""
-        held = self.files.get((os.getpid(), state.folder))
-        path = state.folder / "in_use"
-        if held is None or not path.exists() or not os.path.samestat(os.fstat(held), path.stat()):
-            return None  # a lake deleted and made anew at the same path has another file
-        return held
-
-
-@cache
-def _holds() -> _Holds:
-    return _Holds()
+def _descriptor(state: ServerFolder) -> int | None:
+    """This process's descriptor of the lake's clients' lock, None if it holds none."""
+    held, path = _held.get(state.folder), state.folder / "in_use"
+    if held is None or not path.exists() or not os.path.samestat(os.fstat(held), path.stat()):
+        return None  # a lake that was deleted and made again at the same path has another file
+    return held
 
 
 def hold(lake: Path) -> None:
@@ -83,28 +70,25 @@ def hold(lake: Path) -> None:
     """
     state = ServerFolder.of(lake)
     state.make()
-    holds = _holds()
-    with holds.lock:
-        if holds.file(state) is None:
+    with _holding:
+        if _descriptor(state) is None:
             file = state.open_in_use()
             fcntl.flock(file, fcntl.LOCK_SH)
-            holds.files[os.getpid(), state.folder] = file
+            _held[state.folder] = file
 
 
 def release(lake: Path) -> None:
     """Let the lake's server go idle as far as this process is concerned; does nothing if it is not held."""
-    holds = _holds()
-    with holds.lock:
-        file = holds.files.pop((os.getpid(), ServerFolder.of(lake).folder), None)
+    with _holding:
+        file = _held.pop(ServerFolder.of(lake).folder, None)
         if file is not None:
             os.close(file)
 
 
 def _others_hold(state: ServerFolder) -> bool:
     """True if another process uses the lake's server."""
-    holds = _holds()
-    with holds.lock:
-        held = holds.file(state)
+    with _holding:
+        held = _descriptor(state)
         file = state.open_in_use() if held is None else held
         alone = take(file)
         if held is None:
@@ -122,19 +106,18 @@ def ensure_server(lake: Path, settings: EngineSettings) -> Endpoint:
     """
     state = ServerFolder.of(lake)
     state.make()
-    launch, record = launch_of(settings), state.record()
-    if record is None or not _serves(record, launch.identity):
+    wanted, record = SERVERS[settings.engine].identity(settings), state.record()
+    if record is None or not _serves(record, wanted):
         with _start_lock(state):
-            record = _agreed(state, lake, settings, launch)
+            record = _agreed(state, lake, settings, wanted)
     token = f"/;token={record.token}" if record.token else ""
     return Endpoint(f"sc://{LOOPBACK}:{record.port}{token}", record.jvm, Path(record.socket) if record.socket else None)
 
 
 def begin_server(lake: Path, settings: EngineSettings) -> threading.Thread | None:
-    """Start the lake's server beside what this process does, and hold it; None where the engine is none of its own.
+    """Start the lake's server in a thread, and hold it; None where the engine has no server of the lake's own.
 
-    Nobody is told what goes wrong: who asks for a session waits for this start, tries again and is told. A process that
-    ends before that leaves a server which stops when it was idle for its time.
+    Errors are dropped here: the first call for a session waits for this start, tries again and raises them.
     """
     if not settings.has_server:
         return None
@@ -154,9 +137,9 @@ def _serves(record: Record, wanted: dict[str, str]) -> bool:
     return record.usable and record.identity == wanted and record.supervisor.is_alive()
 
 
-def _agreed(state: ServerFolder, lake: Path, settings: EngineSettings, launch: Launch) -> Record:
+def _agreed(state: ServerFolder, lake: Path, settings: EngineSettings, wanted: dict[str, str]) -> Record:
     """Under the start lock: the running server if it is as wanted, else a new one."""
-    record, wanted = state.record(), launch.identity
+    record = state.record()
     if record is not None and _serves(record, wanted):
         return record
     if record is not None and record.usable and record.identity != wanted:
@@ -167,40 +150,42 @@ def _agreed(state: ServerFolder, lake: Path, settings: EngineSettings, launch: L
                 "Nothing was started", f"Wait for them, use the same settings, or run {_STOP_COMMAND}",
             )  # fmt: skip
         _end_all(state, record)
-    return _started(state, lake, settings, launch)
+    return _started(state, lake, settings)
 
 
-def _start_lock(state: ServerFolder) -> FileLock:
-    lock = FileLock(state.folder / "start.lock", timeout=_START_LOCK_SECONDS)
+def differences(running: dict[str, str], wanted: dict[str, str]) -> str:
+    """The differences of a running server from the wanted one, in words; digests are named, not shown."""
+    found = (k for k in sorted(running.keys() | wanted.keys()) if running.get(k) != wanted.get(k))
+    return ", ".join(k if k.startswith("the ") else f"{k} {running.get(k)} instead of {wanted.get(k)}" for k in found)
+
+
+def _start_lock(state: ServerFolder) -> AbstractContextManager[object]:
     try:
-        lock.acquire()
+        return FileLock(state.folder / "start.lock", timeout=_START_LOCK_SECONDS).acquire()
     except Timeout:
         raise TransientError(
             f"the server of {state.folder.parent}",
             f"another process has been starting it for {_START_LOCK_SECONDS:.0f} s",
             "Nothing was started", f"See {state.log}, then run again",
         ) from None  # fmt: skip
-    return lock
 
 
-def _started(state: ServerFolder, lake: Path, settings: EngineSettings, launch: Launch) -> Record:
-    state.write_request(request := launch.prepare(state))
-    supervisor = _spawn(state, lake, settings.umask, launch.environ(state))
+def _started(state: ServerFolder, lake: Path, settings: EngineSettings) -> Record:
+    engine = SERVERS[settings.engine]
+    state.write_request(request := engine.request(state, settings))
+    supervisor = _spawn(state, lake, settings.umask, engine.environ(state, settings))
     deadline = time.monotonic() + START_TIMEOUT_SECONDS + STOP_GRACE_SECONDS
-    while time.monotonic() < deadline:
+    while supervisor.poll() is None and time.monotonic() < deadline:
         record = state.record()
-        if record is not None and record.supervisor.pid == supervisor.pid and _serves(record, launch.identity):
+        if record is not None and record.supervisor.pid == supervisor.pid and _serves(record, request.identity):
             return record
-        if supervisor.poll() is not None:
-            break
         time.sleep(_POLL_SECONDS)
-    else:
+    if supervisor.poll() is None:
         supervisor.terminate()
-    told = _newest_error(state).replace(request.token or "***", "***")
+    reason = _newest_error(state).replace(request.token or "***", "***")
     raise EngineLost(
-        f"the server of {lake}", f"it did not start ({told})",
-        "Nothing was run", f"See {state.log}, then run again",
-    )  # fmt: skip
+        f"the server of {lake}", f"it did not start ({reason})", "Nothing was run", f"See {state.log}, then run again"
+    )
 
 
 def _spawn(state: ServerFolder, lake: Path, umask: int, environ: dict[str, str]) -> "subprocess.Popen[bytes]":
@@ -212,30 +197,27 @@ def _spawn(state: ServerFolder, lake: Path, umask: int, environ: dict[str, str])
             cwd=state.folder, env=with_package(environ), start_new_session=True, umask=umask,
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
         )  # fmt: skip
-    holds = _holds()
-    with holds.lock:
-        holds.children = [c for c in holds.children if c.poll() is None] + [child]
+    with _holding:
+        _supervisors[:] = [c for c in _supervisors if c.poll() is None] + [child]  # those that ended are reaped
     return child
 
 
 def _newest_error(state: ServerFolder) -> str:
     """The line of the logs that explains most, for a message."""
     for name in ("server.log", "supervisor.log"):
-        try:
+        with suppress(FileNotFoundError):
             text = (state.folder / name).read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            continue
-        lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-        telling = [line for line in lines if "rror" in line or "xception" in line or "earlier server" in line]
-        if telling or lines:
-            return scrub((telling or lines)[-1])[:300]
+            lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+            telling = [line for line in lines if "rror" in line or "xception" in line]
+            if lines:
+                return scrub((telling or lines)[-1])[:300]
     return "its logs are empty"
 
 
 def _end_all(state: ServerFolder, record: Record) -> None:
     """End supervisor and JVM, whichever of them live, and are what the record says."""
     end(record.supervisor, 2 * STOP_GRACE_SECONDS + 1, {SUPERVISOR})
-    end(record.jvm, STOP_GRACE_SECONDS, SERVERS)
+    end(record.jvm, STOP_GRACE_SECONDS, PROGRAMS)
     state.remove_record()
 
 
@@ -273,10 +255,7 @@ def server_status(lake: Path) -> ServerStatus | None:
     """The lake's running server, None if there is none. Starts nothing, holds nothing, needs no pyspark."""
     state = ServerFolder.of(lake)
     record = state.record()
-    if record is None or not record.usable:
-        return None
-    rss = record.jvm.memory_bytes()
-    if rss is None:
+    if record is None or not record.usable or (rss := record.jvm.memory_bytes()) is None:
         return None
     probe = state.open_in_use()
     try:

@@ -1,13 +1,8 @@
-"""What is known about a lake's server between processes: one folder, one record, four kernel locks.
-
-Lives here: the paths below `LAKE/.server`, the record of the running server, and the locks. Does not live here:
-starting or stopping a server (`server`, `supervisor`), the identity of processes (`processes`). Imports neither pyspark
-nor Dagster.
+"""A lake's server between processes: the folder `LAKE/.server`, the record of the running server, and kernel locks.
 
 A JVM may run as long as the record names it: one that it does not name is stopped by its supervisor. The locks are the
-kernel's, so none can be forgotten by a process that died: `start.lock` (who may start or stop a server),
-`supervisor.lock` (one supervisor per lake), `jvm.lock` (inherited by the JVM: one JVM per lake, whatever happened to
-its record), `in_use` (shared by the clients; free means idle).
+kernel's, so no dead process keeps one: `start.lock` (who may start or stop a server), `supervisor.lock` (one supervisor
+per lake), `in_use` (shared by the clients; free means idle). Not here: starting or stopping (`server`, `supervisor`).
 """
 
 import fcntl
@@ -15,26 +10,28 @@ import json
 import os
 import socket
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from backfill_assets.core.engines import Engine
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import open_unlinked, take_rights, user_name
-from backfill_assets.engine.confs import LOOPBACK
+from backfill_assets.engine.confs import LOOPBACK, EngineSettings
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.unix_sockets import accepts
 
 FOLDER, RECORD = ".server", "endpoint.json"
+LONGEST_BYTES = 100  # of a unix socket's address; Linux takes 107, macOS 103
 
 _ANSWER_TIMEOUT_SECONDS = 2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
 
 
 @dataclass(frozen=True)
 class Record:
-    """The server's record on disk. `port` 0 means starting or stopping: nobody may connect. `socket`: the path of the
-    unix socket that leads there, where the port is one of a network of the server's own; else empty."""
+    """The server's record on disk. `port` 0: starting or stopping, no client may connect. `socket`: the path of
+    the unix socket that leads into a network of the server's own; else empty."""
 
     jvm: Process
     supervisor: Process
@@ -46,14 +43,35 @@ class Record:
     @property
     def usable(self) -> bool:
         """True if the server runs and accepts connections."""
-        return self.port > 0 and self.jvm.is_alive() and _accepts(self.port, self.socket)
+        return self.port > 0 and self.jvm.is_alive() and accepts(self.port, self.socket)
 
 
-def _accepts(port: int, path: str) -> bool:
+class UnixAddress:
+    """The address of the socket at `path`; of a long path it goes through an open folder, until it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self._folder = -1
+        self.text = str(path)
+        if len(os.fsencode(path)) > LONGEST_BYTES:
+            self._folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self.text = f"/proc/self/fd/{self._folder}/{path.name}"
+
+    def close(self) -> None:
+        """Close the folder. Harmless when repeated."""
+        if self._folder >= 0:
+            os.close(self._folder)
+            self._folder = -1
+
+
+def accepts(port: int, path: str = "") -> bool:
+    """Whether a server accepts connections at the port of the loopback, or at the unix socket `path`."""
     try:
-        if path:
-            return accepts(Path(path), _ANSWER_TIMEOUT_SECONDS)
-        with socket.create_connection((LOOPBACK, port), timeout=_ANSWER_TIMEOUT_SECONDS):
+        if not path:
+            socket.create_connection((LOOPBACK, port), timeout=_ANSWER_TIMEOUT_SECONDS).close()
+            return True
+        with closing(UnixAddress(Path(path))) as address, socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(_ANSWER_TIMEOUT_SECONDS)
+            probe.connect(address.text)
             return True
     except OSError:
         return False
@@ -61,8 +79,8 @@ def _accepts(port: int, path: str) -> bool:
 
 @dataclass(frozen=True)
 class ServerRequest:
-    """What a supervisor is to start: the command, the file with the token that it reads (mode 0600, of this
-    request alone), and when to stop (seconds idle). `socket`: see `Record`."""
+    """What a supervisor is to start: the command, the file with the token that it reads (mode 0600, of this request
+    alone), and when to stop (seconds idle). `socket`: see `Record`."""
 
     command: list[str] = field(repr=False)
     properties: str
@@ -131,10 +149,6 @@ class ServerFolder:
         """Publish `record`."""
         self.write_private(self.folder / RECORD, json.dumps(asdict(record)))
 
-    def close_record(self, record: Record) -> None:
-        """Mark the server as going down, for all; the JVM stays named until it is gone."""
-        self.write_record(replace(record, port=0))
-
     def remove_record(self) -> None:
         """Forget the server."""
         (self.folder / RECORD).unlink(missing_ok=True)
@@ -151,10 +165,6 @@ class ServerFolder:
         """A file descriptor for the clients' lock; the caller closes it."""
         return open_unlinked(self.folder / "in_use", os.O_RDWR | os.O_CREAT)
 
-    def open_jvm_lock(self) -> int:
-        """A file descriptor for the lock that the JVM inherits and so holds for its life; the caller closes it."""
-        return open_unlinked(self.folder / "jvm.lock", os.O_RDWR | os.O_CREAT)
-
     @contextmanager
     def supervising(self) -> Iterator[None]:
         """Be the lake's only supervisor; waits until an earlier one has ended."""
@@ -164,6 +174,31 @@ class ServerFolder:
             yield
         finally:
             os.close(file)
+
+
+class ServerEngine(Engine, ABC):
+    """An engine of which a lake has a server of its own. `packages`: those that it is made of."""
+
+    packages: tuple[str, ...] = ()
+
+    @abstractmethod
+    def identity(self, settings: EngineSettings) -> dict[str, str]:
+        """Return what must be equal for a server to be shared. Raises BackfillError if it cannot be used."""
+
+    @abstractmethod
+    def request(self, state: ServerFolder, settings: EngineSettings) -> ServerRequest:
+        """Return what a supervisor is to start, and write the files that it reads."""
+
+    @abstractmethod
+    def environ(self, state: ServerFolder, settings: EngineSettings) -> dict[str, str]:
+        """Return the environment of the server."""
+
+    def refuse(self, settings: EngineSettings) -> None:
+        """Raise SettingsError where the server may not be started on this machine."""
+
+    @abstractmethod
+    def session_confs(self, settings: EngineSettings) -> dict[str, str]:
+        """Return what is set on each new session."""
 
 
 def take(file: int) -> bool:

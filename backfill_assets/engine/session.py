@@ -1,8 +1,6 @@
-"""The front of the Spark engine: one call gives a live session, whatever the setting.
+"""Sessions on the engine of a lake: opened, checked and dropped, with the settings that were set on them.
 
-Lives here: opening, checking and dropping sessions, and the names other rooms use. Does not live here: the embedded
-server (`server`), a driver of our own (`classic`), configuration (`confs`), telling losses from failures
-(`loss`). Nothing here imports pyspark before a session is asked for.
+Not here: the lake's own server (`server`), a driver of our own (`classic`), and which errors mean a loss (`loss`).
 """
 
 import atexit
@@ -19,9 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.engines import SPARK, Engine
 from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.engine.classic import open_classic
-from backfill_assets.engine.confs import EMBEDDED, OWN_SERVERS, SAIL, EngineSettings, session_confs
+from backfill_assets.engine.confs import EngineSettings, session_confs
+from backfill_assets.engine.launch import SERVERS
 from backfill_assets.engine.loss import (
     disk_full,
     engine_lost,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "EngineSettings", "OwnServer", "changed_settings", "drop_session", "engine_lost", "explained", "is_engine_loss",
-    "open_session", "opening_seconds", "own_server", "said_or_asked", "sail_scratch", "say", "session_confs",
+    "EngineSettings", "OwnServer", "changed_settings", "drop_session", "engine_lost", "engine_of", "explained",
+    "is_engine_loss", "open_session", "opening_seconds", "own_server", "said_or_asked", "say",
 ]  # fmt: skip
 CLIENTS_LOG = "pyspark.sql.connect.logging"  # prints every error that is raised as well, as JSON
 # Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.
@@ -54,9 +54,8 @@ _ANSWERED_SECONDS = 60.0
 
 @dataclass
 class _Open:
-    """A session this process opened; `server` is the process behind it where we know it. `said` are its settings as it
-    was opened and as `say` set them since (empty: never read), `answered` when it was last asked whether it is still
-    known."""
+    """A session of this process; `server` is the process behind it if known. `said` are its settings when it was opened
+    and as `say` set them since (empty: never read), `answered` when the server last answered that it knows it."""
 
     session: "SparkSession"
     settings: EngineSettings
@@ -65,8 +64,8 @@ class _Open:
     answered: float = -_ANSWERED_SECONDS
 
     def answers(self) -> bool:
-        """Whether the server knows the session. One that did a moment ago is not asked again: a call for each of the
-        steps of a table; what dies in between is told by the next call."""
+        """Whether the server knows the session. It is asked once a minute at most, not for each step of a table; one
+        that dies in between fails the next call."""
         if self.server is not None and time.monotonic() - self.answered < _ANSWERED_SECONDS:
             return True
         found = _settings(self.session)
@@ -77,13 +76,11 @@ class _Open:
 
 
 class _Sessions:
-    """The sessions of this process, one per lake. A forked child starts with none: channels do not survive a fork.
-
-    `opening` are the seconds that opening them has taken, per lake."""
+    """The sessions of this process, and the seconds that opening them has taken (`opening`), each per lake."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.open: dict[tuple[int, Path], _Open] = {}
+        self.open: dict[Path, _Open] = {}
         self.opening: dict[Path, float] = defaultdict(float)
 
 
@@ -102,8 +99,7 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
     lake = lake.resolve()
     sessions = _sessions()
     with sessions.lock:
-        key = (os.getpid(), lake)
-        known, began = sessions.open.pop(key, None), time.monotonic()
+        known, began = sessions.open.pop(lake, None), time.monotonic()
         try:
             opened = _checked_or_new(lake, settings, known)
         except BackfillError:
@@ -114,35 +110,35 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
             raise
         if opened is not known:
             sessions.opening[lake] += time.monotonic() - began
-        sessions.open[key] = opened
+        sessions.open[lake] = opened
         return opened.session
 
 
-def sail_scratch(session: "SparkSession") -> Path | None:
-    """The folder for temporary files of the Sail server behind a session of this process; None where that is Spark."""
+def engine_of(session: "SparkSession") -> Engine:
+    """The engine behind a session of this process; Spark where that is not known."""
     server = own_server(session)
-    return server.scratch if server and server.engine == SAIL else None
+    return server.engine if server else SPARK
 
 
 @dataclass(frozen=True)
 class OwnServer:
     """A server of a lake's own, on this machine: its engine and its folder for temporary files."""
 
-    engine: str
+    engine: Engine
     scratch: Path
 
 
 def own_server(session: "SparkSession") -> OwnServer | None:
     """The lake's own server behind a session of this process; None where the engine is another."""
     with (sessions := _sessions()).lock:
-        for (_, lake), known in sessions.open.items():
-            if known.session is session and known.settings.engine in OWN_SERVERS:
-                return OwnServer(known.settings.engine, ServerFolder.of(lake).scratch)
+        for lake, known in sessions.open.items():
+            if known.session is session and (engine := SERVERS.get(known.settings.engine)):
+                return OwnServer(engine, ServerFolder.of(lake).scratch)
     return None
 
 
 def say(session: "SparkSession", confs: Mapping[str, str]) -> None:
-    """Set this configuration on a session; what was said to it before is not said again, because each costs a call."""
+    """Set this configuration on a session; a value that it has already is not set again, because each costs a call."""
     said = _said(session)
     for key, value in confs.items():
         if said.get(key) != value:
@@ -151,12 +147,12 @@ def say(session: "SparkSession", confs: Mapping[str, str]) -> None:
 
 
 def said_or_asked(session: "SparkSession", key: str) -> str | None:
-    """A configuration of a session: what `say` has set, else what the engine answers."""
+    """A configuration of a session: the value that `say` has set, else the engine's answer."""
     return _said(session).get(key) or session.conf.get(key)
 
 
 def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str | None]]:
-    """The settings `spark.sql.*` of a session of this process that something else than `say` has changed, each with its
+    """The settings `spark.sql.*` of a session of this process that other code than `say` has changed, each with its
     value before and now (None: not set). They are put back before this returns. One call of the engine."""
     with _sessions().lock:
         said = _said(session)
@@ -188,7 +184,14 @@ def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -
         session = open_classic(lake, settings)  # one for all lakes of this process, and so is what was said to it
         same = (o for o in (known, *_sessions().open.values()) if o is not None and o.session is session)
         return next(same, None) or _Open(session, settings, None, _settings(session))
-    endpoint = _endpoint(lake, settings)
+    endpoint = None
+    if settings.has_server:
+        hold(lake)
+        endpoint = ensure_server(lake, settings)
+    else:
+        from backfill_assets.engine.channel import reach
+
+        reach(settings.engine)
     server = endpoint.process if endpoint else None
     if known is not None:
         if known.settings == settings and known.server == server and known.answers():
@@ -201,16 +204,6 @@ def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -
     _close(opened)
     endpoint = ensure_server(lake, settings)
     return _Open(_connect(endpoint, settings), settings, endpoint.process)
-
-
-def _endpoint(lake: Path, settings: EngineSettings) -> Endpoint | None:
-    if settings.has_server:
-        hold(lake)
-        return ensure_server(lake, settings)
-    from backfill_assets.engine.channel import reach
-
-    reach(settings.engine)
-    return None
 
 
 def _connect(endpoint: Endpoint | None, settings: EngineSettings) -> "SparkSession":
@@ -234,9 +227,9 @@ def _connect(endpoint: Endpoint | None, settings: EngineSettings) -> "SparkSessi
     client.set_retry_policies(
         [policy(max_retries=_RETRIES, initial_backoff=_FIRST_BACKOFF_MS, max_backoff=_LONGEST_BACKOFF_MS)]
     )
-    if settings.engine != EMBEDDED:  # which was started with all of this
-        for key, value in session_confs(settings).items():
-            session.conf.set(key, value)
+    engine = SERVERS.get(settings.engine)
+    for key, value in (engine.session_confs(settings) if engine else session_confs(settings)).items():
+        session.conf.set(key, value)
     return session
 
 
@@ -251,29 +244,27 @@ def _settings(session: "SparkSession") -> dict[str, str]:
 
 
 def _close(known: _Open) -> None:
-    """Close a session. A dead server is not called, which would cost 5 s of retries."""
+    """Close a session. A dead server is called once, not for 5 s again and again."""
     if known.settings.is_connect and known.server is not None and not known.server.is_alive():
-        known.session.release_session_on_close = False  # type: ignore[attr-defined]
+        known.session.client.set_retry_policies([])
     atexit.unregister(known.session.stop)
     known.session.stop()
 
 
 def drop_session(lake: Path) -> None:
     """Close this process's session on the lake's engine and let the embedded server go idle. Stops no server."""
-    lake = lake.resolve()
-    sessions = _sessions()
-    with sessions.lock:
-        known = sessions.open.pop((os.getpid(), lake), None)
+    with (sessions := _sessions()).lock:
+        known = sessions.open.pop(lake.resolve(), None)
         if known is not None:
             _close(known)
     release(lake)
 
 
 def explained(error: Exception) -> BackfillError | None:
-    """What people are told of `error` where it speaks of the engine, a disk or a file; None where it does not.
+    """The one-line error for an `error` about the engine, a disk or a file; None for any other.
 
     An engine that answers and yet fails for ever is ended here, so that the next session gets a fresh one. A full disk
-    leaves such an engine behind: classes it could not load then are lost to it for good.
+    leaves such an engine behind: it never loads the classes that it could not load then.
     """
     full = is_disk_full(error)
     lakes = _end_open_servers() if full or is_poisoned(error) else []
@@ -288,10 +279,9 @@ def explained(error: Exception) -> BackfillError | None:
 
 def _end_open_servers() -> list[Path]:
     """End the servers of this process's sessions, for all who use them; returns the lakes that have a session here."""
-    sessions = _sessions()
-    with sessions.lock:
-        ours = [(lake, known) for (pid, lake), known in sessions.open.items() if pid == os.getpid()]
-    for lake, known in ours:
+    with (sessions := _sessions()).lock:
+        ours = dict(sessions.open)
+    for lake, known in ours.items():
         if known.server is not None:
             end_server(lake, known.server)
-    return [lake for lake, _ in ours]
+    return [*ours]

@@ -1,8 +1,7 @@
 """The process beside a lake's server: it starts the JVM, watches it, and stops it once it is idle.
 
-Here: the life of one JVM. Not here: its command (`server` writes the request) and its clients (each holds a shared lock
-on `in_use`). Imports neither pyspark nor Dagster: the process stays resident, so it stays small.
-Run as `python -m backfill_assets.engine.supervisor LAKE`; started by `server.ensure_server`, never by hand.
+Not here: the request (`server` writes it) and the clients (each holds a shared lock on `in_use`). Imports neither
+pyspark nor Dagster: it stays resident, so it stays small. `server.ensure_server` starts it, never a person.
 """
 
 import fcntl
@@ -26,7 +25,7 @@ POLL_SECONDS = 0.25
 START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
 STOP_GRACE_SECONDS = 5.0
 # One of these words is in the command line of every server.
-SERVERS = frozenset({"org.apache.spark.sql.connect.service.SparkConnectServer", "backfill_assets.engine.sail_process"})
+PROGRAMS = frozenset({"org.apache.spark.sql.connect.service.SparkConnectServer", "backfill_assets.engine.sail_process"})
 _LISTENING = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
 
 
@@ -48,9 +47,8 @@ class Supervisor:
         if record is None:
             return
         try:
-            self._watch(record)
-        except StopAsked:
-            pass
+            with suppress(StopAsked):
+                self._watch(record)
         finally:
             self._stop(record)
 
@@ -63,7 +61,7 @@ class Supervisor:
             mine = replace(record, supervisor=Process.this())
             self.state.write_record(mine)
             return mine
-        end(record.jvm, STOP_GRACE_SECONDS, SERVERS)
+        end(record.jvm, STOP_GRACE_SECONDS, PROGRAMS)
         self.state.remove_record()
         return None
 
@@ -73,23 +71,17 @@ class Supervisor:
         self.state.scratch.mkdir(mode=0o700)
         if self.state.log.exists():
             self.state.log.replace(self.state.log.with_suffix(".previous.log"))
-        lock = self.state.open_jvm_lock()
-        if not _taken_in_time(lock):
-            sys.exit("the JVM of an earlier server is still running and could not be ended")
         with os.fdopen(open_unlinked(self.state.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as log:
             self.child = subprocess.Popen(
-                self.request.command, cwd=self.state.folder, pass_fds=[lock],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                self.request.command, cwd=self.state.folder, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT,
             )  # fmt: skip
-        os.close(lock)
-        jvm = Process.of(self.child.pid) or Process(self.child.pid, 0.0)
-        request = self.request
+        jvm, request = Process.of(self.child.pid) or Process(self.child.pid, 0.0), self.request
         record = Record(jvm, Process.this(), 0, request.token, request.identity, request.socket)
         self.state.write_record(record)
-        try:
-            port = self._port()
-        except StopAsked:
-            port = None
+        port = None
+        with suppress(StopAsked):
+            port = self._port(self.child)
         if request.properties:
             (self.state.folder / request.properties).unlink(missing_ok=True)  # read by now
         if port is None:
@@ -99,12 +91,11 @@ class Supervisor:
         self.state.write_record(record)
         return record
 
-    def _port(self) -> int | None:
+    def _port(self, child: subprocess.Popen[bytes]) -> int | None:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        while time.monotonic() < deadline and self.child is not None and self.child.poll() is None:
-            told = _LISTENING.search(self.state.log.read_text(encoding="utf-8", errors="replace"))
-            if told:
-                return int(told[1])
+        while time.monotonic() < deadline and child.poll() is None:
+            if found := _LISTENING.search(self.state.log.read_text(encoding="utf-8", errors="replace")):
+                return int(found[1])
             time.sleep(POLL_SECONDS / 5)
         return None
 
@@ -116,13 +107,13 @@ class Supervisor:
         file = self.state.open_in_use()
         free_since: float | None = None
         while self._running(record) and self.state.record() == record:
-            if not take(file):
-                free_since = None
-            else:
-                free_since = time.monotonic() if free_since is None else free_since
+            if take(file):
+                free_since = free_since or time.monotonic()
                 if time.monotonic() - free_since >= self.request.idle_seconds:
                     return
                 fcntl.flock(file, fcntl.LOCK_UN)
+            else:
+                free_since = None
             time.sleep(POLL_SECONDS)
 
     def _running(self, record: Record) -> bool:
@@ -135,20 +126,13 @@ class Supervisor:
         ours = current is not None and current.jvm == record.jvm
         if ours:
             with suppress(OSError):  # on a full disk too, the JVM is ended
-                self.state.close_record(record)
+                self.state.write_record(replace(record, port=0))
         end(record.jvm, STOP_GRACE_SECONDS)
         if self.child is not None:
             self.child.wait()
         if ours:
             self.state.remove_record()
         shutil.rmtree(self.state.scratch, ignore_errors=True)
-
-
-def _taken_in_time(lock: int) -> bool:
-    deadline = time.monotonic() + STOP_GRACE_SECONDS
-    while not (taken := take(lock)) and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
-    return taken
 
 
 def _on_terminate(_signal: int, _frame: FrameType | None) -> None:
@@ -159,11 +143,8 @@ def main(lake: str) -> None:
     """Supervise the server of `lake` until it ends."""
     signal.signal(signal.SIGTERM, _on_terminate)
     state = ServerFolder.of(Path(lake))
-    try:
-        with state.supervising():
-            Supervisor(state, state.request()).run()
-    except StopAsked:
-        return
+    with suppress(StopAsked), state.supervising():
+        Supervisor(state, state.request()).run()
 
 
 if __name__ == "__main__":

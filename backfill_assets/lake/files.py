@@ -190,8 +190,8 @@ def abandoned(folder: Path) -> Iterator[Path]:
 def linked(scratch: Path, column: str, files: Iterable[tuple[str, Path]]) -> Path:
     """A folder below `scratch` with a link to each (value, file), laid out as `column=value`; deleted at exit.
 
-    Spark takes a column from a folder once per file, from the name of a row's file once per row. Sail has no
-    `_metadata`, and takes columns from folders only if it is given the folder that they lie in.
+    Spark takes a column from a folder once per file, from the name of a row's file once per row. An engine
+    may have no `_metadata`, and take columns from folders only if it is given the folder that they lie in.
     """
     folder = Path(tempfile.mkdtemp(prefix="links-", dir=scratch))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Frames of a table version by Spark or Sail, from the plain Parquet files that its log names.
+"""Frames of a table version, from the plain Parquet files that its log names.
 
 Not here: rows as Python values (`store`). Delta's own reader replays the log with three to six Spark jobs per version,
 more than a query on thin days costs; it reads only what other programs gave a table.
@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine.confs import SAIL
-from backfill_assets.engine.session import OwnServer, own_server, sail_scratch
+from backfill_assets.engine.session import OwnServer, engine_of, own_server
 from backfill_assets.lake import files
 from backfill_assets.lake.columns import spark_name, type_of_delta
 from backfill_assets.lake.data_files import live_files, refuse_altered
@@ -47,13 +46,13 @@ def read_frame(
     session: "SparkSession", table: Path, version: int, day_column: str, days: Sequence[date] | None = None
 ) -> "DataFrame":
     """The rows of some days (None: all) of a table at a version, by Delta's reader in Spark where the plain files do
-    not give them. Raises BackfillError if Sail would need Delta's reader, Altered for a file of another size."""
+    not give them. Raises BackfillError if the engine has no such reader, Altered for a file of another size."""
     plain = plain_files(table, version, day_column, days)
     if plain is not None:
         return read_plain(session, plain)
-    if sail_scratch(session) is not None:
+    if not (engine := engine_of(session)).reads_delta:
         raise BackfillError(
-            f"the table {table.name}", "another program gave it what Sail was not tried with", "It was not read",
+            f"the table {table.name}", f"another program gave it what {engine.name} cannot read", "It was not read",
             'Set engine = "embedded" for this lake',
         )  # fmt: skip
     refuse_altered(table, live_files(LOGS.opened(table, version), ""))
@@ -93,7 +92,7 @@ def read_plain(
         return session.sql("SELECT 1").where("false").selectExpr(*nulls)
     server = server_of(session)
     rows = _read_links(session, plain, server.scratch) if server else _read_named(session, plain)
-    return rows if (server and server.engine == SAIL) or not plain.are_few else rows.coalesce(1)
+    return rows.coalesce(1) if plain.are_few else rows
 
 
 def _read_named(session: "SparkSession", plain: PlainFiles) -> "DataFrame":
@@ -109,7 +108,7 @@ def _read_named(session: "SparkSession", plain: PlainFiles) -> "DataFrame":
 
 def _read_links(session: "SparkSession", plain: PlainFiles, scratch: Path) -> "DataFrame":
     """The rows by an engine of ours, from a folder of links whose partitions it reads: once per file, where the name of
-    a row's file took a twelfth of the CPU of a long range, and Sail knows no such name."""
+    a row's file took a twelfth of the CPU of a long range."""
     day = plain.partition_column
     named = ((path.rpartition(f"/{day}=")[2].partition("/")[0], Path(path)) for path in plain.paths)
     schema = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns)

@@ -20,7 +20,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.texts import reason
-from backfill_assets.engine.confs import shown
+from backfill_assets.engine.confs import OWN_SERVERS, shown
 from backfill_assets.lake.gates import GateSettings
 from backfill_assets.lake.source_settings import Days, DeliveredSettings, FeatureSettings, PositiveDays, Section, Text
 
@@ -85,8 +85,9 @@ class LatenessSettings(Section):
 
 
 class SparkSettings(Section):
-    """The engine: `embedded`, `sail`, an `sc://` address or a master URL; its heap, cores (0 = all), idle minutes, and
-    `confs` (those of `spark.sql.` count as settings of every table). `open_port`: other users may reach Sail."""
+    """The engine: one of OWN_SERVERS, an `sc://` address or a master URL; its heap, cores (0 = all), idle minutes, and
+    `confs` (those of `spark.sql.` count as settings of every table). `open_port`: other users may reach a
+    server without a token."""
 
     engine: str = "embedded"
     memory: str = Field(default="2g", pattern=r"^[1-9]\d*[mgMG]$")
@@ -98,9 +99,11 @@ class SparkSettings(Section):
     @field_validator("engine")
     @classmethod
     def _known_engine(cls, value: str) -> str:
-        if not re.match(r"^(embedded$|sail$|sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value):
+        elsewhere = re.match(r"^(sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value)
+        if value not in OWN_SERVERS and not elsewhere:
+            own = ", ".join(f"`{name}`" for name in OWN_SERVERS)
             raise ValueError(
-                "engine is `embedded`, `sail`, an sc:// address, or a master URL such as local[4] or spark://host:7077"
+                f"engine is {own}, an sc:// address, or a master URL such as local[4] or spark://host:7077"
             )
         return value
 

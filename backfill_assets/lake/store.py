@@ -135,7 +135,7 @@ class TableStore:
     def frame(
         self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None
     ) -> "DataFrame":
-        """The rows of some days (None: all) of a table, pinned at a version, by Spark or Sail."""
+        """The rows of some days (None: all) of a table, pinned at a version, by the engine."""
         return read_frame(session, self.lake.table_path(table), version, day_column, days)
 
     def lock(self, table: str) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""Writes rows to a staging: by Spark or Sail from a frame, by DuckDB from a query, and rows that stand merged with new.
+"""Writes rows to a staging: by the engine from a frame, by DuckDB from a query, and rows that stand merged with new.
 
 Not here: the life of a staging (`staging`), the queries (`load.arrivals`), whether an upsert is allowed
 (`load.making`), and publishing (`replace`).
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.engine.sail import files_at_once
-from backfill_assets.engine.session import said_or_asked, sail_scratch, say
+from backfill_assets.engine.session import own_server, said_or_asked, say
 from backfill_assets.lake import files
 from backfill_assets.lake.columns import EIGHT_BYTES, spark_name
 from backfill_assets.lake.data_files import files_of, refuse_altered
@@ -110,21 +109,21 @@ def write(
     `values` is how many there may be, `memory` the engine's, `varied` names columns without a dictionary. Raises what
     the engine raises, and leaves its files.
     """
-    scratch = sail_scratch(frame.sparkSession)
-    if scratch is None:
+    server = own_server(frame.sparkSession)
+    most = server.engine.files_at_once(memory, len(frame.columns)) if server else None
+    if server is None or most is None:
         _write(_in_tasks(frame, column), folder, column, varied)
     elif not column:
         _write(frame.coalesce(1), folder, column)
-    elif values <= (most := files_at_once(memory, len(frame.columns))):
+    elif values <= most:
         _write(_by_value(_named(frame, column), column), folder, column)
     else:
-        _in_turn(_named(frame, column), folder, column, most, scratch / f"unordered_{folder.name}")
+        _in_turn(_named(frame, column), folder, column, most, server.scratch / f"unordered_{folder.name}")
 
 
 def _is_of_few_rows(frame: "DataFrame") -> bool:
     """Whether the frame's session expects so few rows that one task of Spark handles them."""
-    session = frame.sparkSession
-    return sail_scratch(session) is None and said_or_asked(session, "spark.sql.shuffle.partitions") == "1"
+    return said_or_asked(frame.sparkSession, "spark.sql.shuffle.partitions") == "1"
 
 
 def _write(rows: "DataFrame", folder: Path, column: str, varied: Collection[str] = ()) -> None:
@@ -146,20 +145,20 @@ def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":
 
 
 def _named(frame: "DataFrame", column: str) -> "DataFrame":
-    """Rows with the names of their folders: Sail takes a NULL for 1970-01-01 when it writes a folder per date."""
+    """Rows with the names of their folders: some engines write a NULL date to the folder of 1970-01-01."""
     from pyspark.sql import functions as F
 
     return frame.withColumn(column, F.coalesce(F.col(column).cast("string"), F.lit(NO_VALUE)))
 
 
 def _by_value(rows: "DataFrame", column: str) -> "DataFrame":
-    """One value after the other: Sail has as many tasks as cores, and this takes a third of the CPU."""
+    """One value after the other: with as many tasks as cores, this takes a third of the CPU."""
     return rows.repartition(column).sortWithinPartitions(column)
 
 
 def _in_turn(rows: "DataFrame", folder: Path, column: str, most: int, unordered: Path) -> None:
-    """Write at most so many values at once: Sail keeps a file open for each until the last row, and cannot spill
-    them. The rows are computed once, to files `unordered`."""
+    """Write at most so many values at once: the engine keeps a file open for each until the last row, and cannot
+    spill them. The rows are computed once, to files `unordered`."""
     from pyspark.sql import functions as F
 
     try:

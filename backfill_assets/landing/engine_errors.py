@@ -1,7 +1,7 @@
 """Errors of an engine over landed rows: an absent column, a mistake in `select`, a `select` that fits not, or bad data.
 
-Not here: whether the engine is gone (`engine.loss`). Spark gives conditions and SQL states; Sail, which has neither,
-gives kinds and words.
+Not here: whether the engine is gone (`engine.loss`). Spark gives conditions and SQL states; an engine without them,
+kinds and words.
 """
 
 import logging
@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from backfill_assets.core.engines import SHORT_OF_MEMORY
+from backfill_assets.core.engines import SHORT_OF_MEMORY, SPARK, Engine
 from backfill_assets.core.errors import SettingsError
 
+OF_SELECT = "[source] select in lake.toml"
 UNFIT = "select does not fit its columns: "  # how such a reason begins
 # Spark's own loggers of failed queries print pages of JSON on stderr for errors that are dealt with here.
 SPARKS_LOG = "SQLQueryContextLogger"  # of plans that cannot be analysed
@@ -23,8 +24,8 @@ OF_THE_TEXT = ("42601", "42883", "42605", "42803")
 # Classes of SQL states that speak of data and types, never of the machine: data exceptions, what Spark cannot analyse
 # or does not support, and files that it cannot decode.
 OF_THE_DATA = ("22", "42", "0A", "KD")
-_SAIL_ABSENT = re.compile(r'attribute ObjectName\(\[Identifier\("((?:[^"\\]|\\.)*)"\)')
-_SAIL_DATA = frozenset({
+_ABSENT = re.compile(r'attribute ObjectName\(\[Identifier\("((?:[^"\\]|\\.)*)"\)')
+_OF_DATA = frozenset({
     "ParseException", "UnsupportedOperationException", "IllegalArgumentException", "AnalysisException",
     "ArithmeticException", "ArrayIndexOutOfBoundsException", "DateTimeException",
     "NumberFormatException", "SparkRuntimeException",
@@ -45,15 +46,15 @@ def analysis_errors() -> tuple[type[Exception], ...]:
     return AnalysisException, IllegalArgumentException, UnsupportedOperationException
 
 
-def is_sails(error: Any) -> bool:
-    """Whether the error is one of Sail's: Spark's name a condition."""
+def has_no_condition(error: Any) -> bool:
+    """Whether the error is of another engine than Spark, whose errors name a condition."""
     return getattr(error, "getCondition", lambda: "")() is None
 
 
 def absent_column(error: Any) -> str:
     """The column, as the query spells it, that the error calls absent; empty for any other error."""
-    if is_sails(error):
-        found = _SAIL_ABSENT.search(str(error))
+    if has_no_condition(error):
+        found = _ABSENT.search(str(error))
         return found[1] if found and "missing from the schema" in str(error) else ""
     told = (error.getMessageParameters() or {}).get("objectName", "").strip("`").split("`.`")[0]
     return told if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN") else ""
@@ -61,7 +62,7 @@ def absent_column(error: Any) -> str:
 
 def is_of_the_text(error: Any) -> bool:
     """Whether the query is at fault, whatever the data."""
-    if is_sails(error):
+    if has_no_condition(error):
         # What else it does not support may lie in the types of one file's columns.
         return type(error).__name__ == "ParseException" or "unknown function" in str(error)
     return (error.getSqlState() or "") in OF_THE_TEXT
@@ -69,19 +70,19 @@ def is_of_the_text(error: Any) -> bool:
 
 def is_of_the_data(error: Exception) -> bool:
     """Whether the error speaks of data and types, and not of the machine."""
-    if is_sails(error):
-        return type(error).__name__ in _SAIL_DATA and not SHORT_OF_MEMORY.search(str(error))
+    if has_no_condition(error):
+        return type(error).__name__ in _OF_DATA and not SHORT_OF_MEMORY.search(str(error))
     state = getattr(error, "getSqlState", lambda: None)() or ""
     return bool(state.startswith(OF_THE_DATA))
 
 
-def refusal(error: Exception) -> Exception:
+def refusal(error: Exception, engine: Engine = SPARK) -> Exception:
     """UnfitSelect for an error of analysing one schema; SettingsError where `select` fits no file."""
     line = str(error).splitlines()[0]
     if not is_of_the_text(error):
         return UnfitSelect(line)
     return SettingsError(
-        "[source] select in lake.toml", f"{'Sail' if is_sails(error) else 'Spark'} refuses it ({line})",
+        OF_SELECT, f"{engine.name} refuses it ({line})",
         "Nothing was read",
         "Correct the expression; it sees the file's columns only",
     )  # fmt: skip

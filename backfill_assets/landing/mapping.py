@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.column_types import ColumnType, read_type
+from backfill_assets.core.engines import SPARK, Engine, advice, culprit
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
 from backfill_assets.landing.casting import as_target, is_lost, misfit, spark_word, unpacked, vessel
-from backfill_assets.landing.engine_errors import UnfitSelect, absent_column, analysis_errors, quiet, refusal
-from backfill_assets.landing.sail_casts import doubtful, is_tried, refuse_select, uncast
+from backfill_assets.landing.engine_errors import OF_SELECT, UnfitSelect, absent_column, analysis_errors, quiet, refusal
 from backfill_assets.landing.select import FILE, can_raise, expressions, refuse_beyond_the_row
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ RAISED = "__raised"
 DOUBTED = "__doubted"
 HAVE_DEFAULTS = frozenset(["op", "seq", "arrival_ts", "version_ts"])
 # A day in a path: 2024-03-01, dt=2024-03-01, 2024/03/01, year=2024/month=3/day=1.
-# No look-around: Sail's regular expressions have none.
+# No look-around: not every engine's regular expressions have it.
 DAY = r"(?:^|[^0-9])([0-9]{4})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:[^0-9]|$)"
 HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays within 63
 
@@ -41,19 +41,19 @@ def mapped(
     absent_is_null: bool,
     inexact: Mapping[str, str],
     payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD,
-    on_sail: bool = False,
+    engine: Engine = SPARK,
 ) -> "DataFrame":
     """The frame with the delivery columns, `__lacking` (why no row has one of them, else NULL), and RAISED: the columns
     whose expression raised on this row or whose value was lost in a cast, else the empty text.
 
     A column that the files lack is NULL (`absent_is_null`) or the reason; so is one of `inexact` (name -> why). The
-    frame has `__sha256` and `__number`, and FILE and ROW where `select` names them. `on_sail`: refuses by name what was
-    not tried there. Raises UnfitSelect, and SettingsError where the expressions fit no file.
+    frame has `__sha256` and `__number`, and FILE and ROW where `select` names them. Raises UnfitSelect, and
+    SettingsError where the expressions fit no file or are known to differ on `engine`.
     """
     from pyspark.sql import functions as F
 
     refuse_beyond_the_row(select)
-    chosen, lacking = _Chosen(expressions(select), expressions(select, strict=True), tuple(payload), on_sail), None
+    chosen, lacking = _Chosen(expressions(select), expressions(select, strict=True), tuple(payload), engine), None
     frame = frame.drop(*inexact)
     for _ in range(len(chosen.forgiving) * 8):
         try:
@@ -64,14 +64,12 @@ def mapped(
         except analysis_errors() as error:
             column = absent_column(error)
             if not column:
-                raise refusal(error) from None
+                raise refusal(error, engine) from None
         cut = next((f"{name} {why}" for name, why in inexact.items() if name.lower() == column.lower()), None)
         if cut or not absent_is_null:
             lacking = cut or f"the file lacks the column {column}"
         frame = frame.withColumn(column, F.lit(None).cast("string"))
-    raise SettingsError(
-        "[source] select in lake.toml", "it names too many absent columns", "Nothing was read", "Check it"
-    )
+    raise SettingsError(OF_SELECT, "it names too many absent columns", "Nothing was read", "Check it")
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class _Chosen:
     forgiving: tuple[str, ...]
     strict: tuple[str, ...]
     payload: tuple[PayloadColumn, ...]
-    on_sail: bool = False
+    engine: Engine = SPARK
 
     @property
     def watched(self) -> list[str]:
@@ -108,8 +106,7 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     """
     from pyspark.sql import functions as F
 
-    if chosen.on_sail:
-        refuse_select(chosen.forgiving, dict(frame.dtypes))
+    refuse_select(chosen.forgiving, {name.lower(): kind for name, kind in frame.dtypes}, chosen.engine)
     types, selected = delivery_types(chosen.payload), _selected(frame, chosen)
     columns, vessels, told, doubted = dict[str, "Column"](), dict[str, "Column"](), [], []
     for name, (index, found) in selected.items():
@@ -118,10 +115,9 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
             raise UnfitSelect(f"{name} must be a {spark_word(kind)}, but select makes it {found[:200]}")
         given = F.expr(f"struct({text})").getField(name)
         value = as_target(given, found, kind)
-        if chosen.on_sail:
-            value, reasons = _without_doubt(name, value, given, found, kind)
-            doubted += reasons
-        if (can_raise(text) or kind.element is not None) and not chosen.on_sail:
+        value, reasons = _without_doubt(name, value, given, found, kind, chosen.engine)
+        doubted += reasons
+        if (can_raise(text) or kind.element is not None) and chosen.engine.catches_errors:
             vessels[place], value = vessel(value, kind), unpacked(F.col(place), value, kind)
             if name not in chosen.watched:
                 raised = F.col(place).isNull() & (F.lit(chosen.needed_by_deletes(name)) | ~_is_delete())
@@ -140,16 +136,32 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     return made.withColumns(columns).withColumn(RAISED, F.concat_ws("; ", *told) if told else F.lit(""))
 
 
+def refuse_select(expressions: Iterable[str], types: Mapping[str, str], engine: Engine) -> None:
+    """Raise SettingsError naming an expression that differs on the engine; `types` are those of the file's columns."""
+    for expression in expressions:
+        if names := engine.differences(expression, types, landed=True):
+            what = f"`{expression}`: {culprit(names, engine)}"
+            raise SettingsError(OF_SELECT, what, "Nothing was read", advice(names))
+
+
+def uncast(name: str, engine: Engine) -> SettingsError:
+    """Return the refusal of a cast in the nullable column `name`, where a failed cast looks like NULL."""
+    return SettingsError(
+        OF_SELECT, f"{engine.name} cannot tell a failed cast of {name}, which may be NULL, from NULL",
+        "Nothing was read", 'Leave the cast to the type in [source.payload], or set engine = "embedded"',
+    )  # fmt: skip
+
+
 def _without_doubt(
-    name: str, value: "Column", given: "Column", found: str, kind: ColumnType
+    name: str, value: "Column", given: "Column", found: str, kind: ColumnType, engine: Engine
 ) -> "tuple[Column, list[Column]]":
-    """Return the value where both engines read `given` alike, and why it is NULL elsewhere. Raises UnfitSelect for an
-    untried type."""
+    """Return the value where the engine reads `given` as Spark does, and why it is NULL elsewhere. Raises UnfitSelect
+    for a type that it converts otherwise."""
     from pyspark.sql import functions as F
 
-    if not is_tried(found, kind):
-        raise UnfitSelect(f'{name} is {found}, of which engine = "sail" was not tried to make a {kind}')
-    if (doubt := doubtful(given, found, kind)) is None:
+    if not engine.converts(found, kind):
+        raise UnfitSelect(f"{name} is {found}, which {engine.name} does not always make a {kind} as Spark does")
+    if (doubt := engine.doubtful(given, found, kind)) is None:
         return value, []
     reason = F.lit(f"{name}: only engine = embedded reads a {kind} of this form")
     return F.when(~doubt, value), [F.when(doubt, reason)]
@@ -170,8 +182,8 @@ def _watched(
     frame = frame.withColumns({f"__v_{name}": value for name, value in columns.items()} | given)
     checks, lost = {}, []
     for name, (index, found) in watching.items():
-        if chosen.on_sail and chosen.strict[index] != chosen.forgiving[index]:
-            raise uncast(name)
+        if not chosen.engine.catches_errors and chosen.strict[index] != chosen.forgiving[index]:
+            raise uncast(name, chosen.engine)
         kind = types[name]
         value = F.expr(f"struct({chosen.strict[index]})").getField(name)
         sign = F.when(is_lost(value, as_target(value, found, kind), kind), "lost").otherwise("kept")
@@ -240,7 +252,7 @@ def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]
     missing, extra = sorted(set(types) - set(fields) - HAVE_DEFAULTS), sorted(set(fields) - set(types))
     if missing or extra:
         raise SettingsError(
-            "[source] select in lake.toml",
+            OF_SELECT,
             f"it lacks {missing or 'nothing'} and has {extra or 'nothing'} too many",
             "Nothing was read",
             f"Give exactly these columns: {', '.join(types)}; {', '.join(sorted(HAVE_DEFAULTS))} may be left out",

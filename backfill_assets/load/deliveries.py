@@ -87,8 +87,8 @@ def _alike(session: "SparkSession", files: Sequence[StoredFile], settings: LakeS
     )
     kept = _placed(session, kept, files)
     payload = settings.source.payload_columns
-    first, on_sail = files[0], source.on_sail
-    chosen = mapped(kept, settings.source.select, first.absent_is_null, first.inexact, payload, on_sail)
+    first, engine = files[0], source.engine
+    chosen = mapped(kept, settings.source.select, first.absent_is_null, first.inexact, payload, engine)
     text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
     return chosen.select(
         F.col("__sha256").alias("sha256"),
@@ -127,7 +127,7 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     early = F.expr(f"INTERVAL '{settings.lateness.early_tolerance_days}' DAY")
     too_new = c("arrival_ts") > c("first_scan") + slack
     far = _far_times(settings.source.payload_columns)
-    # Sail ends the query over a day that is none of the calendar.
+    # Some engines end the query over a day that is none of the calendar.
     arrived, happened = (F.when(~far[n], c(n)).cast("date") for n in ("arrival_ts", "event_ts"))
     unusable = c("reason").isNotNull() | arrived.isNull() | (arrived < start) | too_new
     selected = "arrival_ts" in names_of(settings.source.select)

@@ -20,9 +20,9 @@ from backfill_assets.lake.replace import Published, Write, days_held, replace_da
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import conform, stage
 from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
+from backfill_assets.load.declared_limits import refuse_settings
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.making import as_merged, made, merged, version_read
-from backfill_assets.load.sail import refuse_settings
 from backfill_assets.load.steadiness import refuse_changed_settings
 
 

@@ -1,7 +1,7 @@
 """The landed rows of files of one kind, each with its file's content and its number in that file, and a row as text.
 
-Not here: deliveries (`deliveries`) and ingest (`landing.ingest`). Spark has `_metadata`; Sail gets links that name the
-content and copies with numbered rows, in the folder for temporary files of its server.
+Not here: deliveries (`deliveries`) and ingest (`landing.ingest`). An engine without `_metadata` gets links
+that name the content and copies with numbered rows, in the folder for temporary files of its server.
 """
 
 import os
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.engine.session import sail_scratch
+from backfill_assets.core.engines import Engine
+from backfill_assets.engine.session import engine_of, own_server
 from backfill_assets.lake.files import linked, publish
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
 from backfill_assets.landing.content_store import StoredFile
@@ -44,27 +45,27 @@ class NumberedRows:
     is_text: bool
     content: "Column"
     number: "Column"
-    on_sail: bool
+    engine: Engine
 
 
 def numbered_rows(session: "SparkSession", files: Sequence[StoredFile]) -> NumberedRows:
     """The rows of files of one schema. Raises what the engine raises over them."""
     from pyspark.sql import functions as F
 
-    scratch = sail_scratch(session)
-    if scratch is None:
+    server, engine = own_server(session), engine_of(session)
+    if server is None or engine.has_row_metadata:
         frame = session.read.parquet(*(str(f.parquet) for f in files))
         content, number = F.col("_metadata.file_name"), F.col("_metadata.row_index") + 1
         start = 1
     else:
-        named = [(SIGN + f.sha256, f.parquet if f.types else _copy(scratch, f)) for f in files]
-        frame = session.read.parquet(str(linked(scratch, CONTENT, named)))
+        named = [(SIGN + f.sha256, f.parquet if f.types else _copy(server.scratch, f)) for f in files]
+        frame = session.read.parquet(str(linked(server.scratch, CONTENT, named)))
         content, number, start = F.col(CONTENT), F.col(NUMBER), len(SIGN) + 1
     columns = frame.columns
     is_text = ROW_NUMBER in columns
     names = tuple(c for c in columns if c not in (*INTAKE_COLUMNS, CONTENT, NUMBER))
     content = F.substring(content, start, DIGITS)
-    return NumberedRows(frame, names, is_text, content, F.col(ROW_NUMBER) if is_text else number, scratch is not None)
+    return NumberedRows(frame, names, is_text, content, F.col(ROW_NUMBER) if is_text else number, engine)
 
 
 def _copy(scratch: Path, file: StoredFile) -> Path:
@@ -105,7 +106,7 @@ def _write(file: StoredFile, target: Path) -> None:
 
 
 def _schema(found: "pa.Schema") -> "pa.Schema":
-    """The types as Spark would read them; raises UnfitSelect for one that Sail was not tried with."""
+    """The types as Spark would read them; raises UnfitSelect for one whose rows cannot be numbered."""
     import pyarrow as pa
 
     fields = [pa.field(f.name, _type(f.name, f.type), f.nullable) for f in found]
@@ -136,7 +137,7 @@ def _type(name: str, found: Any) -> Any:
         return pa.list_(found.value_field.with_type(_type(name, found.value_type)))
     if kinds.is_struct(found):
         return pa.struct([f.with_type(_type(f"{name}.{f.name}", f.type)) for f in found.fields])
-    raise UnfitSelect(f'{name} is {found}, which engine = "sail" was not tried with; engine = "embedded" reads it')
+    raise UnfitSelect(f'{name} is {found}, which only engine = "embedded" reads')
 
 
 def row_text(columns: "Iterable[tuple[str, Column, StructField]]") -> "Column":

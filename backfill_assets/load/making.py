@@ -25,7 +25,6 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import keep_rows
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.sail import refuse_plan
 from backfill_assets.load.steadiness import refuse_unsteady, settings_kept, telling_mistakes
 
 if TYPE_CHECKING:
@@ -114,8 +113,7 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, chunk:
     session = lake_session.spark()
     with telling_mistakes(table), settings_kept(session, table):
         frame = table.transform(frames, chunk)
-        refuse_plan(table, frame, frames, states.contracts, lake_session.engine.engine)
-        refuse_unsteady(session, table, frame, states.contracts)
+        refuse_unsteady(session, table, frame, frames, states.contracts)
     pending = [d for d in days if states.is_pending(table.contract, d)]
     # for what may not be learnt from while an input is missing
     dropped = [d for d in days if table.drops_incomplete and states.built_as(table.name, d) is Built.INCOMPLETE]

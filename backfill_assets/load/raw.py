@@ -23,10 +23,10 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.arrivals import commit_arrivals
 from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
+from backfill_assets.load.declared_limits import refuse_settings
 from backfill_assets.load.derived import nothing_to_do, refuse_lowered, settled_days
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.placing import Accounts, Placed, PlacedPart, place
-from backfill_assets.load.sail import refuse_settings
 from backfill_assets.load.scan import scan
 
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day

@@ -1,7 +1,7 @@
 """Checks of a user's transform before it runs: its analysed plan, its changes of session settings, its mistakes by
 line.
 
-Not here: the unsteady expressions (`core.unsteady`), and Sail's plans (`sail`), which name no column by number. Tests
+Not here: the unsteady expressions (`core.unsteady`), and what other engines compute otherwise (`core.engines`). Tests
 hold this package's own tables, so that a chunk of them costs no extra plan. Temporary views, functions and the current
 database are not compared: Spark's own functions go before those of their name.
 """
@@ -14,10 +14,11 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.engines import advice, culprit
 from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
-from backfill_assets.engine.session import changed_settings, sail_scratch
+from backfill_assets.engine.session import changed_settings, engine_of
 from backfill_assets.engine.session import explained as loss_told
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.landing.engine_errors import SPARKS_LOG, quiet
@@ -31,18 +32,24 @@ SHOWN, SHOWN_CHARS = 3, 300
 
 
 def refuse_unsteady(
-    session: "SparkSession", table: Table, frame: "DataFrame", contracts: Mapping[str, Contract]
+    session: "SparkSession",
+    table: Table,
+    frame: "DataFrame",
+    inputs: Mapping[str, "DataFrame"],
+    contracts: Mapping[str, Contract],
 ) -> None:
-    """Raise ContractBroken, naming the expression, if a user's frame depends on the clock, chance, row order or Python.
-
-    The analysed plan is read; nothing is computed. On Sail only a frame that cannot be analysed raises.
-    """
+    """Raise ContractBroken, naming the expression, if a user's frame over `inputs` depends on the clock, chance, row
+    order or Python, or asks the engine for what it is known to compute otherwise than Spark. Computes nothing."""
     if not table.brings_code:
         return
-    if sail_scratch(session) is not None:
+    engine, read = engine_of(session), [contracts[name] for name in inputs]
+    if not engine.explains:
+        if names := engine.plan_differences(frame, inputs, read):
+            what, unwritten = culprit(names, engine), "It was not run, and nothing was written"
+            raise ContractBroken(f"the transform of {table.name}", what, unwritten, advice(names))
         _ = frame.schema  # analysed, which raises what is wrong with it
         return
-    found = unsteady(explained_plan(session, frame), [contracts[i.table] for i in table.contract.inputs])
+    found = unsteady(explained_plan(session, frame), read)
     if not found:
         return
     told = "; ".join(map(str, found[:SHOWN]))

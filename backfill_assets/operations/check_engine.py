@@ -1,7 +1,6 @@
-"""`check-engine`: days computed again on the other engine, and compared; and what the doctor looks at on Sail.
+"""`check-engine`: days computed again on the other engine, and compared; and the doctor's findings about an engine.
 
-Lives here: the engine and the days, a server for the time of the check, the report. Does not live here: computing and
-comparing (`load.recompute`). Nothing is committed, and the lake's own server keeps running.
+Not here: computing and comparing (`load.recompute`). Nothing is committed, and the lake's own server keeps running.
 """
 
 import tempfile
@@ -12,29 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.core.engines import Engine, advice, culprit
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.unsteady import keys_of
-from backfill_assets.engine.confs import EMBEDDED, SAIL
-from backfill_assets.engine.launch import version_of
-from backfill_assets.engine.sail import refuse_open_to_all, sail_identity
+from backfill_assets.engine.confs import EMBEDDED, OWN_SERVERS
+from backfill_assets.engine.launch import SERVERS, engine_named, version_of
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import drop_session
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, source_files
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.landing.sail_differences import advice, culprit, differences
 from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.declared_limits import differing_settings
 from backfill_assets.load.recompute import RecomputeVerdict, SessionElsewhere, recompute
-from backfill_assets.load.sail import differing_settings
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd
 
 REASON = "check-engine"
-# In one write, 90 days of 60,000, with memory = "2g": its server took 2.0 GiB, the client 1.3 GiB at most (one day of
-# 2,000,000: 1.0 and 1.0). More was not tried.
-SAIL_ROWS = 5_400_000
 OUTGROWN = 'Take fewer days at once where it lacks memory, or set engine = "embedded": Spark spills more of it to disk'
-PROOF = f"nothing in lake.toml or SQL is known to give something else on {SAIL}; `check-engine` computes days on both"
+PROOF = "nothing in lake.toml or SQL is known to differ from Spark; `check-engine` computes days on both"
 
 
 @dataclass(frozen=True)
@@ -72,8 +67,9 @@ class EngineReport:
 
 
 def other_engine(lake: Lake) -> str:
-    """Return the engine to check a lake with: Spark for a lake on Sail, Sail for any other."""
-    return EMBEDDED if lake.settings.spark.engine == SAIL else SAIL
+    """Return the engine to check a lake with: the embedded Spark, or the other one for a lake on Spark."""
+    (other,) = set(OWN_SERVERS) - {EMBEDDED}
+    return EMBEDDED if lake.settings.spark.engine == other else other
 
 
 def check_engine(
@@ -86,21 +82,15 @@ def check_engine(
     verdicts, refused = [], []
     with _session(lake, engine) as session:
         for table in pipeline.tables:
-            chosen = _chosen(lake, table, days) if tables is None or table.name in tables else None
-            if chosen is None:
+            stamps = lake.store.view(table.name, table.contract.day_column).stamps
+            if not stamps or (tables is not None and table.name not in tables):
                 continue
-            request = RebuildRequest(session, pipeline, table, chosen, Provenance(REASON))
+            chosen = days or from_inclusive(min(stamps), max(stamps))
             try:
-                verdicts.append(recompute(request))
+                verdicts.append(recompute(RebuildRequest(session, pipeline, table, chosen, Provenance(REASON))))
             except BackfillError as error:
                 refused.append((table.name, str(error)))
     return EngineReport(engine, tuple(verdicts), tuple(refused))
-
-
-def _chosen(lake: Lake, table: Table, days: DayRange | None) -> DayRange | None:
-    """Return `days`, or all written days of a table; None if it has none."""
-    written = lake.store.view(table.name, table.contract.day_column).stamps
-    return (days or from_inclusive(min(written), max(written))) if written else None
 
 
 @contextmanager
@@ -117,38 +107,39 @@ def _session(lake: Lake, engine: str) -> Iterator[SessionElsewhere]:
             stop_server(home, force=True)
 
 
-def is_on_sail(lake: Lake) -> bool:
-    """Return whether a lake's engine is Sail."""
-    return lake.settings.spark.engine == SAIL
-
-
-def examine_sail(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
-    """Yield the doctor's findings about Sail: absent or open to others, outgrown, and what it would refuse."""
-    engine = LakeSession(lake).engine
-    version = version_of(sail_identity(engine))
-    refuse_open_to_all(engine)
-    found = f"{version}, memory {engine.memory}, cores {engine.cores or 'all'}"
-    found += ", open to this machine's users" if engine.open_port else ", in a private network"
+def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Yield the doctor's findings about an engine without Java: absent or open to others, outgrown, and what it is
+    known to compute otherwise than Spark."""
+    settings = LakeSession(lake).engine
+    engine = SERVERS[settings.engine]
+    version = version_of(engine.identity(settings))
+    engine.refuse(settings)
+    found = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"
+    found += ", open to this machine's users" if settings.open_port else ", in a private network"
     views = (lake.store.view(t.name, t.contract.day_column) for t in tables)
-    grown = outgrown(max((sum(s.entry.rows for s in view.stamps.values()) for view in views), default=0))
-    yield odd("Sail", f"{found}; {grown}", OUTGROWN) if grown else fine("Sail", found)
-    yield from examine_differences(lake, tables)
+    rows = max((sum(s.entry.rows for s in view.stamps.values()) for view in views), default=0)
+    grown = outgrown(engine, rows)
+    yield odd(engine.name, f"{found}; {grown}", OUTGROWN) if grown else fine(engine.name, found)
+    yield from _differences(lake, tables)
 
 
-def examine_differences(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
-    """Yield what is declared, or written as SQL, and known to differ on Sail; else how to prove that nothing does."""
-    found = {str(d): d.names for d in differing_settings(lake.settings, [t.contract for t in tables])}
+def _differences(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Yield what is declared, or written as SQL, and known to differ; else how to prove that nothing does."""
+    engine = engine_named(lake.settings.spark.engine)
+    found = {str(d): d.names for d in differing_settings(lake.settings, [t.contract for t in tables], engine)}
     for table in tables:
         inputs = [t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}]
         types = {c.name.lower(): str(c.type) for contract in inputs for c in contract.columns}
         for path in (s for s in source_files(table) if s.suffix == ".sql"):
-            found[f"the table {table.name}"] = differences(path.read_text(encoding="utf-8"), types, keys_of(inputs))
-    refused = [broken(where, culprit(names), advice(names)) for where, names in found.items() if names]
+            text = path.read_text(encoding="utf-8")
+            found[f"the table {table.name}"] = engine.differences(text, types, keys_of(inputs))
+    refused = [broken(where, culprit(names, engine), advice(names)) for where, names in found.items() if names]
     yield from refused or [fine("the second engine", PROOF)]
 
 
-def outgrown(rows: int) -> str:
-    """Return a warning for a largest table of `rows` rows, empty up to the size that Sail was tried with."""
-    if rows <= SAIL_ROWS:
+def outgrown(engine: Engine, rows: int) -> str:
+    """Return a warning for a largest table of `rows` rows, empty up to the size that the engine was tried with."""
+    tried = engine.tried_rows
+    if tried is None or rows <= tried:
         return ""
-    return f"the largest table has {rows:,} rows, and Sail was tried with {SAIL_ROWS:,} in one write (memory 2g)"
+    return f"the largest table has {rows:,} rows, and {engine.name} was tried with {tried:,} in one write (memory 2g)"

@@ -15,6 +15,7 @@ from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
 from backfill_assets.engine.java import find_java
+from backfill_assets.engine.launch import engine_named
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
@@ -26,7 +27,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.landing.files import Hashes
 from backfill_assets.load.landed_changes import compare, look
 from backfill_assets.operations.account import accounts
-from backfill_assets.operations.check_engine import examine_sail, is_on_sail
+from backfill_assets.operations.check_engine import examine_engine
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
 from backfill_assets.operations.doctor_tables import examine_snapshots, examine_table
 
@@ -49,9 +50,11 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
     except BackfillError as error:
         return [*_run("Java", _java), *_run("Delta's jars", _jars), _finding_of(error)]
     of_engine: list[tuple[str, Check]] = [("Java", _java), ("Delta's jars", _jars)]
+    if not engine_named(lake.settings.spark.engine).needs_java:
+        of_engine = [("the engine", partial(examine_engine, lake, tables))]
     landed = {t.contract.source: t.name for t in tables if t.is_landed}
     before: list[tuple[str, Check]] = [
-        *([("the engine", partial(examine_sail, lake, tables))] if is_on_sail(lake) else of_engine),
+        *of_engine,
         ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
         ("the engine", partial(_server, lake)),
         ("declared columns", partial(_compiled, tables)),

@@ -14,7 +14,8 @@ from sqlglot.errors import SqlglotError
 
 from backfill_assets.core.column_types import DECIMAL, GREATEST_PRECISION, ColumnType, read_type
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.landing.select import GENERATORS, KNOWN, OF_MANY_ROWS, SUBQUERIES, called, expressions
+from backfill_assets.core.functions import KNOWN, OF_MANY_ROWS
+from backfill_assets.landing.select import GENERATORS, SUBQUERIES, called, expressions
 from backfill_assets.pipeline.contracts import refused
 
 RAISING: dict[type, str] = {

@@ -3,7 +3,6 @@
 Tested here: configuration as text. Not tested here: what a running server lets others do (`end_to_end.test_two_users`).
 """
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -74,12 +73,6 @@ def test_what_the_user_says_of_planning_or_compiling_stands() -> None:
     assert set(ours) == {"spark.sql.adaptive.enabled", parts}
 
 
-def test_on_sail_the_client_notes_no_origins_of_columns_that_nobody_would_tell() -> None:
-    key = "spark.python.sql.dataFrameDebugging.enabled"
-    assert session_confs(EngineSettings(engine="sail"))[key] == "false"
-    assert key not in session_confs(EngineSettings())
-
-
 @pytest.mark.parametrize("key", ["spark.sql.session.timeZone", "spark.master", "spark.connect.grpc.binding.address"])
 def test_what_the_promises_rest_on_cannot_be_configured_away(key: str) -> None:
     with pytest.raises(SettingsError, match=key):
@@ -88,8 +81,7 @@ def test_what_the_promises_rest_on_cannot_be_configured_away(key: str) -> None:
 
 def test_settings_are_values() -> None:
     settings = EngineSettings(confs={"spark.a": "1"})
-    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301
-    assert hash(settings) == hash(EngineSettings(confs={"spark.a": "1"}))
+    assert settings == EngineSettings(confs={"spark.a": "1"})
     assert settings != EngineSettings()
 
 

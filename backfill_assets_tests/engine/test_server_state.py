@@ -17,7 +17,16 @@ import pytest
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.processes import Process, end
 from backfill_assets.engine.server import server_status
-from backfill_assets.engine.server_state import RECORD, Record, ServerFolder, ServerRequest, take
+from backfill_assets.engine.server_state import (
+    LONGEST_BYTES,
+    RECORD,
+    Record,
+    ServerFolder,
+    ServerRequest,
+    UnixAddress,
+    accepts,
+    take,
+)
 from backfill_assets_tests.engine.test_processes import step_the_clock
 from backfill_assets_tests.strangers import give_away
 
@@ -58,8 +67,6 @@ def test_a_record_is_read_as_it_was_written_and_shows_no_token(folder: ServerFol
     folder.write_record(record)
     assert folder.record() == record
     assert "hunter2" not in repr(record)
-    folder.close_record(record)
-    assert folder.record() == replace(record, port=0)
     assert not replace(record, port=0).usable
     folder.remove_record()
     assert folder.record() is None
@@ -67,7 +74,6 @@ def test_a_record_is_read_as_it_was_written_and_shows_no_token(folder: ServerFol
 
 OPENED: dict[str, Callable[[Path], object]] = {
     "in_use": lambda path: ServerFolder(path).open_in_use(),
-    "jvm.lock": lambda path: ServerFolder(path).open_jvm_lock(),
     "supervisor.lock": lambda path: ServerFolder(path).supervising().__enter__(),
 }
 
@@ -152,3 +158,27 @@ def test_the_clients_lock_can_be_taken_only_while_nobody_shares_it(folder: Serve
     finally:
         os.close(client)
         os.close(other)
+
+
+@pytest.mark.parametrize("name", ["short", "long" * 30])
+def test_a_socket_is_reached_however_long_its_path_is(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind("it.sock")
+        listener.listen()
+        assert accepts(0, str(folder / "it.sock"))
+    assert not accepts(0, str(folder / "it.sock"))
+
+
+def test_an_address_lets_go_of_its_folder(tmp_path: Path) -> None:
+    address = UnixAddress(tmp_path / ("x" * LONGEST_BYTES))
+    descriptor = int(address.text.split("/")[4])
+    os.fstat(descriptor)
+    address.close()
+    address.close()
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(descriptor)

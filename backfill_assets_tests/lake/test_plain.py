@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.engine.confs import EMBEDDED
+from backfill_assets.core.engines import SPARK
 from backfill_assets.engine.session import OwnServer
 from backfill_assets.lake.plain import ONE_TASK_BYTES, ONE_TASK_FILES, PlainFiles, plain_files, read_plain
 from backfill_assets_tests.builders import STAGING, day
@@ -59,7 +59,7 @@ def test_a_server_of_ours_reads_days_off_folders_of_links_and_not_off_the_name_o
     files = plain_files(lake.table_path("staging"), version, "event_date", [day(0), day(2)])
     assert files is not None
     session = MagicMock()
-    read_plain(session, files, lambda _: OwnServer(EMBEDDED, tmp_path))
+    read_plain(session, files, lambda _: OwnServer(SPARK, tmp_path))
     (schema,), (folder,) = session.read.schema.call_args.args, session.read.schema().parquet.call_args.args
     assert "`event_date` date" in schema
     found = {p.parent.name: p.resolve() for p in Path(folder).rglob("*.parquet")}

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engine.sail import files_at_once
+from backfill_assets.engine.sail import Sail
 from backfill_assets_tests.processes import run_python
 
 WIDE, DAYS, LITTLE = 3, 7, "1m"
 WRITES = """
     import json, sys
     from pathlib import Path
-    from backfill_assets.engine.session import sail_scratch
+    from backfill_assets.engine.session import own_server
     from backfill_assets.lake.writing import write
     from backfill_assets_tests.second_engine_probe import session_on
 
@@ -27,14 +27,14 @@ WRITES = """
         )
         write(frame, Path(to), "day", days + 1, memory)
         back = session.read.parquet(to).selectExpr("count(*)", "sum(c0)", "sum(c1)").collect()[0]
-        left = [p.name for p in sail_scratch(session).glob("unordered_*")]
+        left = [p.name for p in own_server(session).scratch.glob("unordered_*")]
     print(json.dumps([list(back), left, sorted({p.parent.name for p in Path(to).rglob("*.parquet")})]))
 """
 
 
 @pytest.mark.usefixtures("processes")
 def test_more_days_than_sails_memory_has_room_for_open_files_are_written_in_turn(tmp_path: Path) -> None:
-    assert files_at_once(LITTLE, WIDE + 1) == 1
+    assert Sail().files_at_once(LITTLE, WIDE + 1) == 1
     rows, left, folders = json.loads(run_python(WRITES, str(WIDE), str(DAYS), LITTLE, tmp_path / "out"))
     assert rows == [2 * DAYS, sum(range(2 * DAYS)), sum(range(2 * DAYS)) + 2 * DAYS]
     assert left == []
@@ -44,6 +44,6 @@ def test_more_days_than_sails_memory_has_room_for_open_files_are_written_in_turn
 
 
 def test_of_wide_rows_fewer_files_are_open_at_once_and_always_one() -> None:
-    assert files_at_once("2g", 14) > 700
-    assert files_at_once("512m", 14) < 200
-    assert files_at_once("64m", 2000) == 1
+    assert Sail().files_at_once("2g", 14) > 700
+    assert Sail().files_at_once("512m", 14) < 200
+    assert Sail().files_at_once("64m", 2000) == 1

@@ -10,7 +10,7 @@ from pyspark.errors.exceptions.connect import (
     UnsupportedOperationException,
 )
 
-from backfill_assets.landing.engine_errors import absent_column, is_of_the_data, is_of_the_text, is_sails
+from backfill_assets.landing.engine_errors import absent_column, has_no_condition, is_of_the_data, is_of_the_text
 
 ABSENT = 'attribute ObjectName([Identifier("who")]) is missing from the schema: cannot resolve attribute'
 
@@ -23,7 +23,7 @@ def test_an_absent_column_is_named_by_either_engine() -> None:
     spark = of_spark("UNRESOLVED_COLUMN.WITH_SUGGESTION", "42703", {"objectName": "`who`"})
     assert absent_column(spark) == absent_column(AnalysisException(ABSENT)) == "who"
     assert absent_column(AnalysisException("Cannot coerce arithmetic expression")) == ""
-    assert [is_sails(spark), is_sails(AnalysisException(ABSENT))] == [False, True]
+    assert [has_no_condition(spark), has_no_condition(AnalysisException(ABSENT))] == [False, True]
 
 
 @pytest.mark.parametrize(

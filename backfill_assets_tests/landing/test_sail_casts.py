@@ -11,7 +11,8 @@ import pytest
 
 from backfill_assets.core.column_types import read_type
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.landing.sail_casts import DOUBTFUL, is_tried, refuse_select, uncast
+from backfill_assets.engine.sail import DOUBTFUL, Sail
+from backfill_assets.landing.mapping import refuse_select, uncast
 from backfill_assets_tests.processes import run_python
 
 COLUMNS = {"a": "string", "n": "bigint", "t": "timestamp_ntz"}
@@ -43,12 +44,15 @@ def test_a_text_that_they_read_alike_is_not(kind: str, text: str) -> None:
     assert not re.search(DOUBTFUL[kind], text)
 
 
-def test_pairs_of_types_that_differ_are_not_tried() -> None:
-    assert is_tried("string", read_type("DECIMAL(18,2)"))
-    assert not is_tried("double", read_type("DECIMAL(38,18)"))
-    assert not is_tried("double", read_type("STRING"))
-    assert not is_tried("bigint", read_type("TIMESTAMP"))
-    assert not is_tried("string", read_type("ARRAY<BIGINT>"))
+def test_pairs_of_types_that_differ_are_not_converted() -> None:
+    converts = Sail().converts
+    assert converts("string", read_type("DECIMAL(18,2)"))
+    assert converts("void", read_type("BIGINT"))
+    assert not converts("double", read_type("DECIMAL(38,18)"))
+    assert not converts("double", read_type("STRING"))
+    assert not converts("bigint", read_type("TIMESTAMP"))
+    assert not converts("timestamp_ntz", read_type("STRING"))
+    assert not converts("string", read_type("ARRAY<BIGINT>"))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +69,7 @@ def test_pairs_of_types_that_differ_are_not_tried() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_known_to_differ_may_run(expression: str) -> None:
-    refuse_select([expression], COLUMNS)
+    refuse_select([expression], COLUMNS, Sail())
 
 
 @pytest.mark.parametrize(
@@ -87,11 +91,11 @@ def test_what_is_not_known_to_differ_may_run(expression: str) -> None:
 )
 def test_what_differs_is_refused_by_name(expression: str, named: str) -> None:
     with pytest.raises(SettingsError, match=rf'{named}.*on sail not always what Spark gives.*engine = "embedded"'):
-        refuse_select([expression], COLUMNS)
+        refuse_select([expression], COLUMNS, Sail())
 
 
 def test_a_cast_that_cannot_be_told_from_null_is_left_to_the_payload() -> None:
-    assert "the cast of total" in str(uncast("total"))
+    assert "a failed cast of total" in str(uncast("total", Sail()))
 
 
 PATHS = ["", "/", "//a//b//", "a/b/c", "/ä/日本/😀", "a b", ".[x]|/\\/", None]

@@ -49,7 +49,7 @@ def staging(spark: "SparkSession") -> "DataFrame":
 
 def refuse(frame: "DataFrame") -> None:
     table = Table(OWN, lambda frames, chunk: frame)
-    refuse_unsteady(frame.sparkSession, table, frame, {"staging": STAGING})
+    refuse_unsteady(frame.sparkSession, table, frame, {"staging": frame}, {"staging": STAGING})
 
 
 def query(text: str) -> Frame:
@@ -191,7 +191,7 @@ def test_the_tables_of_this_package_are_steady(staging: "DataFrame") -> None:
         assert not table.brings_code
         theirs = replace(table, sources=(sys.modules[__name__],))
         assert theirs.brings_code
-        refuse_unsteady(session, theirs, table.transform(frames, chunk), contracts)
+        refuse_unsteady(session, theirs, table.transform(frames, chunk), frames, contracts)
 
 
 def _schema(contract: Contract) -> str:

@@ -1,7 +1,7 @@
 """What `lake.toml` declares is judged in one place for Sail: each column by name, for the tables that are made by it.
 
 Tested here: which aggregations and expressions those are. Not tested here: the words of an expression
-(`landing.test_sail_differences`), and the arithmetic, which random declarations hold on either engine
+(`engine.test_sail_differences`), and the arithmetic, which random declarations hold on either engine
 (`end_to_end.test_both_engines`).
 """
 
@@ -13,11 +13,13 @@ import pytest
 
 from backfill_assets.core.contracts import AGGREGATION, Column
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.engine.sail import Sail
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.sail import differing_settings, refuse_settings
+from backfill_assets.load.declared_limits import differing_settings, refuse_settings
 from backfill_assets_tests.builders import CONTRACTS
 
 PAYLOAD = {"entity": "STRING", "value": "BIGINT", "total": "DECIMAL(18,2)", "x": "DOUBLE", "d": "DATE"}
+SAIL = Sail()
 N = Column("n", "BIGINT", "a declared one", nullable=True, tags={AGGREGATION: "sum"})
 MADE = [replace(c, columns=(*c.columns, N)) if "feature_date" in c.column_names else c for c in CONTRACTS]
 
@@ -54,10 +56,10 @@ def column(agg: str, of: str, **more: Any) -> dict[str, Any]:
 def test_a_declared_column_is_refused_by_its_aggregation_its_type_and_its_words(
     agg: str, of: str, names: list[str]
 ) -> None:
-    told = {name for u in differing_settings(settings(features=column(agg, of)), MADE) for name in u.names}
+    told = {name for u in differing_settings(settings(features=column(agg, of)), MADE, SAIL) for name in u.names}
     assert told == set(names)
     label = settings(labels={"label": f"{agg}_ahead({of}) > 0"})
-    assert agg == "days_since_last" or {n for u in differing_settings(label, MADE) for n in u.names} == set(names)
+    assert agg == "days_since_last" or {n for u in differing_settings(label, MADE, SAIL) for n in u.names} == set(names)
 
 
 def test_the_refusal_names_table_column_what_sail_lacks_and_spark_and_comes_on_sail_only() -> None:
@@ -73,28 +75,27 @@ def test_the_refusal_names_table_column_what_sail_lacks_and_spark_and_comes_on_s
 
 def test_what_other_tables_are_made_by_is_no_reason_to_refuse_one() -> None:
     asked = settings(features=column("distinct", "entity"), labels={"label": "max_ahead(x) > 1"})
-    assert [u.tables for u in differing_settings(asked, MADE)] == [("features", "features_as_known"), ("labels",)]
-    assert [u.tables for u in differing_settings(asked, CONTRACTS)] == [("labels",)]
-    assert differing_settings(asked, CONTRACTS[:2]) == []
+    assert [u.tables for u in differing_settings(asked, MADE, SAIL)] == [("features", "features_as_known"), ("labels",)]
+    assert [u.tables for u in differing_settings(asked, CONTRACTS, SAIL)] == [("labels",)]
+    assert differing_settings(asked, CONTRACTS[:2], SAIL) == []
     plain = replace(CONTRACTS[1], columns=(*CONTRACTS[1].columns, replace(N, tags={})))
-    assert differing_settings(asked, [plain, *MADE[2:4]])[0].tables == ("features", "features_as_known")
+    assert differing_settings(asked, [plain, *MADE[2:4]], SAIL)[0].tables == ("features", "features_as_known")
     refuse_settings(asked, MADE, "training")
     with pytest.raises(SettingsError, match="max of DOUBLE"):
         refuse_settings(asked, MADE, "labels")
 
 
 def test_conditions_and_measures_are_looked_at_too() -> None:
-    found = differing_settings(settings(features=column("count", "value", where="value + 1 > 0")), MADE)
+    found = differing_settings(settings(features=column("count", "value", where="value + 1 > 0")), MADE, SAIL)
     assert [(u.where, list(u.names)) for u in found] == [("[[features.columns]] n: where", ["+"])]
     doubles = {**PAYLOAD, "value": "DOUBLE"}
     source = {"files": "landing/*.csv", "format": "csv", "select": "seq", "payload": doubles}
-    (found_too,) = differing_settings(settings(source=source, labels={"measure": "value"}), MADE)
+    (found_too,) = differing_settings(settings(source=source, labels={"measure": "value"}), MADE, SAIL)
     assert (found_too.where, list(found_too.names)) == ('[labels] measure = "value"', ["sum of DOUBLE"])
 
 
 def test_a_label_may_compare_its_aggregates_and_nothing_else() -> None:
     label = "sum_ahead(value) > 2 AND count_behind() > 1"
-    assert differing_settings(settings(labels={"label": label}), MADE) == []
-    assert [
-        u.where for u in differing_settings(settings(labels={"label": f"rint(sum_ahead(value)) > 1 AND {label}"}), MADE)
-    ] == ["[labels] label"]
+    assert differing_settings(settings(labels={"label": label}), MADE, SAIL) == []
+    rounded = settings(labels={"label": f"rint(sum_ahead(value)) > 1 AND {label}"})
+    assert [u.where for u in differing_settings(rounded, MADE, SAIL)] == ["[labels] label"]

@@ -1,9 +1,9 @@
-"""SQL that Sail may run, and what is refused by name. Nothing is run here: `load.test_sail` holds the list to Sail."""
+"""SQL that Sail may run, and what is refused by name. Nothing is run here: `test_sail_plans` holds the list to Sail."""
 
 import pytest
 import sqlglot
 
-from backfill_assets.landing.sail_differences import differences, tables_read
+from backfill_assets.engine.sail_differences import differences, tables_read
 
 KEY, KEYED = frozenset({"entity", "day"}), "PARTITION BY entity ORDER BY value DESC NULLS LAST, day"
 TYPES = {

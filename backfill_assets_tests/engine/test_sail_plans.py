@@ -15,7 +15,7 @@ ASKED = """
     from pyspark.sql import Window, functions as F
     from backfill_assets.core.contracts import Column, Contract
     from backfill_assets.lake.model import Table
-    from backfill_assets.load.sail import plan_differences
+    from backfill_assets.engine.sail_plans import plan_differences
     from backfill_assets.load.steadiness import refuse_unsteady
     from backfill_assets_tests.load.test_steadiness import SCHEMA, STAGING, UNSTEADY
     from backfill_assets_tests.second_engine_catalogue import COLUMNS
@@ -52,7 +52,7 @@ ASKED = """
         asked = {name: make(staging) for name, (make, _) in UNSTEADY.items()}
         unsteady = {name: plan_differences(f, {"staging": staging}, [STAGING]) for name, f in asked.items()}
         try:
-            refuse_unsteady(session, own, rows.where("nothing = 1"), {})
+            refuse_unsteady(session, own, rows.where("nothing = 1"), {}, {})
         except Exception as error:
             mistake = str(error)
         told = {"mistake": "nothing" in mistake, "let in": [n for n, names in unsteady.items() if not names]}

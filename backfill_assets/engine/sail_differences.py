@@ -1,11 +1,11 @@
-"""What Sail is known to compute otherwise than Spark: the list, and the check of SQL against it. All else runs on Sail.
+"""What Sail is known to compute otherwise than Spark: functions, types, casts, windows, and the check of SQL for them.
 
-Lives here: names, types and windows that differ, found by putting 1,900 questions to both engines (a test holds Sail's
-answers against the list). Does not live here: where SQL comes from (`load.sail`) and landed values (`sail_casts`).
+Not here: plans of DataFrames (`sail_plans`). What is not listed runs; a test puts 1,900 questions to both engines.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import sqlglot
@@ -13,13 +13,11 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
+from backfill_assets.core.functions import is_sparks
 from backfill_assets.core.unsteady import ADDING, ANY_ROW, CHANCE, CLOCK, PLACE, TIES
-from backfill_assets.landing.select import is_sparks
 
 Types = Mapping[str, str]
 Keys = Collection[frozenset[str]]
-ADVICE = 'Set [spark] engine = "embedded": Spark computes it'
-SHOWN, SHOWN_CHARS = 3, 60
 WHOLE, DOUBLE, DECIMAL, STRING, TIMESTAMP = "WHOLE", "DOUBLE", "DECIMAL", "STRING", "TIMESTAMP"
 DATE, BOOLEAN, BINARY, ARRAY, STRUCT = "DATE", "BOOLEAN", "BINARY", "ARRAY", "STRUCT"
 # Functions that give something else whatever they are given, by what is different.
@@ -68,11 +66,12 @@ CASTS: Mapping[str, frozenset[str]] = {
     WHOLE: frozenset({TIMESTAMP}), DECIMAL: frozenset({TIMESTAMP, STRING}),
     TIMESTAMP: frozenset({WHOLE, DOUBLE, DECIMAL}), STRING: frozenset({DOUBLE, ARRAY, TIMESTAMP, BINARY}),
 }  # fmt: skip
+LANDED_CASTS = {DECIMAL: frozenset({TIMESTAMP, DOUBLE})}
 OF_LANDED_TEXT = frozenset({DATE, BOOLEAN})  # texts that a sender wrote have more forms than those of a table
 FROM_THE_END = (exp.Left, exp.Right, exp.Substring, exp.ArraySlice)
 SORTING = frozenset({"sort_array", "array_sort", "size", "cardinality", "array_size", "array_max", "array_min"})
 CHOICES = (exp.Coalesce, exp.Nullif, exp.Case, exp.If, exp.Greatest, exp.Least, exp.EQ, exp.NEQ, exp.In, exp.NullSafeEQ)
-NUMBERS, MOMENTS = frozenset({WHOLE, DOUBLE, DECIMAL}), frozenset({DATE, TIMESTAMP})
+FAMILIES = {WHOLE: "number", DOUBLE: "number", DECIMAL: "number", DATE: "moment", TIMESTAMP: "moment"}
 PLAIN_DELIMITER = re.compile(r"[A-Za-z0-9 /,:;_-]+")  # which is no regular expression
 BY_PLACE = frozenset({"row_number", "ntile", "lag", "lead"})  # of rows in an order, which must be total
 OVER = BY_PLACE | {"rank", "dense_rank", "percent_rank", "cume_dist", "sum", "count", "count_if", "min", "max"}
@@ -89,27 +88,36 @@ INSTEAD: Mapping[str, str] = {
 
 
 def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) -> dict[str, str]:
-    """Return what an expression or query over columns of `types` (names in small letters) holds that is known to
-    differ: each name with what to write instead ("": nothing). `keys`: sets of columns, each of which identifies a row
-    of an input. `landed`: its texts are those of landed files. Text that cannot be parsed counts as different."""
+    """Return what an expression or query holds that differs, as `core.engines.Engine.differences` says; text that
+    cannot be parsed counts as different."""
     try:
         tokens: Any = sqlglot.tokenize(text, read="spark")
         parsed: Any = sqlglot.parse_one(text, read="spark")
     except SqlglotError:
-        return {" ".join(text.split())[:SHOWN_CHARS]: ""}
+        return {" ".join(text.split())[:60]: ""}
     kept = () if multiplies(parsed) else keys
     strange = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
     return advised([*_listed(tokens), *differences_in(parsed, types, kept, landed), *strange])
 
 
-def kind_in(text: str, types: Types) -> str:
-    """Return the kind of an expression's type; empty if unknown."""
-    try:
-        parsed = sqlglot.parse_one(text, read="spark")
-    except SqlglotError:
-        return ""
-    _typed(parsed, types)
-    return kind_of(parsed)
+def aggregation_differences(agg: str, of: str, types: Types) -> dict[str, str]:
+    """Return what differs in a declared aggregation of an expression ("": of the rows themselves)."""
+    found = differences(f"{agg}({of})" if of and agg in ("min", "max") else of or "true", types)
+    if agg == "distinct":
+        return found | {"distinct": ""}
+    kind = ""
+    with suppress(SqlglotError):
+        _typed(parsed := sqlglot.parse_one(of or "true", read="spark"), types)
+        kind = kind_of(parsed)
+    return found | ({f"{agg} of {kind}": ""} if kind == DOUBLE or (agg == "avg" and kind == DECIMAL) else {})
+
+
+def converts(found: str, wanted: str) -> bool:
+    """Return whether landed values of one type become the other as on Spark; of texts, those in a common form do."""
+    if found == "void":
+        return True
+    source, target = (kind_of_type(exp.DataType.build(t, dialect="spark")) for t in (found, wanted))
+    return source in (STRING, "") or source not in LANDED_CASTS.get(target, CASTS.get(target, ()))
 
 
 def differences_in(parsed: Any, types: Types, keys: Keys, landed: bool = False) -> Iterator[str]:
@@ -119,7 +127,7 @@ def differences_in(parsed: Any, types: Types, keys: Keys, landed: bool = False) 
         if isinstance(node, exp.Window):
             yield from _of_window(node, known, keys)
         elif isinstance(node, exp.Cast):
-            source, target = kind_of(node.this), _kind(node.to)
+            source, target = kind_of(node.this), kind_of_type(node.to)
             if source in CASTS.get(target, ()) or (landed and source == STRING and target in OF_LANDED_TEXT):
                 yield f"cast as {node.to.sql('spark').lower()}"
         else:
@@ -129,17 +137,6 @@ def differences_in(parsed: Any, types: Types, keys: Keys, landed: bool = False) 
 def advised(names: Iterable[str]) -> dict[str, str]:
     """Return each name once, in order, with what to write instead ("": nothing)."""
     return {name: "" if " of " in name else INSTEAD.get(name.partition(" ")[0], "") for name in names}
-
-
-def culprit(names: Mapping[str, str]) -> str:
-    """Return the second part of a refusal's message: what differs."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{', '.join([*names][:SHOWN])}{more}: on sail not always what Spark gives"
-
-
-def advice(names: Mapping[str, str]) -> str:
-    """Return the last part of a refusal's message: what to do."""
-    return "; or: ".join(dict.fromkeys([*(a for a in names.values() if a), ADVICE]))
 
 
 def multiplies(parsed: Any) -> bool:
@@ -163,10 +160,11 @@ def kind_of(node: Any) -> str:
     """Return the kind of a node's type, as `TYPED` and `CASTS` name them; empty if unknown."""
     if isinstance(node, exp.Div) and not any(kind_of(p) == DECIMAL for p in node.iter_expressions()):
         return DOUBLE
-    return _kind(node.type) if isinstance(node, exp.Expression) and node.type is not None else ""
+    return kind_of_type(node.type) if isinstance(node, exp.Expression) and node.type is not None else ""
 
 
-def _kind(found: Any) -> str:
+def kind_of_type(found: Any) -> str:
+    """Return the kind of a type; empty if no rule speaks of it."""
     kind, of = found.this, exp.DataType
     if kind in of.INTEGER_TYPES:
         return WHOLE
@@ -193,8 +191,7 @@ def _typed(parsed: Any, types: Types) -> Types:
         for node in parsed.find_all(exp.Alias, exp.Func, exp.Binary, exp.Unary, exp.Paren, exp.Window):
             node.type = None
         annotate_types(parsed, dialect="spark", overwrite_types=False)
-        made = {a.alias.lower(): a.this.type for a in aliases if kind_of(a.this)}
-        known |= {name: found.sql("spark") for name, found in made.items()}
+        known |= {a.alias.lower(): a.this.type.sql("spark") for a in aliases if kind_of(a.this)}
     return known
 
 
@@ -215,7 +212,7 @@ def _of_node(node: Any) -> Iterator[str]:
         plain = node.expression.is_string and PLAIN_DELIMITER.fullmatch(node.expression.name)
         if not plain or node.args.get("limit") is not None:
             yield "split"
-    elif _may_wrap(node, parts):
+    elif _may_wrap(node):
         yield _said(node)
     start = parts[1] if isinstance(node, FROM_THE_END) and len(parts) > 1 else None
     if isinstance(start, exp.Neg) or (isinstance(node, exp.ArraySlice) and start is not None and start.name == "0"):
@@ -224,26 +221,32 @@ def _of_node(node: Any) -> Iterator[str]:
         yield "collect_set unsorted" if isinstance(node, exp.ArrayUniqueAgg) else "collect_list unsorted"
 
 
-def _may_wrap(node: Any, parts: list[Any]) -> bool:
-    """Return whether a sum is of whole numbers of columns, which wrap round; or the difference of two days."""
+def _may_wrap(node: Any) -> bool:
+    """Return whether whole numbers of columns are summed up, which wraps round; or one day is taken from another."""
     if isinstance(node, exp.Sum):
-        return kind_of(node.this) == WHOLE and _has_column(node.this, ("BIGINT",))
+        return kind_of(node.this) == WHOLE and _has_column(node.this, "BIGINT")
     if not isinstance(node, exp.Add | exp.Sub | exp.Mul) or isinstance(node.parent, exp.TsOrDsAdd):
         return False
-    days = isinstance(node, exp.Sub) and all(kind_of(p) == DATE for p in parts)
-    return days or (kind_of(node) == WHOLE and _has_column(node, ("INT", "BIGINT")))
+    days = isinstance(node, exp.Sub) and kind_of(node.this) == kind_of(node.expression) == DATE
+    return days or (kind_of(node) == WHOLE and _has_column(node, "INT", "BIGINT"))
+
+
+def _has_column(node: Any, *kinds: str) -> bool:
+    """Return whether a column, or a cast, of one of these types is in a number; arguments of counts are not."""
+    return any(
+        found.type is not None and found.type.this.name in kinds and found.find_ancestor(exp.Count, exp.CountIf) is None
+        for found in node.find_all(exp.Column, exp.Cast)
+    )
 
 
 def _of_choice(node: Any) -> Iterator[str]:
-    """Values of several types in one place: each engine converts others."""
+    """Yield the node if it has values of several types in one place: each engine converts others."""
+    parts = [*node.iter_expressions()]
     if isinstance(node, exp.Case):
         parts = [i.args["true"] for i in node.args["ifs"]] + [node.args.get("default")]
     elif isinstance(node, exp.If):
-        parts = [] if isinstance(node.parent, exp.Case) else [node.args.get("true"), node.args.get("false")]
-    else:
-        parts = [*node.iter_expressions()]
-    kinds = {kind_of(p) for p in parts} - {""}
-    families = {"number" if k in NUMBERS else "moment" if k in MOMENTS else k for k in kinds}
+        parts = [] if isinstance(node.parent, exp.Case) else parts[1:]
+    families = {FAMILIES.get(k, k) for k in map(kind_of, parts) if k}
     compared = isinstance(node, exp.EQ | exp.NEQ | exp.In | exp.NullSafeEQ)
     if len(families) > 1 and not (compared and "moment" in families):  # a day may be compared with its text
         yield f"{_said(node)} of {' and '.join(sorted(families))}"
@@ -255,15 +258,6 @@ def _said(node: Any) -> str:
     """Return a function's or operator's name as Spark writes it."""
     name = node.name if isinstance(node, exp.Anonymous) else node.sql_name() if isinstance(node, exp.Func) else node.key
     return SPELLED.get(name.lower(), name.lower())
-
-
-def _has_column(node: Any, kinds: Collection[str]) -> bool:
-    """Return whether signs and choices alone compute a number from a column, or a cast, of one of these types."""
-    if isinstance(node, exp.Column | exp.Cast):
-        return node.type is not None and node.type.this.name in kinds
-    if isinstance(node, exp.Paren | exp.Binary | exp.Neg | exp.Coalesce | exp.Case | exp.If | exp.Abs):
-        return any(_has_column(part, kinds) for part in node.iter_expressions())
-    return False
 
 
 def _listed(tokens: Any) -> Iterator[str]:
@@ -284,13 +278,14 @@ def _of_window(node: Any, types: Types, keys: Keys) -> Iterator[str]:
     order, spec, name = node.args.get("order"), node.args.get("spec"), _said(node.this)
     spread = [*(node.args.get("partition_by") or ()), *(o.this for o in (order.expressions if order else ()))]
     plain = {p.name.lower() for p in spread if isinstance(p, exp.Column)} & types.keys()
+    frame = str(spec.args.get("kind")).lower() if spec is not None else ""
     if node.args.get("alias") is not None or not node.args.get("over"):
         yield "a window that is named"
     elif name not in OVER:
         yield f"{name} over"
-    elif spec is not None and str(spec.args.get("kind")).upper() != "ROWS":
-        yield f"{name} over {str(spec.args.get('kind')).lower()}"
-    elif (name in BY_PLACE or spec is not None) and not any(key <= plain for key in keys):
+    elif frame not in ("", "rows"):
+        yield f"{name} over {frame}"
+    elif (name in BY_PLACE or frame) and not any(key <= plain for key in keys):
         yield f"{name} over an order that may not be total"
     default = node.this.args.get("default")
     if default is not None and not isinstance(default, exp.Literal | exp.Null | exp.Neg):
