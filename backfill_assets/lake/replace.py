@@ -70,19 +70,15 @@ class Write:
 
 @dataclass(frozen=True)
 class Published:
-    """The result of a write: the table's version, the days whose rows were replaced, those that got only a receipt, and
-    of the replaced those that the same inputs, code and settings gave other rows before."""
+    """The result of a write: the table's version, the write's id ("": nothing was committed), the days whose rows were
+    replaced, those that got only a receipt, and of the replaced those that the same inputs, code and settings gave
+    other rows before."""
 
     version: int
     write_id: str
     changed: frozenset[date] = frozenset()
     receipted: frozenset[date] = frozenset()
     unlike: frozenset[date] = frozenset()
-
-    @property
-    def committed(self) -> bool:
-        """Whether there is a new commit at all."""
-        return bool(self.write_id)
 
 
 def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:

@@ -48,8 +48,7 @@ class LabelSettings(Section):
 
     @model_validator(mode="after")
     def _one_way_to_say_it(self) -> Self:
-        both = sorted({"measure", "rule"} & self.model_fields_set) if self.label is not None else []
-        if both:
+        if self.label is not None and (both := sorted({"measure", "rule"} & self.model_fields_set)):
             raise ValueError(f"{' and '.join(both)} has no effect beside `label`: leave one of them out")
         return self
 
@@ -109,9 +108,7 @@ class SparkSettings(Section):
 
 
 class AccessSettings(Section):
-    """The users of this machine who may read what is written to the lake from then on: its owner, its group, or
-    everyone.
-    """
+    """The users of this machine who may read new files of the lake."""
 
     readers: Literal["owner", "group", "everyone"] = "owner"
 
@@ -122,11 +119,8 @@ class AccessSettings(Section):
 
 
 class PipelineSettings(Section):
-    """The tables of the lake: `FILE.py:NAME` beside `lake.toml` or `MODULE:NAME`, where NAME gives them (None: the
-    built-in).
-
-    `sql`: a glob, relative to `lake.toml`, of further tables written as SQL.
-    """
+    """The tables of the lake: `FILE.py:NAME` beside `lake.toml` or `MODULE:NAME` (None: the built-in); `sql`: a glob,
+    relative to `lake.toml`, of further tables written as SQL."""
 
     tables: str | None = Field(default=None, pattern=r"^[\w./-]+:[A-Za-z_]\w*$")
     sql: Text | None = None
@@ -172,24 +166,21 @@ class LakeSettings(DeliveredSettings):
 
     @model_validator(mode="after")
     def _sources_that_are_there(self) -> Self:
-        payloads = {s: p for s, name in self._chosen().items() if (p := self.payload_of(s, name)) is not None}
+        chosen = {"features": self.features.source, "labels": self.labels.source}
+        payloads = {s: p for s, name in chosen.items() if (p := self.payload_of(s, name)) is not None}
         for section, payload in payloads.items():
             if misfit := entity_misfit(self.features.entity, payload):
                 raise ValueError(f"features.entity: {misfit}{f' (for [{section}])' if self.sources else ''}")
         types = [{c.name: c.type for c in payload} for payload in payloads.values()]
         for column in self.features.entity:
             if len({found[column] for found in types}) > 1:
-                raise ValueError(
-                    f"features.entity: {column} is {' and '.join(t[column] for t in types)} in two sources"
-                )
+                both = " and ".join(found[column] for found in types)
+                raise ValueError(f"features.entity: {column} is {both} in two sources")
         return self
-
-    def _chosen(self) -> dict[str, str | None]:
-        return {"features": self.features.source, "labels": self.labels.source}
 
     def source_of(self, section: Literal["features", "labels"]) -> str:
         """The name of the source of a section's built-in tables. Raises SettingsError if the section must name one."""
-        return self.choice(section, self._chosen()[section])
+        return self.choice(section, self.features.source if section == "features" else self.labels.source)
 
     @property
     def grace(self) -> timedelta:
@@ -198,9 +189,7 @@ class LakeSettings(DeliveredSettings):
 
 
 def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeSettings:
-    """The settings of a lake. Raises SettingsError for another user's lake, and for every bad value by file or
-    variable.
-    """
+    """The settings of a lake. Raises SettingsError for another user's lake, and naming every bad value."""
     refuse_foreign(lake)
     path = lake / FILE_NAME
     try:

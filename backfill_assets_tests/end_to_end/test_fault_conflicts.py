@@ -81,7 +81,7 @@ def test_a_candidate_of_older_inputs_never_overwrites_newer_content_and_is_built
             stale.ready.commit()
         assert (snapshot(lake, toy()), version(lake, "echo"), data_files(lake, "echo")) == newest
         done = stale.publish()
-    assert not done.committed
+    assert not done.write_id
     assert echoed(lake) == ["k1", "k2", "k3", "late", "later"]
     assert (snapshot(lake, toy()), version(lake, "echo"), data_files(lake, "echo")) == newest
 
@@ -91,11 +91,11 @@ def test_two_writers_of_the_same_inputs_leave_what_one_of_them_would(lake: Lake)
         prepared(request(lake, "echo", FIRST, LAST, toy())) as one,
         prepared(request(lake, "echo", FIRST, LAST, toy())) as other,
     ):
-        assert one.publish().committed
+        assert one.publish().write_id
         alone = content(lake, "echo"), snapshot(lake, toy()), version(lake, "echo")
-        assert not other.publish().committed
+        assert not other.publish().write_id
     assert (content(lake, "echo"), snapshot(lake, toy()), version(lake, "echo")) == alone
-    assert not any(p.committed for p in backfill(lake, FIRST, LAST, ["echo"], toy()).values())
+    assert not any(p.write_id for p in backfill(lake, FIRST, LAST, ["echo"], toy()).values())
 
 
 def test_a_rebuild_of_a_superseded_candidate_is_judged_again(lake: Lake) -> None:
@@ -125,7 +125,7 @@ def test_a_foreign_commit_on_the_same_day_while_ours_runs_is_a_conflict_and_ours
     monkeypatch.setattr(files, "sync_all", overtaken)
     done = publish_by_hand(lake, ECHO, [{"event_key": "ours", "value": 1, "event_date": DAY}], "newest")
     assert len(tries) == 2
-    assert done.committed
+    assert done.write_id
     assert echoed(lake) == ["k1", "k3", "ours"]
 
 
@@ -170,6 +170,6 @@ def test_a_commit_that_reports_an_error_after_it_happened_counts_as_done(
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", late_error)
     done = backfill(lake, FIRST, LAST, ["echo"], toy())["echo"]
-    assert done.committed
+    assert done.write_id
     assert echoed(lake) == ["k1", "k2", "k3"]
     assert done.version == version(lake, "echo")

@@ -163,7 +163,7 @@ def test_ten_reruns_of_the_same_days_make_no_commit_and_no_file(lake: Lake, inst
     backfill(lake, *days, None, toy())
     before = {t: version(lake, t) for t in tables}, data_files(lake, "echo"), snapshot(lake, toy())
     for _ in range(9):
-        assert not any(p.committed for p in backfill(lake, *days, None, toy()).values())
+        assert not any(p.write_id for p in backfill(lake, *days, None, toy()).values())
     result = run_rebuild(lake, *days, instance, None, toy())
     assert result.success
     for table in ("raw", "echo", "sums"):

@@ -138,7 +138,7 @@ def test_what_sail_made_is_fresh_on_spark_which_makes_the_very_same(spark: "Spar
     states = request(moved, "staging", FIRST, LAST).states()
     days = request(moved, "staging", FIRST, LAST).days
     assert {states.of("staging", d) for d in days} == {State.FRESH}
-    assert not any(p.committed for p in backfill(moved, FIRST, LAST).values())
+    assert not any(p.write_id for p in backfill(moved, FIRST, LAST).values())
     backfill(moved, FIRST, LAST, force=True)
     assert snapshot(moved) == made
     (commit,) = list(moved.store.commits("staging", -1))[-1:]

@@ -239,7 +239,7 @@ class World:
             with pytest.raises(DaysHeld):
                 publish_by_hand(self.lake, STAGING, rows({n: value}), digest=str(value))
             return
-        if publish_by_hand(self.lake, STAGING, rows({n: value}), digest=str(value)).committed:
+        if publish_by_hand(self.lake, STAGING, rows({n: value}), digest=str(value)).write_id:
             self.states.append({**self.states[-1], n: value})
 
     def roll_back(self, n: int, to: int) -> None:

@@ -80,7 +80,7 @@ def test_a_merge_upserts_by_key_twice_is_once_and_without_removals_it_is_an_over
     if not kept:
         assert content(merged, "staging") == content(overwritten, "staging")
     again, _ = write(merged, after, merging=True)
-    assert not again.committed
+    assert not again.write_id
     assert held(merged) == wanted
 
 

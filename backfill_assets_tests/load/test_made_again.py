@@ -53,7 +53,7 @@ def test_a_forced_rerun_with_other_rows_from_the_same_inputs_is_told_as_broken_u
         assert again.publish().unlike == {FIRST}
     (told,) = dict(unlike_days(read_view(lake, ALL))).values()
     assert told.startswith(f"echo {FIRST}: made again from the same inputs, code and settings, the rows are others")
-    assert not backfill(lake, FIRST, FIRST, ["echo"], by_a_file(kept))["echo"].committed, "a rerun that does nothing"
+    assert not backfill(lake, FIRST, FIRST, ["echo"], by_a_file(kept))["echo"].write_id, "a rerun that does nothing"
     assert dict(unlike_days(read_view(lake, ALL)))
     assert not backfill(lake, FIRST, FIRST, ["echo"], by_a_file(kept), force=True)["echo"].unlike
     assert not dict(unlike_days(read_view(lake, ALL)))

@@ -54,7 +54,7 @@ def test_settled_days_are_judged_by_their_receipts_and_published_without_a_commi
     findings = rebuild.prepare()
     assert {f.day for f in findings} == set(SPAN)
     assert not any(f.refuses for f in findings)
-    assert not rebuild.publish().committed
+    assert not rebuild.publish().write_id
     assert list(rebuild.request.phases.seconds())[-2:] == ["gate", "publish"]
 
 
@@ -84,7 +84,7 @@ def test_newer_inputs_are_prepared_again_and_what_was_made_of_older_ones_is_free
 ) -> None:
     overtaken = Overtaken(rebuild.request, times=SUPERSEDED_ATTEMPTS - 1)
     overtaken.prepare()
-    assert not overtaken.publish().committed
+    assert not overtaken.publish().write_id
     assert overtaken.released == SUPERSEDED_ATTEMPTS - 1
 
 
