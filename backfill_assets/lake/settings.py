@@ -180,7 +180,7 @@ class LakeSettings(DeliveredSettings):
 
     def source_of(self, section: Literal["features", "labels"]) -> str:
         """The name of the source of a section's built-in tables. Raises SettingsError if the section must name one."""
-        return self.choice(section, self.features.source if section == "features" else self.labels.source)
+        return self.choice(section, getattr(self, section).source)
 
     @property
     def grace(self) -> timedelta:
