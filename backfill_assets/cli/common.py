@@ -171,7 +171,7 @@ def _value(value: Any) -> Any:
 def say_unusable(lake: "Lake") -> None:
     """Name the rows that landed and that no table gets, in one line on stderr, if there are any."""
     from backfill_assets.cli.drawing import aside
-    from backfill_assets.operations.unusable import unusable
+    from backfill_assets.operations.rejected import unusable
 
     if line := str(unusable(lake)):
         aside(line)

@@ -139,7 +139,7 @@ def _remove(root: Path) -> None:
 
 def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcomes: list[RunOutcome]) -> None:
     from backfill_assets.cli.dagster_home import lake_words, ui_command
-    from backfill_assets.operations.unusable import kinds
+    from backfill_assets.operations.rejected import kinds
 
     lines: list[tuple[DayStatus, ...]] = list(zip(*report.tables.values(), strict=True))
     rows: list[list[object]] = [[line[0].day, *(_cell(d) for d in line)] for line in lines]

@@ -76,7 +76,7 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
     from backfill_assets.cli.rollback import provenance
     from backfill_assets.lake import inspection
     from backfill_assets.lake.ledger import FILES, of_source
-    from backfill_assets.operations.aside import contracts_beside
+    from backfill_assets.operations.rejected import contracts_beside
 
     lake, pipeline = opened()
     landed = [c for c in pipeline.contracts if c.is_landed]

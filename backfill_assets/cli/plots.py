@@ -1,13 +1,12 @@
-"""The plots of pages, as SVG in the page's own colours, drawn by matplotlib without pyplot and its state.
+"""The plots of lateness, as SVG in the page's own colours, drawn by matplotlib without pyplot and its state.
 
-Not here: the pages around them (`lateness`, `report_page`) and the numbers (`operations`).
+Not here: the pages around them (`lateness`, `report_page`) and the numbers (`operations.lateness`).
 """
 
 import io
 import re
 from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
-from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.cli.pages import Figure
@@ -16,19 +15,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from backfill_assets.operations.lateness import LatenessReport
-    from backfill_assets.operations.report import LakeReport
 
 # matplotlib wants fixed colours, the page has its own in light and dark: these stand for the page's variables.
 INK, MUTED, GRID, ACCENT, SECOND = (f"#00000{n}" for n in range(1, 6))
 VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", ACCENT: "--accent", SECOND: "--second"}
 WIDTH_INCHES, HEIGHT_INCHES = 4.6, 2.8  # letters as large as the page's on a wide screen, and legible on a phone
-INCHES_PER_TABLE = 0.36
 LATENESS = ("distribution", "late-share", "completeness", "look-back")
 TICKS_DAYS = (0, 1, 2, 3, 7, 14, 30, 90, 180, 365, 730)
 ROLLING_DAYS = 7  # a week: weekends deliver otherwise than workdays
 DOTS_UP_TO = 400  # more days than that, and the dots hide the line
-NEWEST_WRITES = 500  # per table: more dots hide each other
-LEAST_SECONDS = 0.01  # a logarithm has no zero
 TYPE_POINTS = 11.0  # one size for all texts
 STYLE = {
     "svg.fonttype": "none", "font.size": TYPE_POINTS, "font.family": "DejaVu Sans", "text.color": INK,
@@ -62,23 +57,14 @@ def lateness_figures(report: "LatenessReport", asked: Collection[str] = LATENESS
     }
 
 
-def durations_figure(report: "LakeReport") -> list[Figure]:
-    """Return the figure of seconds per write; none where no write was measured."""
-    if not report.durations:
-        return []
-    height = 0.9 + INCHES_PER_TABLE * len(report.durations)
-    drawn = svg("durations", lambda axes: _durations(axes, report), height)
-    return [Figure("durations", "Seconds per write", "A dot is a write, the bar the 95th percentile.", drawn)]
-
-
-def svg(name: str, draw: "Callable[[Axes], None]", height_inches: float = HEIGHT_INCHES) -> str:
+def svg(name: str, draw: "Callable[[Axes], None]") -> str:
     """Return the SVG element (see `inline`) of the figure that `draw` draws."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure as Canvas
 
     style: Any = {**STYLE, "svg.hashsalt": name}
     with rc_context(style):
-        figure = Canvas(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
+        figure = Canvas(figsize=(WIDTH_INCHES, HEIGHT_INCHES), layout="constrained")
         draw(figure.add_subplot())
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -148,34 +134,6 @@ def _look_back(axes: "Axes", report: "LatenessReport") -> None:
     axes.set_xlabel("look-back, days reprocessed every night")
     _percent_axis(axes, "of all rows missed", top=None)
     axes.axhline(1 - report.asked.share, color=SECOND, lw=1, ls="--")
-
-
-def _durations(axes: "Axes", report: "LakeReport") -> None:
-    from matplotlib.ticker import NullLocator
-
-    for place, of_table in enumerate(reversed(report.durations)):
-        measured = [w.seconds for w in report.writes if w.table == of_table.table and w.seconds is not None]
-        shown = measured[:NEWEST_WRITES]
-        axes.plot(shown, [place] * len(shown), "o", color=ACCENT, alpha=0.45, mew=0)
-        axes.plot([of_table.p95], [place], "|", color=SECOND, ms=16, mew=2)
-    axes.set_yticks(range(len(report.durations)), [d.table for d in reversed(report.durations)])
-    axes.set_ylim(-0.6, len(report.durations) - 0.4)
-    axes.set_xscale("log")
-    ticks = decades([s for w in report.writes if (s := w.seconds) is not None])
-    axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
-    axes.set_xlim(ticks[0], ticks[-1])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.grid(visible=False, axis="y")
-    axes.set_xlabel("seconds from the request to the commit")
-
-
-def decades(seconds: Sequence[float]) -> list[float]:
-    """Return the powers of ten around these values, at least two: every dot has a number on both sides."""
-    least, greatest = max(min(seconds), LEAST_SECONDS), max(*seconds, LEAST_SECONDS)
-    first, last = floor(log10(least)), ceil(log10(greatest))
-    first -= 10.0**first > least  # a logarithm just beside a whole number is rounded to it
-    last += 10.0**last < greatest
-    return [round(10.0**power, 6) for power in range(first, max(last, first + 1) + 1)]
 
 
 def _steps(axes: "Axes", x: Sequence[int], y: Sequence[float]) -> None:

@@ -15,12 +15,12 @@ from markupsafe import Markup
 from backfill_assets.cli.drawing import TextTable, number, percent
 from backfill_assets.cli.lateness import completeness, watermarks
 from backfill_assets.cli.pages import Page, PageSection, environment
-from backfill_assets.cli.plots import durations_figure, lateness_figures
+from backfill_assets.cli.plots import lateness_figures
 from backfill_assets.core.days import ONE_DAY, from_inclusive
 from backfill_assets.core.states import State
 from backfill_assets.operations.account import Account
+from backfill_assets.operations.rejected import kinds
 from backfill_assets.operations.status import DayStatus, StatusReport
-from backfill_assets.operations.unusable import kinds
 
 if TYPE_CHECKING:
     from backfill_assets.operations.report import Delivered, LakeReport
@@ -167,7 +167,7 @@ def _durations(report: "LakeReport") -> PageSection:
         for d in report.durations
     ]
     about = "A write is one commit of one table, whatever number of days it holds."
-    return PageSection("Durations", [TextTable(DURATIONS, rows)], about=[about], figures=durations_figure(report))
+    return PageSection("Durations", [TextTable(DURATIONS, rows)], about=[about])
 
 
 def _checks(report: "LakeReport", history: "History") -> PageSection:

@@ -84,7 +84,7 @@ def _draw_inputs(report: "DayReport") -> None:
 
 
 def _draw_landed(report: "DayReport") -> None:
-    from backfill_assets.operations.unusable import kinds
+    from backfill_assets.operations.rejected import kinds
 
     for part in report.files[:MOST_FILES]:
         bad = f", {number(part.bad_rows)} of them unusable" if part.bad_rows else ""

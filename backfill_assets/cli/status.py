@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, opened, print_json, usage
-from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.cli.common import days_asked, days_options, json_option, lake_option, opened, print_json, usage
+from backfill_assets.cli.drawing import draw_table, number, say, text_of
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.states import State
@@ -34,74 +34,76 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @lake_option
 def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
-    from backfill_assets.operations.attention import attention
     from backfill_assets.operations.plan_files import held_back
+    from backfill_assets.operations.rejected import unusable
+    from backfill_assets.operations.status import attention
     from backfill_assets.operations.status import status as report_of
-    from backfill_assets.operations.unusable import unusable
 
     lake, pipeline = opened()
-    if (first is None) != (last is None):
-        raise click.UsageError("--from and --to belong together")
-    days = inclusive(first, last) if first and last else None
+    days = days_asked(first, last)
     if days and days.start < lake.settings.start_date:
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     with usage():
         report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
     needs_a_person = sorted({*report.wrong, *attention(lake.root), *held_back(lake).values()})
     if as_json:
-        kept = report.to_dict()
-        kept["days"] = [d for d in kept["days"] if not flags["stale"] or d["state"] == State.STALE]
-        kept["needs_a_person"] = needs_a_person
-        kept["unusable"] = unused.to_dict()
-        print_json(kept)
-    elif report.days is None:
-        say("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
-    elif flags["stale"]:
-        _draw_stale(report)
-        _draw_culprits(report)
+        document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused.to_dict()}
+        if flags["stale"]:
+            document["days"] = [d for d in document["days"] if d["state"] == State.STALE]
+        print_json(document)
     else:
-        _draw_grid(report, flags["every_day"] or len(report.days) <= GRID_DAYS)
-        _draw_totals(report)
-    for line in () if as_json else needs_a_person:
-        click.echo(f"needs a person: {line}")
-    if unused.rows and not as_json:
-        say(str(unused), 2)
+        _draw(report, flags["stale"], flags["every_day"])
+        for line in needs_a_person:
+            click.echo(f"needs a person: {line}")
+        if unused.rows:
+            say(str(unused), 2)
     if flags["check"] and any(d.state in WANTING for d in report):
         click.get_current_context().exit(1)
 
 
-def _draw_culprits(report: "StatusReport") -> None:
-    for day in report:
+def _draw(report: "StatusReport", stale: bool, every_day: bool) -> None:
+    if report.days is None:
+        say("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
+        return
+    if stale:
+        _draw_stale(report)
+    else:
+        _draw_grid(report, every_day or len(report.days) <= GRID_DAYS)
+        _draw_totals(report)
+    for hold in report.holds:  # no backfill rebuilds these days
+        held = "; ".join(f"{name} {text_of(contiguous(days))}" for name, days in hold.days.items())
+        say(f"held by {hold.rollback}: {held}", 2)
+        if hold.plan:
+            click.echo(f"look:  backfill-assets plan show {hold.plan}")
+        click.echo(f"let go:  {hold.release}")
+    for day in report if stale else ():
         for culprit in day.culprits:
             say(f"{day.table} {day.day}: {culprit}", 2)
 
 
 def _draw_grid(report: "StatusReport", every_day: bool) -> None:
-    columns = list(report.tables.values())
-    lines = list(zip(*columns, strict=True))
+    def key(numbered: "tuple[int, tuple[DayStatus, ...]]") -> object:
+        place, line = numbered
+        return place if every_day else tuple((d.state, d.will_change) for d in line)
+
     rows = []
-    for _, group in groupby(enumerate(lines), lambda numbered: _key(numbered, every_day)):
-        days = [line for _, line in group]
-        span = f"{days[0][0].day}" if len(days) == 1 else f"{days[0][0].day}..{days[-1][0].day} ({len(days)} days)"
-        rows.append([span, *(_cell([line[i] for line in days]) for i in range(len(columns)))])
+    for _, group in groupby(enumerate(zip(*report.tables.values(), strict=True)), key):
+        lines = [line for _, line in group]
+        first, last = lines[0][0].day, lines[-1][0].day
+        span = f"{first}..{last} ({len(lines)} days)" if len(lines) > 1 else first
+        rows.append([span, *map(_cell, zip(*lines, strict=True))])
     draw_table(["day", *report.tables], rows)
     say("A cell is the state, the rows and the table's version (v) that wrote them.")
 
 
-def _key(numbered: "tuple[int, tuple[DayStatus, ...]]", every_day: bool) -> tuple[object, ...]:
-    place, line = numbered
-    return (place,) if every_day else tuple((d.state, d.will_change) for d in line)
-
-
 def _cell(days: "Sequence[DayStatus]") -> str:
-    """State, rows and versions of the days of one cell; a star where they will change."""
+    """Return state, rows and versions of the days of one cell; a star where they will change."""
     state = days[0].state.value + (FOLLOWS if days[0].will_change else "")
     versions = sorted({d.version for d in days if d.version is not None})
     if not versions:
         return state
-    rows = sum(d.rows or 0 for d in days)
     span = f"v{versions[0]}" if len(versions) == 1 else f"v{versions[0]}..{versions[-1]}"
-    return f"{state} {number(rows)} {span}"
+    return f"{state} {number(sum(d.rows or 0 for d in days))} {span}"
 
 
 def _draw_totals(report: "StatusReport") -> None:
@@ -111,33 +113,31 @@ def _draw_totals(report: "StatusReport") -> None:
     for name, found in report.totals().items():
         more = f" ({following[name]} will change)" if name in following else ""
         say(f"{name}: {', '.join(f'{n} {state.value}' for state, n in found.items())}{more}", 2)
-    told = {"": report.frontier} if not report.frontiers else report.frontiers
     none = "none, nothing is loaded"
-    frontier = "; ".join(f"{n} {f:%Y-%m-%dT%H:%M:%SZ}".strip() if f else f"{n} {none}".strip() for n, f in told.items())
-    say(f"frontier: {frontier}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
+    frontiers = (report.frontiers or {"": report.frontier}).items()
+    shown = "; ".join(f"{name} {f:%Y-%m-%dT%H:%M:%SZ}" if f else f"{name} {none}" for name, f in frontiers)
+    say(f"frontier: {shown.strip()}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
     _draw_changed_columns(report)
     wanting = [d for d in report if d.state in (State.STALE, State.MISSING) or d.will_change]
     _draw_rebuild(report, wanting, all_tables=True)
-    _draw_holds(report)
 
 
 def _draw_changed_columns(report: "StatusReport") -> None:
     """Draw which columns tables get and lose, and the command that rebuilds them."""
     from backfill_assets.operations.status import STUCK
 
-    for name, told in report.columns.items():
-        say(f"{name} {'; '.join(told)}", 2)
-    stuck = any(change.startswith(STUCK) for told in report.columns.values() for change in told)
-    days = [d.day for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]
-    if stuck:
+    for name, changes in report.columns.items():
+        say(f"{name} {'; '.join(changes)}", 2)
+    if any(change.startswith(STUCK) for changes in report.columns.values() for change in changes):
         say(
             "Give these columns the types they have, and the new types to columns of other names; or move "
             f"{report.lake}/tables away, then run `backfill-assets catch-up`."
         )
-    elif days:
-        for span in _around(days, _held(report, report.columns)):
-            tables = ",".join(report.columns)
-            click.echo(f"load again:  backfill-assets backfill --from {span.start} --to {span.last} --tables {tables}")
+        return
+    days = [d.day for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]
+    for span in _around(report, days, report.columns):
+        tables = ",".join(report.columns)
+        click.echo(f"load again:  backfill-assets backfill --from {span.start} --to {span.last} --tables {tables}")
 
 
 def _draw_stale(report: "StatusReport") -> None:
@@ -146,16 +146,11 @@ def _draw_stale(report: "StatusReport") -> None:
         say(f"No day of {report.days} is stale.")
         return
     for (table, reason), group in groupby(found, lambda d: (d.table, d.reason)):
-        say(f"{table} {_days_of(group)}: {reason}", 2)
+        say(f"{table} {text_of(contiguous(d.day for d in group))}: {reason}", 2)
     following = [d for d in report if d.will_change]
     for table, group in groupby(following, lambda d: d.table):
-        say(f"{table} {_days_of(group)}: will change after these", 2)
+        say(f"{table} {text_of(contiguous(d.day for d in group))}: will change after these", 2)
     _draw_rebuild(report, [*found, *following], all_tables=False)
-    _draw_holds(report)
-
-
-def _days_of(group: "Iterable[DayStatus]") -> str:
-    return ", ".join(map(str, contiguous(d.day for d in group)))
 
 
 def _draw_rebuild(report: "StatusReport", wanting: "Sequence[DayStatus]", all_tables: bool) -> None:
@@ -163,29 +158,16 @@ def _draw_rebuild(report: "StatusReport", wanting: "Sequence[DayStatus]", all_ta
     over = [d for d in wanting if d.day < utc_today()]
     named = tuple(report.tables) if all_tables else tuple(dict.fromkeys(d.table for d in over))
     tables = "" if all_tables else f" --tables {','.join(named)}"
-    for span in _around([d.day for d in over], _held(report, named)):
+    for span in _around(report, [d.day for d in over], named):
         click.echo(f"rebuild:  backfill-assets backfill --from {span.start} --to {span.last}{tables}")
 
 
-def _held(report: "StatusReport", tables: "Iterable[str]") -> set[date]:
-    return {d.day for name in tables for d in report.tables[name] if d.state is State.HELD}
-
-
-def _around(days: "Sequence[date]", held: set[date]) -> list[DayRange]:
-    """Return the days as few ranges, with other days between them, without held days."""
+def _around(report: "StatusReport", days: "Sequence[date]", tables: "Iterable[str]") -> list[DayRange]:
+    """Return the days as few ranges, with other days between them, without held days of the tables."""
+    held = {d.day for name in tables for d in report.tables[name] if d.state is State.HELD}
     wanted = set(days) - held
     if not wanted:
         return []
     stretches = contiguous(d for d in from_inclusive(min(wanted), max(wanted)) if d not in held)
     inside = [[d for d in stretch if d in wanted] for stretch in stretches]
     return [from_inclusive(found[0], found[-1]) for found in inside if found]
-
-
-def _draw_holds(report: "StatusReport") -> None:
-    """Draw held days and the commands that release them: no backfill rebuilds these days."""
-    for hold in report.holds:
-        held = "; ".join(f"{name} {', '.join(map(str, contiguous(days)))}" for name, days in hold.days.items())
-        say(f"held by {hold.rollback}: {held}", 2)
-        if hold.plan:
-            click.echo(f"look:  backfill-assets plan show {hold.plan}")
-        click.echo(f"let go:  {hold.release}")

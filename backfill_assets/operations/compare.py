@@ -1,4 +1,4 @@
-"""Comparing days of a table between two versions, two times or two lakes: as a report, and as a few lines of Markdown.
+"""Days of a table at two versions, two times or in two lakes, compared: a report, and a few lines of Markdown.
 
 Not here: comparing the rows (`lake.differences`) and drawing the report (`cli.compare`).
 """
@@ -11,6 +11,7 @@ from typing import Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.json_values import json_of
 from backfill_assets.core.profiles import LARGE_DRIFT, drift
 from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.differences import DayDifference, Differences, SampleRow, Sides, differences
@@ -33,10 +34,7 @@ class Moment:
     def of(self, table: str) -> int:
         """Return the version of the table; raises BackfillError where it had none then."""
         known = [(c.version, c.at) for c in self.lake.store.commits(table)]
-        if self.version is not None:
-            found = [v for v, _ in known if v == self.version]
-        else:
-            found = [v for v, at in known if self.at is None or at <= self.at]
+        found = [v for v, at in known if self.version in (None, v) and (self.at is None or at <= self.at)]
         if not found:
             asked = f"version {self.version}" if self.version is not None else f"commit by {self.at or 'now'}"
             raise BackfillError(
@@ -81,18 +79,17 @@ class CompareReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
+        lists = {"days": self.differing, "columns": self.columns, "unmeant": self.unmeant, "samples": self.samples}
         return {
-            "table": self.table, "from": str(self.days.start), "to": str(self.days.last),
-            "from_version": self.before, "to_version": self.after, "statistic": STATISTIC,
+            "table": self.table,
+            "from": str(self.days.start),
+            "to": str(self.days.last),
+            "from_version": self.before,
+            "to_version": self.after,
+            "statistic": STATISTIC,
             "totals": {n: self.total(n) for n in ("added", "removed", "changed")},
-            "days": [{**vars(d), "day": str(d.day), "columns": dict(d.columns)} for d in self.differing],
-            "columns": [vars(c) for c in self.columns],
-            "unmeant": self.unmeant,
-            "samples": [
-                {"day": str(s.day), "kind": s.kind, "key": s.key, "before": dict(s.before), "after": dict(s.after)}
-                for s in self.samples
-            ],
-        }  # fmt: skip
+            **{key: json_of(value) for key, value in lists.items()},
+        }
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.downstream import will_change
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE, read_files
-from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import in_full
@@ -56,13 +56,12 @@ class DayWrite:
     def to_dict(self, day: date) -> dict[str, Any]:
         """Return the write with its entry of `day` as JSON values."""
         entry, said = self.receipt.days[day], self.receipt
-        return {
-            "version": self.version, "at": self.at.isoformat(), "rows": entry.rows, "fingerprint": entry.fingerprint,
-            "built": entry.built.value, "input_digest": entry.input_digest, "reason": said.reason, "note": said.note,
-            "run_id": said.run_id, "write_id": said.write_id, "code": said.code_digest,
-            "settings": said.settings_digest, "frontier": said.frontier.isoformat() if said.frontier else None,
-            "inputs": dict(said.inputs), "tags": dict(said.tags), "days_in_write": len(said.days),
-        }  # fmt: skip
+        write = {"version": self.version, "at": self.at, "days_in_write": len(said.days)}
+        of_day = {name: getattr(entry, name) for name in ("rows", "fingerprint", "built", "input_digest")}
+        of_all = {name: getattr(said, name) for name in ("reason", "note", "run_id", "write_id", "frontier")}
+        made_by = {"code": said.code_digest, "settings": said.settings_digest, "inputs": said.inputs, "tags": said.tags}
+        values: dict[str, Any] = json_of(write | of_day | of_all | made_by)
+        return values
 
 
 @dataclass(frozen=True)
@@ -81,25 +80,18 @@ class DayReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return {
-            "table": self.table, "day": str(self.day), "state": self.state.value, "reasons": list(self.reasons),
-            "will_change": self.will_change,
-            "receipt": self.history[0].to_dict(self.day) if self.history else None,
-            "inputs": [
-                {"table": i.table, "day": str(i.day), "state": i.state.value, "rows": i.rows, "required": i.required}
-                for i in self.inputs
-            ],
-            "files": [vars(f) for f in self.files],
-            "quarantine": dict(self.quarantine),
-            "history": [w.to_dict(self.day) for w in self.history],
-        }  # fmt: skip
+        history = [write.to_dict(self.day) for write in self.history]
+        receipt = history[0] if history else None
+        values: dict[str, Any] = json_of(vars(self) | {"quarantine": dict(self.quarantine), "history": history})
+        return values | {"receipt": receipt}
 
 
 def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     """Return the report of a day; raises BackfillError as `find` does."""
     contract = find(lake, pipeline, table, day)
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    history = tuple(_written(c) for c in reversed([*lake.store.commits(table)]) if c.names(day))
+    commits = [c for c in lake.store.commits(table) if c.names(day)]
+    history = tuple(DayWrite(c.version, c.at, c.receipt) for c in reversed(commits) if c.receipt is not None)
     return DayReport(
         table,
         day,
@@ -126,19 +118,12 @@ def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
     return contract
 
 
-def _written(commit: Commit) -> DayWrite:
-    if commit.receipt is None:
-        raise ValueError(f"version {commit.version} has no receipt")
-    return DayWrite(commit.version, commit.at, commit.receipt)
-
-
 def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
     found: dict[tuple[str, date], bool] = {}
     for wanted in contract.inputs:
         if wanted.basis is Basis.ARRIVALS:
-            found |= {
-                (wanted.table, arrival): True for arrival, _ in states.view.source(wanted.table).arrivals.get(day, ())
-            }
+            arrivals = states.view.source(wanted.table).arrivals.get(day, ())
+            found |= {(wanted.table, arrival): True for arrival, _ in arrivals}
         elif wanted.basis is not Basis.FILES:
             for d in days_of(wanted, day, states.view):
                 found[wanted.table, d] = is_required(d, day, states.frontier(contract.name))

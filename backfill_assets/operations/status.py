@@ -1,28 +1,32 @@
-"""The state of every day of every table, from receipts and ledgers alone: without a JVM, without Dagster.
+"""The state of every day of every table, and alarms that need a person, without a JVM and without Dagster.
 
-Not here: drawing it (`cli.status`) and the rule that decides states (`core.states`).
+Not here: drawing (`cli.status`), the rule of states (`core.states`), finding alarms (`orchestration.ticks`).
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.downstream import will_change
+from backfill_assets.core.json_values import json_of
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.data_files import altered_text, columns
+from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.attention import unlike_days
 from backfill_assets.operations.why import Hold, brief, holds, in_full
 
 STUCK = "cannot be written: "  # the prefix of changes that only a new table can follow
+FOLDER = ".attention"
+BEFORE = "engines "  # files of version 0.2.0 about disagreements, which receipts tell since
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,6 @@ class DayStatus:
     reason: str = ""
     culprits: tuple[str, ...] = ()
     will_change: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the day as JSON values."""
-        return {
-            "table": self.table, "day": str(self.day), "state": self.state.value, "rows": self.rows,
-            "version": self.version, "reason": self.reason, "culprits": list(self.culprits),
-            "will_change": self.will_change,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -80,21 +76,20 @@ class StatusReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        by_name = {n: f.isoformat() if f else None for n, f in self.frontiers.items()}
-        frontiers = {"frontiers": by_name} if by_name else {}
-        return {
+        report = {
             "lake": self.lake,
-            "from": str(self.days.start) if self.days else None,
-            "to": str(self.days.last) if self.days else None,
-            "frontier": self.frontier.isoformat() if self.frontier else None,
-            **frontiers,
-            "as_of": self.as_of.isoformat() if self.as_of else None,
-            "totals": {name: {s.value: n for s, n in found.items()} for name, found in self.totals().items()},
+            "from": self.days.start if self.days else None,
+            "to": self.days.last if self.days else None,
+            "frontier": self.frontier,
+            **({"frontiers": self.frontiers} if self.frontiers else {}),
+            "as_of": self.as_of,
+            "totals": self.totals(),
             "will_change": self.following(),
-            "columns": {name: list(told) for name, told in self.columns.items()},
-            "held": [h.to_dict() for h in self.holds],
-            "days": [d.to_dict() for d in self],
+            "columns": self.columns,
+            "held": self.holds,
+            "days": [*self],
         }
+        return {key: json_of(value) for key, value in report.items()}
 
 
 def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bool = False) -> StatusReport:
@@ -107,53 +102,43 @@ def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bo
 
 def status_of(lake: Lake, states: States, days: DayRange | None = None, why: bool = False) -> StatusReport:
     """Return `status` of a lake with known states."""
-    view, coming = states.view, will_change(states)
+    view, coming, frontiers = states.view, will_change(states), states.frontiers
     wanted = days or known_days(view)
 
     def one(table: str, day: date) -> DayStatus:
         state, stamp = states.of(table, day), states.stamp(table, day)
         rows, version = (stamp.entry.rows, stamp.version) if stamp else (None, None)
-        told = brief(states, table, day, state)
-        culprits = _culprits(lake, states, table, day, told) if why and state is State.STALE else ()
-        return DayStatus(table, day, state, rows, version, told, culprits, day in coming[table])
+        reason = brief(states, table, day, state)
+        culprits: tuple[str, ...] = ()
+        if why and stamp and state is State.STALE:
+            receipt = next(lake.store.commits(table, stamp.version - 1)).receipt
+            culprits = tuple(r for r in in_full(states, table, day, receipt) if r != reason)
+        return DayStatus(table, day, state, rows, version, reason, culprits, day in coming[table])
 
     tables = {name: tuple(one(name, d) for d in wanted or ()) for name in states.contracts}
-    known = states.frontiers
-    frontiers = {s.name: known.of_source[s.table] for s in view.sources.values() if s.name}
-    columns = _columns(lake, states, tables)
-    held = {name: [d.day for d in days if d.state is State.HELD] for name, days in tables.items()}
+    outdated = [name for name, column in tables.items() if any(d.state is State.OUTDATED for d in column)]
+    changes = {name: column_changes(states.contracts[name], columns(lake, name)) for name in outdated}
+    held = {name: [d.day for d in column if d.state is State.HELD] for name, column in tables.items()}
     return StatusReport(
-        str(lake.root),
-        wanted,
-        known.least,
-        view.as_of,
-        tables,
-        columns,
-        frontiers,
-        holds(lake, states, held),
-        (*(told for _, told in unlike_days(view)), *_altered(lake, states)),
+        lake=str(lake.root),
+        days=wanted,
+        frontier=frontiers.least,
+        as_of=view.as_of,
+        tables=tables,
+        columns={name: found for name, found in changes.items() if found},
+        frontiers={s.name: frontiers.of_source[s.table] for s in view.sources.values() if s.name},
+        holds=holds(lake, states, held),
+        wrong=(*(line for _, line in unlike_days(view)), *_altered(lake, states)),
     )
 
 
 def _altered(lake: Lake, states: States) -> Iterator[str]:
-    """Name each table or ledger with altered data files. One `stat` per live file."""
+    """Yield a line for each table or ledger with altered data files. One `stat` per live file."""
     landed = [c for c in states.contracts.values() if c.is_landed]
     ledgers = [of_source(ledger, c.source) for c in landed for ledger in (FILES, ARRIVALS, QUARANTINE)]
     for contract in (*states.contracts.values(), *ledgers):
-        if told := altered_text(lake, contract):
-            yield f"{contract.name}: {told}"
-
-
-def _columns(lake: Lake, states: States, tables: Mapping[str, tuple[DayStatus, ...]]) -> dict[str, tuple[str, ...]]:
-    outdated = [name for name, days in tables.items() if any(d.state is State.OUTDATED for d in days)]
-    told = {name: column_changes(states.contracts[name], columns(lake, name)) for name in outdated}
-    return {name: changes for name, changes in told.items() if changes}
-
-
-def _culprits(lake: Lake, states: States, table: str, day: date, told: str) -> tuple[str, ...]:
-    stamp = states.stamp(table, day)
-    commit = next(lake.store.commits(table, stamp.version - 1)) if stamp else None
-    return tuple(r for r in in_full(states, table, day, commit.receipt if commit else None) if r != told)
+        if text := altered_text(lake, contract):
+            yield f"{contract.name}: {text}"
 
 
 def known_days(view: LakeView) -> DayRange | None:
@@ -180,3 +165,33 @@ def column_changes(contract: Contract, there: Mapping[str, str]) -> tuple[str, .
         if name in there and there[name] != kind
     ]
     return (*gets, *loses, *other)
+
+
+def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
+    """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its file."""
+    path = root / FOLDER / f"{instance} {sensor}.json"
+    if not alarms:
+        path.unlink(missing_ok=True)
+    elif read_json(path) != alarms:
+        write_json(path, alarms)
+
+
+def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
+    """Yield (table, line) for tables with days whose newest receipt has other rows than the same inputs, code and
+    settings gave before."""
+    for name, table in view.tables.items():
+        days = [d for d, stamp in table.stamps.items() if stamp.unlike]
+        if days:
+            spans = ", ".join(map(str, contiguous(days)))
+            yield (
+                name,
+                f"{name} {spans}: made again from the same inputs, code and settings, the rows are others; see "
+                f"`backfill-assets compare --table {name}` and `backfill-assets audit --table {name}`, mend what the "
+                "transform reads beside its inputs, then make these days again with --force",
+            )
+
+
+def attention(root: Path) -> list[str]:
+    """Return the alarms of the lake at `root`, a line each; empty where its sensors found nothing or never ran."""
+    found = [read_json(path) for path in sorted((root / FOLDER).glob("*.json")) if not path.name.startswith(BEFORE)]
+    return sorted({line for alarms in found for line in map(str, alarms.values())})

@@ -1,7 +1,6 @@
 """The writes of a lake from its receipts: a list of commits with durations, and an audit of every write of every day.
 
-Elsewhere: the history of one day (`show`), data files (`lake.audit`), runs of Dagster that wrote nothing
-(`orchestration.history`). Logs are read at every call: they are the only truth.
+Not here: the history of one day (`show`) and runs of Dagster that wrote nothing (`orchestration.history`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,11 +40,11 @@ class TableWrite:
 
     @property
     def ranges(self) -> tuple[DayRange, ...]:
-        """Its days as ranges, ascending."""
+        """Return its days as ranges, ascending."""
         return tuple(contiguous(self.days))
 
     def to_dict(self) -> dict[str, Any]:
-        """The write as JSON values; days as ranges, both ends included."""
+        """Return the write as JSON values; days as ranges, both ends included."""
         return {
             "table": self.table, "version": self.version, "at": self.at.isoformat(), "rows": self.rows,
             "days": [{"from": str(r.start), "to": str(r.last)} for r in self.ranges], "reason": self.reason,
@@ -68,7 +67,7 @@ class Durations:
     per_day: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The durations as JSON values, in seconds."""
+        """Return the durations as JSON values, in seconds."""
         return {
             "table": self.table, "writes": self.writes, "median_s": self.median, "p95_s": self.p95,
             "greatest_s": self.greatest, "seconds_per_day": self.per_day,
@@ -76,53 +75,33 @@ class Durations:
 
 
 def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
-    """Every commit with a receipt that names days, of every table of the pipeline, newest first."""
-    found = [
-        _written(table.name, commit)
-        for table in pipeline.tables
-        for commit in lake.store.commits(table.name)
-        if commit.receipt is not None and commit.receipt.days
-    ]
+    """Return every commit with a receipt that names days, of every table of the pipeline, newest first."""
+    found = []
+    for table in pipeline.tables:
+        for commit in lake.store.commits(table.name):
+            said = commit.receipt
+            if said is not None and said.days:
+                days, rows = tuple(sorted(said.days)), sum(entry.rows for entry in said.days.values())
+                why = (said.reason, said.note, said.run_id, said.seconds)
+                found.append(TableWrite(table.name, commit.version, commit.at, days, rows, *why))
     return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version), reverse=True))
 
 
-def _written(table: str, commit: Commit) -> TableWrite:
-    said = commit.receipt
-    if said is None:
-        raise ValueError(f"version {commit.version} has no receipt")
-    return TableWrite(
-        table,
-        commit.version,
-        commit.at,
-        tuple(sorted(said.days)),
-        sum(entry.rows for entry in said.days.values()),
-        said.reason,
-        said.note,
-        said.run_id,
-        said.seconds,
-    )
-
-
 def durations(found: Iterable[TableWrite], tables: Sequence[str]) -> tuple[Durations, ...]:
-    """Per table, in their order, what its measured writes took; tables without one are left out.
+    """Return the durations of measured writes per table, in their order; tables without one are left out.
 
-    The 95th percentile interpolates between the writes there are (`statistics.quantiles`, inclusive): it is never
-    beyond the greatest.
+    The 95th percentile interpolates between the writes there are (`statistics.quantiles`, inclusive).
     """
     measured = [(w.table, w.seconds, len(w.days)) for w in found if w.seconds is not None]
-    told = []
+    counted = []
     for table in tables:
         seconds = [s for name, s, _ in measured if name == table]
         if seconds:
             days = sum(n for name, _, n in measured if name == table)
-            told.append(
-                Durations(table, len(seconds), _at(seconds, 50), _at(seconds, 95), max(seconds), sum(seconds) / days)
-            )
-    return tuple(told)
-
-
-def _at(values: Sequence[float], percent: int) -> float:
-    return values[0] if len(values) == 1 else quantiles(values, n=100, method="inclusive")[percent - 1]
+            cuts = quantiles(seconds * 2 if len(seconds) == 1 else seconds, n=100, method="inclusive")
+            per_day = sum(seconds) / days
+            counted.append(Durations(table, len(seconds), cuts[49], cuts[94], max(seconds), per_day))
+    return tuple(counted)
 
 
 @dataclass(frozen=True)
@@ -162,7 +141,8 @@ class AuditRequest:
 
 
 def audit(lake: Lake, pipeline: Pipeline, asked: AuditRequest = AuditRequest()) -> tuple[DayAudit, ...]:
-    """The selected writes, newest first. No JVM, no data file is read. Raises BackfillError for an unknown table."""
+    """Return the selected writes, newest first. No JVM, no data file is read. Raises BackfillError for an unknown
+    table."""
     if asked.table:
         pipeline.contract(asked.table, "There is nothing to show")
     found = [
@@ -170,17 +150,11 @@ def audit(lake: Lake, pipeline: Pipeline, asked: AuditRequest = AuditRequest()) 
         for contract in pipeline.contracts
         if asked.table in ("", contract.name)
         for write in _of_table(lake, contract)
-        if _is_asked(write, asked)
-    ]
-    return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True))
-
-
-def _is_asked(write: DayAudit, asked: AuditRequest) -> bool:
-    return (
-        asked.day in (None, write.day)
+        if asked.day in (None, write.day)
         and asked.plan in ("", write.plan)
         and (asked.since is None or write.at.date() >= asked.since)
-    )
+    ]
+    return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True))
 
 
 def _of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
@@ -198,28 +172,34 @@ def _of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
 
 
 def _of_receipt(table: str, commit: Commit, said: Receipt, last: dict[date, DayEntry]) -> Iterator[DayAudit]:
-    by = _who(said)
-    inputs = ", ".join(f"{name} v{version}" for name, version in sorted(said.inputs.items()))
+    requester, person = next((said.tags[k] for k in ASKED_BY if k in said.tags), ""), said.tags.get(BY, "")
     for day, entry in said.days.items():
         before = last.get(day)
         yield DayAudit(
-            table, day, commit.version, commit.at, by, said.reason, said.note, said.tags.get(PLAN_TAG, ""),
-            said.tags.get(CHUNK_TAG, ""), said.run_id, said.code_digest, said.settings_digest, inputs,
-            entry.built.value, before.rows if before else None, entry.rows,
-            before.fingerprint if before else None, entry.fingerprint,
-            before is None or before.content != entry.content,
-        )  # fmt: skip
-
-
-def _who(said: Receipt) -> str:
-    """The person, or the sensor or schedule with the user of its process; "" in older receipts."""
-    asked = next((said.tags[k] for k in ASKED_BY if k in said.tags), "")
-    person = said.tags.get(BY, "")
-    return f"{asked} ({person})" if asked and person else asked or person
+            table=table,
+            day=day,
+            version=commit.version,
+            at=commit.at,
+            by=f"{requester} ({person})" if requester and person else requester or person,
+            reason=said.reason,
+            note=said.note,
+            plan=said.tags.get(PLAN_TAG, ""),
+            chunk=said.tags.get(CHUNK_TAG, ""),
+            run_id=said.run_id,
+            code=said.code_digest,
+            settings=said.settings_digest,
+            inputs=", ".join(f"{name} v{version}" for name, version in sorted(said.inputs.items())),
+            built=entry.built.value,
+            rows_before=before.rows if before else None,
+            rows=entry.rows,
+            fingerprint_before=before.fingerprint if before else None,
+            fingerprint=entry.fingerprint,
+            changed=before is None or before.content != entry.content,
+        )
 
 
 def write_table(found: Iterable[DayAudit], file: Path) -> int:
-    """The writes as one Parquet file, for any engine; how many those are. Raises OSError where it cannot be written."""
+    """Write one Parquet file, for any engine, and return the number of its rows. Raises OSError where that fails."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

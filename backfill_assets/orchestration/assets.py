@@ -25,7 +25,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.operations.unusable import unusable
+from backfill_assets.operations.rejected import unusable
 from backfill_assets.orchestration.checks import (
     check_outputs,
     check_specs,

@@ -1,6 +1,6 @@
 """Quarantine, too_late and arrivals as external assets beside raw, which Dagster never runs: no button, no partitions.
 
-Here: their specs, and one materialization per load that changed them. Not here: the numbers (`operations.aside`).
+Here: their specs, and one materialization per load that changed them. Not here: the numbers (`operations.rejected`).
 """
 
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.operations.aside import Reason, SetAside, contracts_beside, set_aside
+from backfill_assets.operations.rejected import Reason, SetAside, contracts_beside, set_aside
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.metadata import PREFIX, VERSION, table_metadata
 

@@ -12,7 +12,7 @@ import dagster as dg
 from backfill_assets.core.clock import utc_now
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.load.scan import scan_all
-from backfill_assets.operations.attention import keep_attention
+from backfill_assets.operations.status import keep_attention
 from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import instance_id

@@ -22,8 +22,8 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import is_complete
 from backfill_assets.load.landed_changes import Comparison, compared, is_counted
-from backfill_assets.operations.attention import unlike_days
 from backfill_assets.operations.plan_files import left_to_plans
+from backfill_assets.operations.status import unlike_days
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.backfill_requests import (

@@ -1,6 +1,6 @@
 """A day that is made again from the same inputs, code and settings has the same rows, or is told as broken.
 
-Tested here: the check, the receipt's tag and `operations.attention.unlike_days`, with a transform that reads a file.
+Tested here: the check, the receipt's tag and `operations.status.unlike_days`, with a transform that reads a file.
 Not tested here: the comparison by itself (`core.test_engines`), and days without an engine (`test_rebuild`).
 """
 
@@ -14,7 +14,7 @@ from backfill_assets.lake.gates import PROFILE
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.attention import unlike_days
+from backfill_assets.operations.status import unlike_days
 from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets_tests.lakes import ECHO, backfill, delivery, make_lake, prepared, request

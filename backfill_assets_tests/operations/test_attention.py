@@ -1,6 +1,6 @@
 """What needs a person stands in the lake while it is so, and `status` says it.
 
-Tested here: `operations.attention`, what the sensors keep there, and the line of `status`. Not tested here: finding it
+Tested here: `operations.status`, what the sensors keep there, and the line of `status`. Not tested here: finding it
 (`orchestration.test_backfill_requests`).
 """
 
@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from backfill_assets.cli.app import app
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import Stamp, TableView
-from backfill_assets.operations.attention import FOLDER, attention, keep_attention, unlike_days
+from backfill_assets.operations.status import FOLDER, attention, keep_attention, unlike_days
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import Story, day

@@ -1,12 +1,12 @@
 """Reasons in groups: few lines, and every row in one of them.
 
-Tested here: `operations.unusable`. Not tested here: who prints them (`cli`).
+Tested here: `operations.rejected`. Not tested here: who prints them (`cli`).
 """
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.operations.unusable import MOST_CHARS, kinds
+from backfill_assets.operations.rejected import MOST_CHARS, kinds
 
 
 def test_reasons_that_differ_in_numbers_and_quotes_are_one_kind() -> None:

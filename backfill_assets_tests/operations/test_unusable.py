@@ -1,6 +1,6 @@
 """What landed and no table gets, in one line: counted by day, with a reason, of every source.
 
-Tested here: `operations.unusable` without an engine, and that each command says it. Not tested here: which rows are
+Tested here: `operations.rejected` without an engine, and that each command says it. Not tested here: which rows are
 unusable (`load.test_deliveries`).
 """
 
@@ -15,7 +15,7 @@ import pytest
 from backfill_assets.core.ledgers import named
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, QUARANTINE, of_source
-from backfill_assets.operations.unusable import Unusable, unusable
+from backfill_assets.operations.rejected import Unusable, unusable
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake, publish_by_hand

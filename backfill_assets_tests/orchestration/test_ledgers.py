@@ -1,7 +1,7 @@
 """Quarantine, too_late and arrivals in Dagster: external assets beside raw that tell rows and the newest reasons.
 
-Tested here: `orchestration.ledgers` and `operations.aside`, on tables written by delta-rs. Not tested here: loads that
-write them (`end_to_end`).
+Tested here: `orchestration.ledgers` and `operations.rejected`, on tables written by delta-rs. Not tested here: loads
+that write them (`end_to_end`).
 """
 
 from datetime import date
@@ -14,7 +14,7 @@ import pytest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.ledger import QUARANTINE
-from backfill_assets.operations.aside import Reason
+from backfill_assets.operations.rejected import Reason
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.ledgers import reasons_table, report_ledgers

@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.attention import attention
+from backfill_assets.operations.status import attention
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.sensors import CURSOR_CHARS, lake_sensors, scan_job

@@ -15,7 +15,7 @@ import pytest
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.attention import attention
+from backfill_assets.operations.status import attention
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.run_liveness import markers_of
 from backfill_assets.orchestration.ticks import LATE_DATA

@@ -1,6 +1,6 @@
 """What lies beside raw, in numbers: quarantine with its newest reasons, what came too late, the ledger of arrivals.
 
-Tested here: `operations.aside`. Not tested here: who shows it (`orchestration.test_ledgers`).
+Tested here: `operations.rejected`. Not tested here: who shows it (`orchestration.test_ledgers`).
 """
 
 from datetime import date
@@ -11,7 +11,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.lake.ledger import QUARANTINE
-from backfill_assets.operations.aside import NEWEST_DAYS, Reason, SetAside, contracts_beside, set_aside
+from backfill_assets.operations.rejected import NEWEST_DAYS, Reason, SetAside, contracts_beside, set_aside
 from backfill_assets.pipeline import contracts
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake

@@ -1,0 +1,178 @@
+"""Rows that landed and are not in raw: quarantine, too late, files refused as wholes, with reasons; by receipts.
+
+Not here: the account of all rows (`account`), one day's reasons (`show`), and the rules that give reasons
+(`load.deliveries`). No JVM; of quarantined rows only the newest days are read.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, NamedTuple
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.ledgers import named
+from backfill_assets.core.scans import shown
+from backfill_assets.core.texts import plain, shortened
+from backfill_assets.core.view import TableView
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source, read_arrivals, read_files
+from backfill_assets.lake.too_late import contract_of, waiting
+
+NEWEST_DAYS = 7  # a week of arrivals shows what is wrong now
+MOST_REASONS = MOST_KINDS = 10
+REASON_CHARS = MOST_CHARS = 160
+EXAMPLE_CHARS = 120
+VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.,:_-]*\d|\d")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why rows are in quarantine: how many of the newest days, and the newest day that has one."""
+
+    text: str
+    rows: int
+    newest: date
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """One of these tables at a version. `newest` is the newest arrival day with rows; `counts` are further numbers."""
+
+    contract: Contract
+    version: int
+    rows: int
+    newest: date | None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    reasons: Sequence[Reason] = ()
+
+
+def contracts_beside(raw: Contract) -> tuple[Contract, ...]:
+    """Return the contracts of the tables that a load of `raw` writes beside it."""
+    return (of_source(QUARANTINE, raw.source), contract_of(raw), of_source(ARRIVALS, raw.source))
+
+
+def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[SetAside]:
+    """Return all three; left out are those that were never written, or are of the version that is `known` already."""
+    own, found = lake.of_source(raw.source), []
+    for contract, count in zip(contracts_beside(raw), (_quarantine, _too_late, _arrivals), strict=True):
+        view = lake.store.view(contract.name, contract.day_column)
+        if view.version >= 0 and view.version != (known or {}).get(contract.name):
+            found.append(count(own, contract, view))
+    return found
+
+
+def _quarantine(lake: Lake, contract: Contract, view: TableView) -> SetAside:
+    days = _with_rows(view)
+    reasons = newest_reasons(lake, (contract.name, view.version), days) if days else ()
+    return SetAside(contract, view.version, sum(days.values()), max(days, default=None), {"days": len(days)}, reasons)
+
+
+def newest_reasons(lake: Lake, table: tuple[str, int], days: Iterable[date]) -> Sequence[Reason]:
+    """Return why rows are in a quarantine (name and version), of the newest of these arrival days, newest first."""
+    listed = ", ".join(f"DATE '{d}'" for d in sorted(days)[-NEWEST_DAYS:])
+    query = (
+        f"SELECT substr(reason, 1, {REASON_CHARS}) AS text, count(*) AS n, max(arrival_date) AS newest FROM q "
+        f"WHERE arrival_date IN ({listed}) GROUP BY 1 ORDER BY 3 DESC, 2 DESC, 1 LIMIT {MOST_REASONS}"
+    )
+    batches = lake.store.query(query, {"q": table})
+    return [Reason(*found) for batch in batches for found in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
+
+
+def _too_late(lake: Lake, contract: Contract, view: TableView) -> SetAside:
+    days = _with_rows(view)
+    still = sum(waiting(lake, date.min, date.max).values()) if days else 0
+    return SetAside(contract, view.version, sum(days.values()), max(days, default=None), {"waiting_rows": still})
+
+
+def _arrivals(lake: Lake, contract: Contract, view: TableView) -> SetAside:
+    arrived = [[day for day, _ in found] for found in read_arrivals(lake.store, view.version, lake.source).values()]
+    newest = max((day for days in arrived for day in days), default=None)
+    touched = {"event_days_of_the_newest": sum(newest in days for days in arrived)}
+    return SetAside(contract, view.version, sum(map(len, arrived)), newest, touched)
+
+
+def _with_rows(view: TableView) -> dict[date, int]:
+    return {day: stamp.entry.rows for day, stamp in view.stamps.items() if stamp.entry.rows}
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """Unusable rows, of which `files` stand for a whole file each; one `reason`, and the queries that show all."""
+
+    rows: int = 0
+    files: int = 0
+    reason: str = ""
+    queries: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return one line; empty without unusable rows."""
+        if not self.rows:
+            return ""
+        whole = f", {self.files} of them a whole file each" if self.files else ""
+        first = f", for example: {shortened(self.reason, EXAMPLE_CHARS)}" if self.reason else ""
+        commands = " and ".join(f'`backfill-assets sql "{query}"`' for query in self.queries)
+        return f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{first}; {commands} shows them"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts and the reason as JSON values."""
+        return {"rows": self.rows, "files": self.files, "reason": self.reason or None}
+
+
+def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: bool = True) -> Unusable:
+    """Count the unusable rows of all sources on these arrival days (None: all), loaded or not.
+
+    Without `read_rows` no data file is read, and the reason is that of a whole file only.
+    """
+    found = [one for each in lake.by_source() if (one := _of_source(each, days, read_rows)).rows]
+    return Unusable(
+        sum(one.rows for one in found),
+        sum(one.files for one in found),
+        next((one.reason for one in found if one.reason), ""),
+        tuple(query for one in found for query in one.queries),
+    )
+
+
+def _of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Unusable:
+    ledger = named(QUARANTINE.name, lake.source)
+    view = lake.store.view(ledger, QUARANTINE.day_column)
+    kept = {day: rows for day, rows in _with_rows(view).items() if days is None or day in days}
+    counted: dict[date, int] = {}
+    refused = {}
+    for record in {r.sha256: r for r in read_files(lake.store, lake.source) if not r.withdrawn}.values():
+        bad_rows = {day: bad for day, (_, bad, _) in record.days.items() if bad and (days is None or day in days)}
+        for day, bad in bad_rows.items():
+            counted[day] = counted.get(day, 0) + bad
+        if bad_rows and record.refused is not None:
+            refused[record.path] = record.refused
+    # A day that is not loaded is known by its files only, one that is by its load, which also finds repeated numbers.
+    rows = sum(max(kept.get(day, 0), counted.get(day, 0)) for day in {*kept, *counted})
+    reason = next((f"{plain(shown(path, lake.source))}: {plain(why)}" for path, why in sorted(refused.items())), "")
+    if not reason and kept and read_rows:
+        reason = next((plain(r.text) for r in newest_reasons(lake, (ledger, view.version), kept)), "")
+    source = ledger if view.version >= 0 else f"{named(FILES.name, lake.source)} WHERE bad_rows > 0"
+    return Unusable(rows, len(refused), reason, (f"SELECT * FROM {source}",))
+
+
+class Kinds(NamedTuple):
+    """The most frequent kinds of reasons as (text, rows), and the number of kinds and rows beyond these."""
+
+    shown: Sequence[tuple[str, int]]
+    more_kinds: int
+    more_rows: int
+
+
+def kinds(reasons: Mapping[str, int], most: int = MOST_KINDS) -> Kinds:
+    """Group reasons (reason: rows) that differ only in numbers and quoted values; `…` stands in their places.
+
+    The `most` frequent kinds come first, kinds with equally many rows by their text.
+    """
+    grouped: dict[str, dict[str, int]] = defaultdict(dict)
+    for reason, rows in reasons.items():
+        grouped[VARYING.sub("…", reason)][reason] = rows
+    texts = {kind: next(iter(found)) if len(found) == 1 else kind for kind, found in grouped.items()}
+    counted = [(shortened(texts[kind], MOST_CHARS), sum(found.values())) for kind, found in grouped.items()]
+    ordered = sorted(counted, key=lambda item: (-item[1], item[0]))
+    left = ordered[most:]
+    return Kinds(ordered[:most], len(left), sum(rows for _, rows in left))
