@@ -11,7 +11,6 @@ import sys
 import click
 
 from backfill_assets.cli import (
-    audit,
     backfill,
     catch_up,
     compare,
@@ -24,7 +23,6 @@ from backfill_assets.cli import (
     rollback,
     run,
     server,
-    show,
     snapshot,
     sql,
     status,
@@ -96,9 +94,9 @@ for _command, _line in (
     (rollback.release, "Let days go that were put back."),
     (compare.compare, "What differs between two versions."),
     (compare.check_engine, "Days again on the other engine."),
-    (audit.audit, "Every write: who, when, why."),
+    (report.audit, "Every write: who, when, why."),
     (status.status, "States of all days and tables."),
-    (show.show, "All that is known of one day."),
+    (status.show, "All that is known of one day."),
     (sql.sql, "A SELECT over the lake's tables."),
     (snapshot.snapshot, "Keep days under a name, for ever."),
     (lateness.lateness, "How late rows come."),

@@ -44,48 +44,29 @@ lake_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 
-class TextType(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only
-    """A text in UTF-8; another encoding is refused, because no receipt could keep it."""
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only
+    """A value that `parse` makes of a text; its BackfillError or ValueError is click's error about the option."""
 
-    name = "text"
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self.parse = name, parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the text, or raise click's error."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value, or raise click's error."""
         try:
-            str(value).encode()
-        except UnicodeEncodeError:
-            self.fail(f"'{plain(str(value))}' is not UTF-8. Nothing was done. Write it in UTF-8.", param, ctx)
-        return str(value)
-
-
-TEXT = TextType()
-
-
-class DayType(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only
-    """A day, `YYYY-MM-DD`."""
-
-    name = "YYYY-MM-DD"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        """Return the day, or raise click's error about the option."""
-        try:
-            return value if isinstance(value, date) else parse_day(str(value))
-        except BackfillError as error:
+            return self.parse(value) if isinstance(value, str) else value
+        except (BackfillError, ValueError) as error:
             self.fail(str(error), param, ctx)
 
 
-class SpanType(click.ParamType):  # type: ignore[type-arg]  # as above
-    """Days: `A..B`, both included, or one day."""
-
-    name = "A..B"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DayRange:
-        """Return the days, or raise click's error."""
-        with usage():
-            return value if isinstance(value, DayRange) else parse_span(str(value))
+def _utf8(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # no receipt could keep it
+        raise ValueError(f"'{plain(text)}' is not UTF-8. Nothing was done. Write it in UTF-8.") from None
+    return text
 
 
-DAY, SPAN = DayType(), SpanType()
+TEXT, DAY, SPAN = Parsed("text", _utf8), Parsed("YYYY-MM-DD", parse_day), Parsed("A..B", parse_span)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 

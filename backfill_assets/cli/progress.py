@@ -107,12 +107,9 @@ class Lines:
         aside(line_of(outcome, self.days), self._out)
 
     def _work_on(self, what: str) -> None:
-        if self._live is None:
-            return
-        for task in list(self._live.task_ids):
-            self._live.remove_task(task)
-        if what:
-            self._live.add_task(what)
+        if self._live is not None:
+            for task in self._live.task_ids:
+                self._live.reset(task, description=what, visible=bool(what))
 
 
 def _own_stderr() -> TextIO | None:

@@ -1,15 +1,74 @@
-"""`backfill-assets report`: the whole lake, as JSON or as a page.
+"""`backfill-assets report` and `audit`: the whole lake, and every write of every day, as JSON or as a page.
 
-Not here: gathering (`operations.report`, `orchestration.history`) and the page (`report_page`).
+Not here: gathering (`operations.report`, `operations.writes`) and the page of the lake (`report_page`).
 """
 
+from datetime import date
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import FILE, json_option, lake_option, opened, print_json
-from backfill_assets.cli.pages import write_page
+from backfill_assets.cli.common import DAY, FILE, json_option, lake_option, opened, print_json
+from backfill_assets.cli.drawing import TextTable, aside, draw_table
+from backfill_assets.cli.pages import Page, PageSection, write_page
 from backfill_assets.core.clock import utc_now
+from backfill_assets.core.days import contiguous
+from backfill_assets.core.json_values import json_of
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.writes import DayAudit
+
+COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "by", "reason", "plan", "run", "note")
+SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
+
+
+@click.command()
+@click.option("--table", default="", help="Only of this table.")
+@click.option("--day", type=DAY, help="Only of this day.")
+@click.option("--plan", default="", metavar="ID", help="Only what this plan wrote, put back or released.")
+@click.option("--since", type=DAY, help="Only what was committed on this day (UTC) or later.")
+@click.option("--html", type=FILE, help="Write a page: one file, no network.")
+@click.option("--parquet", type=FILE, help="Write the table `audit`, a row per write and day, for any engine.")
+@json_option
+@lake_option
+def audit(  # noqa: PLR0913 - a command has as many parameters as options
+    table: str, day: date | None, plan: str, since: date | None, html: Path | None, parquet: Path | None, as_json: bool
+) -> None:
+    """Every write: who, when, why, plan and chunk, code, input versions, rows and fingerprints before and after.
+
+    Read from the logs at every call. No JVM.
+    """
+    from backfill_assets.operations.writes import AuditRequest, write_table
+    from backfill_assets.operations.writes import audit as audit_of
+
+    lake, pipeline = opened()
+    found = audit_of(lake, pipeline, AuditRequest(table, day, plan, since))
+    if parquet:
+        aside(f"wrote {parquet}: {write_table(found, parquet)} rows")
+    rows = [_row(list(days)) for _, days in groupby(found, lambda w: (w.at, w.table, w.version))]
+    if html:
+        writes = PageSection("Writes, newest first", [TextTable(COLUMNS, rows)])
+        write_page(html, Page("audit", "Audit", str(lake.root), [writes], [f"{len(found)} writes of days"]))
+    if as_json:
+        print_json(json_of(found))
+    elif not html and not parquet:
+        draw_table(COLUMNS, rows[:SHOWN])
+        if len(rows) > SHOWN:
+            click.echo(f"and {len(rows) - SHOWN} more: see --json, or ask with --since, --table, --day, --plan")
+
+
+def _row(days: "list[DayAudit]") -> tuple[object, ...]:
+    """Return the cells of one commit."""
+    first = days[0]
+    spans = contiguous(d.day for d in days if d.day is not None)
+    changed, before, rows = (
+        sum(n) for n in zip(*((d.changed, d.rows_before or 0, d.rows or 0) for d in days), strict=True)
+    )
+    chunk = f" chunk {first.chunk}" if first.chunk else ""
+    head = (first.at, first.table, str(first.version), spans or "?", changed, before, rows)
+    return *head, first.by, first.reason, first.plan + chunk, first.run_id[:8], first.note
 
 
 @click.command()

@@ -22,7 +22,7 @@ CONFIDENCE = 0.95  # of the advisor's intervals
 
 @dataclass(frozen=True)
 class Cell:
-    """How many upserts arrived on `arrival_day` for `event_day`, and when."""
+    """The number of upserts that arrived on `arrival_day` for `event_day`."""
 
     arrival_day: date
     event_day: date
@@ -30,7 +30,7 @@ class Cell:
 
     @property
     def age_days(self) -> int:
-        """Arrival day minus event day, 0 where the rows came before their day."""
+        """Return arrival day minus event day, 0 where the rows came before their day."""
         return max((self.arrival_day - self.event_day).days, 0)
 
 
@@ -54,7 +54,7 @@ class Aged:
 
 @dataclass(frozen=True)
 class Advice:
-    """What a look-back of `days` days would have missed: rows, their share (0..1) of all rows, and its interval."""
+    """Rows that a look-back of `days` days would have missed, their share (0..1) of all rows, and its interval."""
 
     days: int
     missed: int
@@ -68,9 +68,9 @@ class Advice:
 
 @dataclass(frozen=True)
 class Watermark:
-    """Up to which day a table may be believed. `newest_day` is its newest day that was built and is not pending.
+    """The `day` up to which a table is complete (None: unknown), and its `newest_day` that is built and not pending.
 
-    `day` is None where none is known. Lags run from the end of `day` to the frontier, and to the clock.
+    Lags run from the end of `day` to the frontier, and to the clock.
     """
 
     table: str
@@ -91,7 +91,7 @@ class Watermark:
 
 
 def rows_by_age(cells: Iterable[Cell]) -> dict[int, int]:
-    """How many rows have each age (days), ascending."""
+    """Count the rows of each age (days), ascending."""
     counted: Counter[int] = Counter()
     for cell in cells:
         counted[cell.age_days] += cell.rows
@@ -99,11 +99,9 @@ def rows_by_age(cells: Iterable[Cell]) -> dict[int, int]:
 
 
 def wilson(hits: int, rows: int, confidence: float = CONFIDENCE) -> Interval:
-    """The score interval of the share `hits / rows`; 0..1 where there are no rows.
+    """Return the score interval of the share `hits / rows`; 0..1 where there are no rows.
 
-    Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, Journal of the American
-    Statistical Association 22 (1927) 209-212. It stays within 0..1 and is sound for shares near 0, where the usual
-    share +- z * standard error is not (Brown, Cai, DasGupta, Statistical Science 16 (2001) 101-133).
+    E. B. Wilson, Journal of the American Statistical Association 22 (1927) 209-212: sound also for shares near 0.
     """
     if not rows:
         return Interval(0.0, 1.0)
@@ -116,10 +114,10 @@ def wilson(hits: int, rows: int, confidence: float = CONFIDENCE) -> Interval:
 
 
 def advise(ages: Mapping[int, int], longest_days: int = LONGEST_LOOK_BACK_DAYS) -> tuple[Advice, ...]:
-    """What look-backs of 1 .. `longest_days` days would have missed of the rows counted in `ages` (age in days: rows).
+    """Return what look-backs of 1 .. `longest_days` days would have missed of the rows counted in `ages` (days: rows).
 
     A job in the night after arrival day A that reprocesses the event days A - N + 1 .. A misses a row iff its age is
-    N or more, because no later night looks at that day again. Early rows are seen in the night after their event day.
+    N or more, because no later night reads that day again.
     """
     rows = sum(ages.values())
     missed, found = rows - ages.get(0, 0), []
@@ -130,20 +128,18 @@ def advise(ages: Mapping[int, int], longest_days: int = LONGEST_LOOK_BACK_DAYS) 
 
 
 def look_back_for(share: float, advice: Sequence[Advice]) -> int | None:
-    """The smallest look-back (days) that sees at least `share` (0..1) of the rows; None where none of these does."""
+    """Return the smallest look-back (days) that sees at least `share` (0..1) of the rows; None without one."""
     return next((a.days for a in advice if 1 - a.share >= share), None)
 
 
 def completeness(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
-    """The share of an event day's rows that has arrived by age 0, 1, 2 .. days; of the last age it is 1 by definition.
+    """Return the share of an event day's rows that has arrived by age 0, 1, 2 .. days; 1 at the last age by definition.
 
-    `watched` are the arrival days that were seen. Only event days inside it count, and for the step from one age to
-    the next only those that are old enough to have been watched through the next: of them the rows up to the one age
-    are divided by the rows up to the next, and the share at an age is the product of all steps above it. So a young
-    day counts for small ages and cannot seem complete, and shares never fall with age. (The estimate of distributions
-    truncated on the right: Lagakos, Barraj, De Gruttola, Biometrika 75 (1988) 515-523; actuaries call it chain ladder.)
-    The ages end at half of `watched`, so that every step rests on at least half of its days; rows that come later than
-    that are not judged and do not count.
+    `watched` are the arrival days that were seen; only event days inside it count. For the step from one age to the
+    next, days that were watched through the next give rows up to the one age divided by rows up to the next, and the
+    share at an age is the product of all steps above it (Lagakos, Barraj, De Gruttola, Biometrika 75 (1988) 515-523;
+    chain ladder): a young day cannot seem complete, and shares never fall with age. The ages end at half of `watched`,
+    so that every step rests on at least half of its days; later rows do not count.
     """
     through = len(watched) // 2
     counted = {day: [0] * (through + 1) for day in watched}
@@ -163,20 +159,17 @@ def completeness(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
 
 
 def ages_shown(shares: Iterable[Aged]) -> tuple[Aged, ...]:
-    """The ages that people are shown; those that could not be watched are left out."""
+    """Return the ages that reports show; those that could not be watched are left out."""
     return tuple(a for a in shares if a.age_days in AGES_DAYS)
 
 
 def age_for(share: float, shares: Iterable[Aged]) -> int | None:
-    """The smallest age (days) by which at least `share` (0..1) of the rows has arrived; None where none is known."""
+    """Return the smallest age (days) by which at least `share` (0..1) of the rows has arrived; None if unknown."""
     return next((a.age_days for a in shares if a.share >= share), None)
 
 
 def watermark_day(frontier: datetime, age_days: int) -> date:
-    """The greatest day whose rows up to that age all arrive before the frontier: midnight(day + 1 + age) <= frontier.
-
-    With a frontier at midnight this is the last loaded day minus the age.
-    """
+    """Return the greatest day with midnight(day + 1 + age) <= frontier: its rows up to that age are loaded."""
     return newest_over(frontier) - ONE_DAY * age_days
 
 
@@ -187,11 +180,11 @@ def watermarks(
     frontier: Callable[[str], datetime | None],
     now: datetime,
 ) -> tuple[Watermark, ...]:
-    """The watermark per table, upstream first; `measured` is that of the deliveries (`watermark_day`), by landed table.
+    """Return the watermark per table, upstream first; `measured` is the `watermark_day` of each landed table.
 
-    Raw has the measured one. Another table has the smallest of: its own newest day, and for each input its watermark
-    minus the days that the table looks ahead. What is read as known at a cut does not change with late rows, so there
-    only the table's own newest day counts. `frontier` (of a table) and `now` are aware instants.
+    Other tables have the smallest of their own newest day and, for each input, its watermark minus the days that the
+    table looks ahead. An input read as known at a cut does not change with late rows and sets no bound. `frontier` (of
+    a table) and `now` are aware instants.
     """
     days: dict[str, date | None] = {}
     for contract in contracts:
@@ -204,11 +197,9 @@ def watermarks(
                 bounds.append(above - ONE_DAY * wanted.after if above else None)
         known = [b for b in bounds if b is not None]
         days[contract.name] = min(known) if len(known) == len(bounds) else None
-    return tuple(_mark(name, newest.get(name), day, frontier(name), now) for name, day in days.items())
-
-
-def _mark(table: str, newest: date | None, day: date | None, frontier: datetime | None, now: datetime) -> Watermark:
-    if day is None or frontier is None:
-        return Watermark(table, newest, day, None, None)
-    end = end_of(day)
-    return Watermark(table, newest, day, frontier - end, now - end)
+    marks = []
+    for table, day in days.items():
+        end, until = end_of(day) if day else None, frontier(table)
+        lags = (until - end, now - end) if end and until else (None, None)
+        marks.append(Watermark(table, newest.get(table), day, *lags))
+    return tuple(marks)

@@ -1,6 +1,6 @@
-"""The rows of two versions of a table side by side: added, removed and changed, per day and column, without a JVM.
+"""Rows of two versions of a table, matched by key: added, removed and changed, per day and column, without a JVM.
 
-Not here: the choice of versions and the report (`operations.compare`). The contract's key identifies a row.
+Not here: the choice of versions and the report (`operations.compare`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class Differences:
 
 
 def differences(lake: Lake, contract: Contract, sides: Sides) -> Differences:
-    """What differs; days without any row on either side are left out. Raises duckdb.Error for files that are gone."""
+    """Compare the sides; days without any row are left out. Raises duckdb.Error for files that are gone."""
     others = [c for c in contract.column_names if c not in _keys(contract)]
     with connection(lake) as engine:
         for name, files in (("one", sides.before), ("two", sides.after)):
@@ -91,7 +91,7 @@ def _keys(contract: Contract) -> list[str]:
 
 
 def _numbered(contract: Contract, files: Sequence[str], days: DayRange) -> str:
-    """The rows of the days; those that repeat a key are numbered, so that each is compared once."""
+    """Select the rows of the days; rows that repeat a key are numbered, so that each is compared once."""
     day, keys = _name(contract.day_column), ", ".join(map(_name, _keys(contract)))
     rest = ", ".join(_name(c) for c in contract.column_names)
     within = f"{day} BETWEEN DATE '{days.start}' AND DATE '{days.last}'"
@@ -130,7 +130,7 @@ def _days(engine: "DuckDBPyConnection", others: Sequence[str]) -> list[DayDiffer
 
 
 def _samples(engine: "DuckDBPyConnection", others: Sequence[str], sides: Sides) -> list[SampleRow]:
-    """The same rows for the same seed, whatever the order of the files."""
+    """Draw the same rows for the same seed, whatever the order of the files."""
     cells = [f"CAST(one_{i} AS VARCHAR), CAST(two_{i} AS VARCHAR)" for i in range(len(others))]
     order = f"md5({literal(str(sides.seed))} || kind || key)"
     query = (

@@ -67,7 +67,7 @@ class LabelQuestion:
 
 
 def declared_label(settings: Mapping[str, Any]) -> LabelQuestion | None:
-    """The label that these settings of a table declare (`lake.model.Table`); None where they declare none."""
+    """Return the label that these settings of a table declare (`lake.model.Table`); None without one."""
     if "terms" not in settings or "condition" not in settings:
         return None
     terms = tuple(
@@ -78,7 +78,7 @@ def declared_label(settings: Mapping[str, Any]) -> LabelQuestion | None:
 
 
 def label_by_rule(labels: LabelSettings) -> LabelQuestion:
-    """The label by measure and rule."""
+    """Return the label by measure and rule."""
     agg, of = ("count", "1") if labels.measure == "events" else ("sum", labels.measure)
     horizon = labels.horizon_days
     terms = (
@@ -172,7 +172,7 @@ def _query(label: LabelQuestion, since: datetime, last: Sequence[date]) -> str:
 
 
 def _term(term: LabelTerm, known: str) -> str:
-    """The aggregate over the versions for which `known` is true, as a term of a query grouped by entity and day."""
+    """Return the aggregate over the versions for which `known` is true, in a query grouped by entity and day."""
     of = f"({_duck(term.of)})"
     if term.type == "DOUBLE":  # as the product sums it: whatever the order of rows
         of = f"TRY_CAST({of} AS DECIMAL({SUMMED_DIGITS},{term.scale}))" if term.agg == "sum" else f"({of} + 0)"
