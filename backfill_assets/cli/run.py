@@ -3,7 +3,7 @@
 Elsewhere: the order of chunks and the gates (`operations.plan_run`), the runs of Dagster (`runner`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
     from backfill_assets.operations.plan_model import Plan, PlanChunk
     from backfill_assets.operations.plan_progress import Progress
-    from backfill_assets.operations.plan_work import ChunkWork
+    from backfill_assets.operations.plan_work import ChunkMaker
 
 
 @click.command()
@@ -60,7 +60,7 @@ def _run_chunk(lake: "Lake", plan: "Plan", chunk: "PlanChunk", parent: tuple[str
 
     tags = dict(zip((PARENT, ROOT), parent, strict=True)) if parent else {}
     try:
-        cause = CommandWorker(lake, tags).make([ChunkWork(plan, chunk, plan.tables, chunk.days)])[0]
+        cause = chunk_maker(lake, tags).make([ChunkWork(plan, chunk, plan.tables, chunk.days)])[0]
     except BackfillError as error:
         cause = str(error)
     if cause:
@@ -70,14 +70,18 @@ def _run_chunk(lake: "Lake", plan: "Plan", chunk: "PlanChunk", parent: tuple[str
 
 def _now(lake: "Lake", plan: "Plan", accepted: int, daemon: bool) -> "Progress":
     """Run the plan here, or leave it to the daemon; gives its progress then. Sends the alert of a failed gate."""
+    from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.operations.plan_progress import progress
     from backfill_assets.operations.plan_run import ask_for, run_plan
 
     if daemon:
         ask_for(*opened(), plan)
         return progress(*opened(), plan)
+    if plan.policy.max_parallel > 1:  # processes that all make the tables of a new home get into each other's way
+        with silenced(), instance_of(lake):
+            pass
     try:
-        return run_plan(opened, plan, CommandWorker(lake), accepted)
+        return run_plan(opened, plan, chunk_maker(lake), accepted)
     except GateRefused as refused:
         alert(lake, refused)
         raise
@@ -92,30 +96,18 @@ def alert(lake: "Lake", refused: GateRefused) -> None:
         report_gate(lake.root, instance, refused)
 
 
-class CommandWorker:
-    """Makes chunks by runs of Dagster, and reports on stderr. `tags` are further ones of these runs."""
+def chunk_maker(lake: "Lake", tags: Mapping[str, str] | None = None) -> "ChunkMaker":
+    """Makes chunks by runs of Dagster with these further tags, and reports on stderr."""
+    from backfill_assets.operations.plan_work import ChunkMaker, ChunkWork
 
-    def __init__(self, lake: "Lake", tags: Mapping[str, str] | None = None) -> None:
-        self.lake, self.tags = lake, tags or {}
-
-    def make(self, works: "Sequence[ChunkWork]") -> list[str]:
-        """Make one chunk in this process, several at once in processes of their own; gives the causes of failures."""
-        from backfill_assets.cli.dagster_home import instance_of, silenced
-        from backfill_assets.operations.plan_work import make_all
-
-        if len(works) > 1:  # processes that all make the tables of a new home get into each other's way
-            with silenced(), instance_of(self.lake):
-                pass
-        return make_all(self.lake.root, opened, works, self._make)
-
-    def _make(self, asked: "ChunkWork") -> str:
+    def make_one(asked: ChunkWork) -> str:
+        """Run the job; gives the cause of a failure."""
         plan = asked.plan
-        note = "; ".join(t for t in (plan.reason, plan.note) if t)
-        tags = {**asked.tags, **self.tags}
-        request = BackfillRequest(asked.days, asked.tables, plan.policy.force, note, PLAN_REASON, tags, asked.written)
-        outcome = work(self.lake, request)
+        note, all_tags = "; ".join(t for t in (plan.reason, plan.note) if t), {**asked.tags, **(tags or {})}
+        request = BackfillRequest(
+            asked.days, asked.tables, plan.policy.force, note, PLAN_REASON, all_tags, asked.written
+        )
+        outcome = work(lake, request)
         return "" if outcome.success else outcome.cause or "the run failed"
 
-    def report(self, line: str) -> None:
-        """Show a line about a chunk on stderr."""
-        aside(line)
+    return ChunkMaker(lake.root, opened, make_one, aside)

@@ -138,10 +138,10 @@ def _entry(states: States, contract: Contract, day: date) -> DayEntry:
 def _arrivals(source: Source, days: Set[date]) -> Mapping[date, tuple[tuple[date, str], ...]]:
     """The event-day index after a load of these arrival days; a day never loaded counts for the same event day."""
     known = {a for rows in source.arrivals.values() for a, _ in rows}
-    told = {d: tuple((a, COMING if a in days else f) for a, f in rows) for d, rows in source.arrivals.items()}
+    found = {d: tuple((a, COMING if a in days else f) for a, f in rows) for d, rows in source.arrivals.items()}
     for day in days - known:
-        told[day] = tuple(sorted((*told.get(day, ()), (day, COMING))))
-    return told
+        found[day] = tuple(sorted((*found.get(day, ()), (day, COMING))))
+    return found
 
 
 def with_downstream(

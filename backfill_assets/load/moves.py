@@ -1,10 +1,8 @@
-"""What today's settings would make of what landed: which days of raw and of its versions gain, lose and change rows.
+"""Diff preview: days of raw and of its versions that gain, lose or change rows under today's `[source]`.
 
-Lives here: reading landed contents from the stock by today's `[source]` and holding them against raw; nothing is
-written. Does not live here: which days follow through windows (`operations.plan`). A time zone or another
-expression in `select` moves rows over midnight at both ends of a range, which no receipt can tell beforehand.
-
-Both sides are the same contents: those that have rows near the days asked about, each whole.
+Not here: days that follow through windows (`operations.plan`). Another time zone in `select` moves rows over midnight,
+which no receipt shows beforehand. Nothing is written. Both sides are the same contents: those with rows near the range,
+each whole.
 """
 
 from collections.abc import Sequence
@@ -31,14 +29,13 @@ NEAR_DAYS = 1  # a time zone moves a row by less than a day
 
 @telling_losses()
 def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tuple[DayMove, ...]:
-    """The days that gain, lose or change rows, of landed tables by arrival and of tables of versions by event; also
-    days outside the range. Of arrival days that are loaded. Needs the engine.
+    """The days that gain, lose or change rows, also outside `days`: arrival days of landed tables, and event days of
+    tables of versions. Compares arrival days that are loaded; needs the engine.
 
-    Raises LandingError where a content is not in the stock, SettingsError where `select` cannot be meant.
+    Raises LandingError if a content is not in the stock, SettingsError if `select` is wrong.
     """
-    sources = states.view.sources.values()
     found: list[DayMove] = []
-    for source in sources:
+    for source in states.view.sources.values():
         with telling_source(source.name):
             found += _moved(lake_session.of_source(source.name), states, source, days)
     return tuple(found)
@@ -95,7 +92,7 @@ def _moves(
     from pyspark.sql import functions as F
 
     def keyed(frame: "DataFrame", name: str) -> "DataFrame":
-        """One row per key and day, with what tells its content."""
+        """One row per key and day, with a hash of its content."""
         content = F.bit_xor(F.xxhash64(*columns)).alias(name)
         return frame.groupBy(F.col(key).alias("key"), F.col(day).alias("day")).agg(content)
 

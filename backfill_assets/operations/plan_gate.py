@@ -35,6 +35,7 @@ from backfill_assets.operations.why import ranges
 
 SHOWN = 5
 FEWEST_ROWS = 20  # below it a relative change is chance
+SMALLEST_DRIFT = 1e-9  # in place of the bound 0: the gates of a write take that for none
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,10 @@ class TableEvidence:
         drift |= usual_histograms([counted_histograms(e.counts) for e in trailing])
         nulls = nulls if bounds.nulls is not None else {}
         drift = drift if bounds.drift is not None else {}
-        gate = ColumnGate.model_construct(max_null_jump=bounds.nulls, max_drift=bounds.drift)
-        gates = TableGate.model_construct(columns=dict.fromkeys([*nulls, *drift], gate))
+        gate = ColumnGate.model_construct(max_null_jump=bounds.nulls, max_drift=bounds.drift or SMALLEST_DRIFT)
+        table = TableGate.model_construct(columns=dict.fromkeys([*nulls, *drift], gate))
         usual = Surroundings(may_be_empty=True, usual_null_shares=nulls, usual_histograms=drift)
-        return Judged(self.contract, day, self.read.get(day, DayProfile()), gates, usual)
+        return Judged(self.contract, day, self.read.get(day, DayProfile()), table, usual)
 
 
 @dataclass(frozen=True)

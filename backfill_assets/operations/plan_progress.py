@@ -183,8 +183,47 @@ class Progress:
         return pace * sum(c.price.seconds for c in left if c.price)
 
     def undone(self, chunk: PlanChunk) -> dict[str, list[date]]:
-        """Per table, upstream first, the days of the chunk that are still to be made; see `undone`."""
-        return undone(self.plan, chunk, self.states, self.writes)
+        """Per table, upstream first, the days of the chunk that are still to be made; tables without such are left out.
+
+        A day is made if the plan wrote it last, or if it is known to be right; only the boundary chunk's own writes
+        count for the boundary chunk. A day of raw is made once its ledger names it, because tables made from the ledger
+        would lack it before. Held days are never among them.
+        """
+        number = chunk.number if chunk.kind is ChunkKind.BOUNDARY else None
+        ids = {table: self.writes[table].ids(number) for table in self.plan.tables}
+        forced = self.plan.policy.force and number is None
+
+        def is_made(table: str, day: date) -> bool:
+            """Whether nothing is left to do for the day."""
+            stamp = self.states.stamp(table, day)
+            if stamp is not None and stamp.write_id in ids[table] and self.states.is_whole(table, day, stamp):
+                return True
+            if self.states.of(table, day) is State.HELD:
+                return True
+            return not forced and self.states.is_settled(table, day, self.plan.policy.merges)
+
+        left = {table: [d for d in chunk.days if not is_made(table, d)] for table in self.plan.tables}
+        return {table: days for table, days in left.items() if days}
+
+    def written(self, left: Mapping[str, Collection[date]]) -> frozenset[str]:
+        """The tables of `left` (of `undone`) whose days the plan wrote last: it was killed before raw's ledger named
+        them, and need not write them again, even by force."""
+        stamps = {table: [self.states.stamp(table, d) for d in days] for table, days in left.items()}
+        ids = {table: self.writes[table].ids() for table in left}
+        return frozenset(t for t, own in stamps.items() if all(s is not None and s.write_id in ids[t] for s in own))
+
+    def gate_is_passed(self, chunk: PlanChunk) -> bool:
+        """Whether receipts prove that the gate was passed: a chunk of a later wave wrote, which it may only after
+        that."""
+        waves = self.plan.waves()
+        own_wave = next(i for i, wave in enumerate(waves) if chunk in wave)
+        later = {c.number for wave in waves[own_wave + 1 :] for c in wave}
+        proofs = []
+        for own in self.writes.values():
+            newest = max((w.last for number, w in own.chunks.items() if number in later), default=None)
+            # A chunk made again after a rollback has a newer write than they: its gate has not judged that one yet.
+            proofs += [newest > own.of(chunk.number).last] if newest is not None else []
+        return bool(proofs) and all(proofs)
 
     def held(self, chunk: PlanChunk) -> dict[str, list[date]]:
         """Per table the held days of the chunk: put back by a rollback, and not released."""
@@ -221,48 +260,3 @@ def _chunk(now: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
     left = {} if state is ChunkState.DONE else {table: len(days) for table, days in todo.items()}
     took = Took.of(w.of(number) for w in writes)
     return ChunkProgress(chunk, ChunkState.PENDING if waits else state, left, now.plan.prices.get(number), took)
-
-
-def undone(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites]) -> dict[str, list[date]]:
-    """Per table, upstream first, the days of the chunk that are still to be made; tables without such are left out.
-
-    A day is made if the plan wrote it last, or if it is known to be right; only the boundary chunk's own writes count
-    for the boundary chunk. A day of raw is made once its ledger names it, because tables made from the ledger would
-    lack it before. Held days are never among them.
-    """
-    boundary = chunk.kind is ChunkKind.BOUNDARY
-
-    def is_made(table: str, day: date, ids: Collection[str]) -> bool:
-        """Whether nothing is left to do for the day."""
-        stamp = states.stamp(table, day)
-        if stamp is not None and stamp.write_id in ids and states.is_whole(table, day, stamp):
-            return True
-        if states.of(table, day) is State.HELD:
-            return True
-        return states.is_settled(table, day, plan.policy.merges) and (boundary or not plan.policy.force)
-
-    ids = {table: writes[table].ids(chunk.number if boundary else None) for table in plan.tables}
-    left = {table: [d for d in chunk.days if not is_made(table, d, ids[table])] for table in plan.tables}
-    return {table: days for table, days in left.items() if days}
-
-
-def written(left: Mapping[str, Collection[date]], states: States, writes: Mapping[str, PlanWrites]) -> frozenset[str]:
-    """The tables whose days to be made (`left`, of `undone`) were all written last by the plan: it was killed before
-    raw's ledger named them, and need not write them again, even by force."""
-    found = {t: [states.stamp(t, d) for d in days] for t, days in left.items()}
-    return frozenset(
-        t for t, stamps in found.items() if all(s is not None and s.write_id in writes[t].ids() for s in stamps)
-    )
-
-
-def gate_is_passed(plan: Plan, chunk: PlanChunk, writes: Mapping[str, PlanWrites]) -> bool:
-    """Whether receipts prove that the gate was passed: a chunk of a later wave wrote, which it may only after that."""
-    waves = plan.waves()
-    own_wave = next(i for i, wave in enumerate(waves) if chunk in wave)
-    later = {c.number for wave in waves[own_wave + 1 :] for c in wave}
-    proofs = []
-    for own in writes.values():
-        newest = max((w.last for number, w in own.chunks.items() if number in later), default=None)
-        # A chunk made again after a rollback has a newer write than they: its gate has not judged that one yet.
-        proofs += [newest > own.of(chunk.number).last] if newest is not None else []
-    return bool(proofs) and all(proofs)

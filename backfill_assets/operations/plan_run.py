@@ -29,7 +29,7 @@ from backfill_assets.operations.plan_files import (
 from backfill_assets.operations.plan_gate import judge, refusal
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk
 from backfill_assets.operations.plan_preflight import refuse_moved
-from backfill_assets.operations.plan_progress import ChunkState, Progress, gate_is_passed, progress
+from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
 from backfill_assets.operations.plan_work import ChunkWork, Opener
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.why import ranges
@@ -115,7 +115,7 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
     if todo:
         now = _make_whole(open_lake, plan, todo, worker)
     for chunk in wave:
-        if chunk.number != accepted and not gate_is_passed(plan, chunk, now.writes):
+        if chunk.number != accepted and not now.gate_is_passed(chunk):
             _judge(lake, pipeline, chunk, now)
             worker.report(f"chunk {chunk.number}: gate passed")
 

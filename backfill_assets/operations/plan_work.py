@@ -21,7 +21,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import plan_lock
 from backfill_assets.operations.plan_model import Plan, PlanChunk
 from backfill_assets.operations.plan_preflight import refuse_moved
-from backfill_assets.operations.plan_progress import progress, written
+from backfill_assets.operations.plan_progress import progress
 
 PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # tags by which Dagster shows which run began which
 END_SECONDS = 15.0  # an interrupted run ends by itself within ten
@@ -51,22 +51,23 @@ class Terminated(KeyboardInterrupt):
     number = signal.SIGTERM
 
 
-def make_all(
-    root: Path,
-    open_lake: Opener,
-    works: Sequence[ChunkWork],
-    make: Callable[[ChunkWork], str],
-    options: Sequence[str] = (),
-) -> list[str]:
-    """Do one work in this process by `make`, several at once in processes of the command `run` with these `options`,
-    which open the lake at `root` themselves.
+@dataclass(frozen=True)
+class ChunkMaker:
+    """Makes one chunk in this process by `make_one`, which gives the cause of a failure, and several at once in
+    processes of the command `run` with these `options`. `report` shows a line."""
 
-    Gives per work the cause of its failure, or an empty text.
-    """
-    if len(works) == 1:
-        return [make_alone(open_lake, works[0], make)]
-    command = python_command("backfill_assets", "--lake", str(root), "run")
-    return causes_of([(*command, w.plan.id, "--only", str(w.chunk.number), *options) for w in works])
+    root: Path
+    open_lake: Opener
+    make_one: Callable[[ChunkWork], str]
+    report: Callable[[str], None]
+    options: Sequence[str] = ()
+
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """Make the days of each work; gives per work the cause of its failure, or an empty text."""
+        if len(works) == 1:
+            return [make_alone(self.open_lake, works[0], self.make_one)]
+        command = python_command("backfill_assets", "--lake", str(self.root), "run")
+        return causes_of([(*command, w.plan.id, "--only", str(w.chunk.number), *self.options) for w in works])
 
 
 def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], str]) -> str:
@@ -83,7 +84,7 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
         left = now.undone(work.chunk)
         tables = tuple(t for t in work.tables if t in left)
         if tables and plan.policy.force:
-            work = replace(work, tables=tables, written=written(left, now.states, now.writes))
+            work = replace(work, tables=tables, written=now.written(left))
         return make(work) if tables else ""
 
 

@@ -7,8 +7,7 @@ killed has none and is taken up.
 """
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from datetime import date
 from typing import Literal
 
@@ -41,7 +40,7 @@ from backfill_assets.operations.plan_files import (
 from backfill_assets.operations.plan_model import Plan, Policy
 from backfill_assets.operations.plan_progress import Progress
 from backfill_assets.operations.plan_run import run_plan
-from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork, make_all
+from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkMaker, ChunkWork
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import reporting_gates
 from backfill_assets.orchestration.backfill_requests import next_attempt, sensor_tags
@@ -57,6 +56,7 @@ BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
 NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed
 POLICY_FIELDS = {"chunk", "canary", "max_parallel", "write_mode", "retries", "force", "keep_removed"}
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
+Log = Callable[[str], None]
 
 
 class BackfillConfig(dg.Config):
@@ -79,34 +79,24 @@ class BackfillConfig(dg.Config):
     plan: str = Field(default="", description="Go on with this plan; all else above is then its own.")
 
 
-@dataclass(frozen=True)
-class ChunkRuns:
-    """Makes chunks of a plan by runs of the job `rebuild`, which `rebuild_of(tables)` gives. `parent` and `root` are
-    the ids of the run that works on the plan and of its root run; `log` takes a line."""
+def chunk_maker(
+    instance: dg.DagsterInstance, lake_context: LakeContext, rebuild_of: JobOf, run: dg.DagsterRun, log: Log
+) -> ChunkMaker:
+    """Makes chunks by runs of the job `rebuild`, which `rebuild_of(tables)` gives, as children of `run`."""
+    parent, root = run.run_id, run.root_run_id or run.run_id
 
-    instance: dg.DagsterInstance
-    lake_context: LakeContext
-    rebuild_of: JobOf
-    parent: str
-    root: str
-    log: Callable[[str], None]
-
-    def make(self, works: Sequence[ChunkWork]) -> list[str]:
-        """Make one chunk in this process, several at once in processes that open the tables of the lake's settings."""
-        context, options = self.lake_context, ("--parent", self.parent, self.root)
-        return make_all(context.root, context.open, works, self._make, options)
-
-    def _make(self, work: ChunkWork) -> str:
+    def make_one(work: ChunkWork) -> str:
+        """Run the job; gives the cause of a failure."""
         policy, note = work.plan.policy, work.plan.note
         forced = {name: policy.force and name not in work.written for name in work.tables}
         config = {runs.op_name(name): {"config": {"force": force, "note": note}} for name, force in forced.items()}
-        result = self.rebuild_of(work.tables).execute_in_process(
-            instance=self.instance,
+        result = rebuild_of(work.tables).execute_in_process(
+            instance=instance,
             run_id=str(uuid.uuid4()),
             tags={
                 **runs.range_tags(work.days), runs.REASON_TAG: PLAN_REASON, runs.BY_TAG: whoami(),
-                runs.LAKE_TAG: str(self.lake_context.root), **({runs.NOTE_TAG: note} if note else {}), **work.tags,
-                PARENT: self.parent, ROOT: self.root,
+                runs.LAKE_TAG: str(lake_context.root), **({runs.NOTE_TAG: note} if note else {}), **work.tags,
+                PARENT: parent, ROOT: root,
             },
             run_config={"loggers": runs.SILENCE, "ops": config},
             raise_on_error=False,
@@ -115,9 +105,7 @@ class ChunkRuns:
             return ""
         return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")
 
-    def report(self, line: str) -> None:
-        """Log a line about a chunk in the run."""
-        self.log(line)
+    return ChunkMaker(lake_context.root, lake_context.open, make_one, log, ("--parent", parent, root))
 
 
 def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:
@@ -137,8 +125,7 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
                 return
             context.instance.add_run_tags(context.run_id, {PLAN_TAG: plan.id})
             context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
-            root = context.run.root_run_id or context.run_id
-            worker = ChunkRuns(context.instance, lake_context, rebuild_of, context.run_id, root, context.log.info)
+            worker = chunk_maker(context.instance, lake_context, rebuild_of, context.run, context.log.info)
             with working_by(plan.code):
                 now = run_plan(lake_context.open, plan, worker)
             context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_table(now))})

@@ -90,6 +90,8 @@ def test_few_rows_are_no_reason_to_stop() -> None:
         ({0: 500, 4: 500}, None, False),
         ({3: 1000}, 0.25, False),
         ({3: 999, 4: 1}, 0.25, False),
+        ({3: 950, 4: 50}, 0.25, False),
+        ({3: 950, 4: 50}, 0.0, True),
     ],
 )
 def test_values_that_moved_while_their_sum_did_not_are_named_with_column_and_index(

@@ -13,15 +13,7 @@ from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.operations.plan import cut
 from backfill_assets.operations.plan_model import Pins, Plan, Policy
-from backfill_assets.operations.plan_progress import (
-    ChunkWrites,
-    PlanWrites,
-    Took,
-    gate_is_passed,
-    plan_writes,
-    undone,
-    written,
-)
+from backfill_assets.operations.plan_progress import ChunkWrites, PlanWrites, Progress, Took, plan_writes
 from backfill_assets_tests.builders import day, loaded
 
 START = date(2024, 3, 1)
@@ -83,7 +75,8 @@ def test_a_gate_is_proven_by_a_later_wave_that_wrote_after_its_chunk(
     log: list[tuple[int, Receipt]], most: int, passed: bool
 ) -> None:
     made = plan(most)
-    assert gate_is_passed(made, made.chunk(2), {"staging": plan_writes("P", log)}) is passed
+    now = Progress(made, "active", loaded(1).states(), {"staging": plan_writes("P", log)})
+    assert now.gate_is_passed(made.chunk(2)) is passed
 
 
 @pytest.mark.parametrize("force", [True, False])
@@ -97,8 +90,9 @@ def test_a_raw_day_that_its_ledger_does_not_name_yet_is_still_to_be_made(force: 
     assert stamp
     own = Receipt(stamp.write_id, "raw", PLAN_REASON, {day(3): stamp.entry})
     writes = {"raw": PlanWrites({1: ChunkWrites({stamp.version: own})})}
-    left = undone(asked, asked.chunk(1), story.states(), writes)
+    now = Progress(asked, "active", story.states(), writes)
+    left = now.undone(asked.chunk(1))
     assert left == {"raw": [day(3)]}
-    assert written(left, story.states(), writes) == {"raw"}, "its rows would be written again"
-    assert written(left, story.states(), {"raw": PlanWrites()}) == frozenset()
-    assert undone(asked, asked.chunk(1), story.finish().states(), writes) == {}
+    assert now.written(left) == {"raw"}, "its rows would be written again"
+    assert replace(now, writes={"raw": PlanWrites()}).written(left) == frozenset()
+    assert replace(now, states=story.finish().states()).undone(asked.chunk(1)) == {}

@@ -1,6 +1,6 @@
 """Chunks of the job `backfill_range` made at once: each in a process of the command `run`, which opens the lake itself.
 
-Tested here: `orchestration.plan_job.ChunkRuns` on a lake without an engine. Not tested here: runs of Dagster
+Tested here: `orchestration.plan_job.chunk_maker` on a lake without an engine. Not tested here: runs of Dagster
 (`end_to_end/test_plan_at_once.py`).
 """
 
@@ -15,7 +15,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.plan_job import ChunkRuns
+from backfill_assets.orchestration.plan_job import chunk_maker
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.planning import planned
 
@@ -31,8 +31,8 @@ def at_once(lake: tuple[Lake, Pipeline], home: Path) -> list[str]:
         raise AssertionError("nothing is to be made")
 
     with dg.DagsterInstance.local_temp(str(home)) as instance:
-        runs = ChunkRuns(instance, LakeContext(lake[0].root, tables), rebuild_of, "run", "root", print)
-        return runs.make(works)
+        run = dg.DagsterRun("backfill_range", run_id="run")
+        return chunk_maker(instance, LakeContext(lake[0].root, tables), rebuild_of, run, print).make(works)
 
 
 @pytest.mark.usefixtures("processes")
