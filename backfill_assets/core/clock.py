@@ -1,7 +1,6 @@
-"""The wall clock: the one place that asks it for a moment or a day. Tests of moving clocks set `SECONDS` to another.
+"""The wall clock, read here only; tests set `SECONDS` to another clock. No order of events may rest on it.
 
-Lives here: reading the clock. Does not live here: how long something takes (`time.monotonic`), and the times of files.
-No order of events may rest on it: it is set forward and back, by hours and by years.
+Not here: how long something takes (`time.monotonic`), and the times of files.
 """
 
 import time

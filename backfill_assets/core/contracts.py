@@ -17,8 +17,8 @@ AGGREGATION = "aggregation"  # the tag of a column that a lake declares, and of 
 class Column:
     """One column: its Spark SQL type, whether NULL is allowed, and what it means. `tags` are shown in Dagster.
 
-    `made_from`: the columns of other tables that it is computed from, each as table.column, where that is known.
-    Raises ValueError for a type that is none of `column_types`; the text is kept in their one spelling.
+    `made_from`: the known columns of other tables that it is computed from, each as table.column. Raises ValueError for
+    a type that `column_types` does not know.
     """
 
     name: str
@@ -70,12 +70,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Rule:
-    """A condition on every row: `expression` is Spark SQL over the table's columns. Only FALSE breaks it, as with
-    CHECK.
+    """A condition on every row: `expression` is Spark SQL over the table's columns, and only FALSE breaks it.
 
-    `per`: the condition holds instead for every group of a day's rows with equal values of these columns, by
-    aggregates, e.g. `count(*) <= 3`; the day column makes the whole day one group. `only_warns`: a day that breaks it
-    is written, with a warning.
+    `per`: the condition holds for every group of a day's rows with equal values of these columns instead, by
+    aggregates, e.g. `count(*) <= 3`. `only_warns`: a day that breaks it is written, with a warning.
     """
 
     name: str
@@ -181,11 +179,11 @@ def reads(inputs: Iterable[Input], basis: Basis) -> bool:
 
 
 def versions_of(contracts: Iterable[Contract]) -> dict[str, str]:
-    """Per table that is made from arrivals (of the versions of events) the landed table whose arrivals these are."""
+    """The landed table per table of versions (one made from arrivals)."""
     return {c.name: i.table for c in contracts for i in c.inputs if i.basis is Basis.ARRIVALS}
 
 
 def first_reading(contracts: Iterable[Contract], basis: Basis) -> Contract | None:
-    """The first table that reads an input on that basis: its role, whatever its name. On FILES it is the landed table,
-    on ARRIVALS the one of versions, on KNOWN_AT_CUT the one as known at the cut. None where there is none."""
+    """The first table with an input on that basis, else None: on FILES the landed table, on ARRIVALS the one of
+    versions, on KNOWN_AT_CUT the one as known at the cut."""
     return next((c for c in contracts if reads(c.inputs, basis)), None)

@@ -93,7 +93,7 @@ def _input(table: str, before: int, after: int, basis: str, columns: Sequence[st
 
 
 def raw_digest(day: date, source: Source) -> str:
-    """Of raw(day): the contents (sha256) of its files, `as_of` if it falls within the day, releases of late rows."""
+    """The digest of raw(day): sha256 of its files, `as_of` if it falls within the day, releases of late rows."""
     view = source.view
     if not view.is_due(day):
         return digest_of([])
@@ -128,10 +128,7 @@ def _whole(made: Parameters) -> Parameters:
 
 
 class Digests:
-    """The digests of one view. Keeps what it computed, because a window is shared by all days it touches.
-
-    `frontier` gives that of what is made from some inputs.
-    """
+    """The digests of one view, each computed once; `frontier` gives the frontier of some inputs."""
 
     def __init__(
         self, contracts: Iterable[Contract], view: LakeView, frontier: Callable[[Iterable[Input]], datetime | None]
@@ -151,8 +148,8 @@ class Digests:
         return self._digest(table, self._today[table], day)
 
     def is_current(self, table: str, day: date, stamp: Stamp) -> bool:
-        """Whether `stamp` (of that day) names today's inputs, by the parameters it was made with; where it does not
-        name any (`knows_parameters`), by today's."""
+        """Whether `stamp` (of that day) names today's inputs by the parameters of its receipt; by today's parameters if
+        the receipt has none."""
         made = self._made_with(stamp)
         # A day that was left empty because its cut had not come was never made: today's cut decides when it is.
         if made is None or made == self._today[table] or stamp.entry.built is Built.PENDING:
@@ -165,23 +162,22 @@ class Digests:
         return narrow != made and recorded == self._digest(f"{table} {stamp.parameters}", narrow, day)
 
     def is_todays(self, table: str, day: date, stamp: Stamp) -> bool:
-        """Whether `stamp` (of that day) names today's inputs by today's parameters: of the columns that are read, or of
-        whole rows, as receipts told them before sets of columns were known. Where either is the same, nothing that is
-        read has changed."""
+        """Whether `stamp` (of that day) names today's inputs by today's parameters: by the columns that are read, or by
+        whole rows, as older receipts do."""
         today, recorded = self._today[table], stamp.entry.input_digest
         if recorded == self.of(table, day):
             return True
         whole = _whole(today)
         if whole != today and recorded == self._digest(f"{table} whole", whole, day):
             return True
-        # Read by columns that are all there are today: a column that it did not read was dropped.
+        # Its receipt may name all columns of today, because a column that it did not read was dropped since.
         made = self._made_with(stamp)
         if made is None or made == today or _whole(made) != whole or not self._reads_all_of(made, today):
             return False
         return recorded == self._digest(stamp.parameters, made, day)
 
     def _reads_all_of(self, made: Parameters, today: Parameters) -> bool:
-        """Whether a day that was made so has read, of each input by its columns, every one that is read today."""
+        """Whether a day with these parameters has read every column of each input that is read today."""
         return all(
             then.columns is not None and set(now.columns or self.contracts[now.table].column_names) <= {*then.columns}
             for then, now in zip(made.inputs, today.inputs, strict=True)
@@ -189,7 +185,7 @@ class Digests:
         )
 
     def knows_parameters(self, stamp: Stamp) -> bool:
-        """Whether the receipt says which parameters its days were made with, and their tables are all there."""
+        """Whether the receipt names its parameters, and all their tables exist."""
         return self._made_with(stamp) is not None
 
     def _made_with(self, stamp: Stamp) -> Parameters | None:
@@ -200,7 +196,7 @@ class Digests:
         return self._parameters[stamp.parameters]
 
     def _digest(self, name: str, made: Parameters, day: date) -> str:
-        """The digest under parameters that are known by this name: a table (today's) or the text of a receipt."""
+        """The digest under parameters; `name` is a table (today's parameters) or the text of a receipt."""
         key = (name, day)
         if key not in self._digests:
             landed = made.is_landed
@@ -246,12 +242,12 @@ class Digests:
         return f"{stamp.entry.rows} {fingerprint}{mark}{self._foreign(table, wanted)}"
 
     def _foreign(self, table: str, day: date) -> str:
-        """A mark where a commit that is not ours touched the day: what was made from it must be made again."""
+        """A mark of days that another program's commit touched: what depends on them is stale."""
         return " foreign" if day in self.view.table(table).foreign else ""
 
     def _arrivals(self, landed: str, day: date, part: str) -> list[tuple[date, str]]:
-        """The ledger's rows for an event day, as (arrival day, fingerprint of that set of columns), marked where raw is
-        not as we wrote it."""
+        """The ledger's rows for an event day, as (arrival day, fingerprint of that set of columns), with a mark of days
+        that another program touched in raw."""
         rows = self.view.source(landed).arrivals.get(day, ())
         return [(a, fingerprint_in(text, part) + self._foreign(landed, a)) for a, text in rows]
 

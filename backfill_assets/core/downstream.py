@@ -15,7 +15,7 @@ from backfill_assets.core.ledgers import ARRIVALS, named
 from backfill_assets.core.needs import Needs, RunRequest, may_lie_between, needed_days
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
-from backfill_assets.core.view import LakeView, Source, Stamp
+from backfill_assets.core.view import Deliveries, LakeView, Source, Stamp
 
 COMING = "coming"  # stands for unknown content: equal to no fingerprint
 NEVER_WRITTEN = Stamp(DayEntry(0, COMING, ""), 0, COMING, "", "", "")
@@ -110,7 +110,7 @@ def _rebuilt(states: States, contract: Contract, days: Set[date]) -> LakeView:
     version = max(states.view.table(name).version, source.loaded_version)
     ledger, loaded = source.ledger, {**source.ledger.inputs, name: version}
     moved = replace(ledger, version=max(ledger.version, 0), inputs=loaded)
-    arrived = replace(source.delivered, arrivals=_arrivals(source, days))
+    arrived = replace(view.delivered.get(name, Deliveries()), arrivals=_arrivals(source, days))
     return replace(
         view,
         tables={**view.tables, named(ARRIVALS, source.name): moved},

@@ -1,7 +1,6 @@
-"""The errors of the product: what broke, who did it, what did not happen, what to do.
+"""The errors of the product, in four parts: what broke, why, what did not happen, what to do.
 
-Lives here: the base class and the few kinds that callers tell apart (permanent, transient, finding nothing).
-Does not live here: recorded findings (an error is raised when a promise is broken; a finding is kept and reported).
+Not here: findings that are kept and reported instead of raised (`operations.diagnosis`).
 """
 
 import traceback
@@ -11,11 +10,10 @@ from pathlib import Path
 
 
 class BackfillError(Exception):
-    """A broken promise, in four parts so that every message reads the same.
+    """An error that a retry cannot help (else: `TransientError`); picklable, as executors ship it between processes.
 
-    `object` names the thing (a table, a file, a setting), `culprit` what is wrong with it, `consequence` what did
-    not happen because of it, and `fix` the next command or edit. Picklable, because executors ship errors between
-    processes. Permanent: retrying the same call cannot help (see `TransientError`).
+    `object` names the thing (a table, a file, a setting), `culprit` what is wrong with it, `consequence` what did not
+    happen because of it, and `fix` the next command or edit.
     """
 
     def __init__(self, object: str, culprit: str, consequence: str, fix: str) -> None:
@@ -33,7 +31,7 @@ def section_of(source: str) -> str:
 
 
 class TransientError(BackfillError):
-    """A failure that a later identical call may survive: a lost server, a commit conflict, a held lock."""
+    """A failure that an identical call may survive later: a lost server, a commit conflict, a held lock."""
 
 
 class EngineLost(TransientError):
@@ -41,18 +39,18 @@ class EngineLost(TransientError):
 
 
 class Superseded(TransientError):
-    """Another receipt touched the same days since our base version and our inputs are no longer the newest."""
+    """Another write touched the same days since our base version, and our inputs are no longer the newest."""
 
 
 class ContractBroken(BackfillError):
-    """A blocking rule failed: nothing was written. The evaluations are kept by the caller."""
+    """A blocking rule failed, and nothing was written."""
 
 
 class SettingsError(BackfillError):
     """A setting in `lake.toml` or the environment is missing or out of bounds."""
 
     def of_source(self, name: str) -> "SettingsError":
-        """The same of the section that this source has: `[sources.NAME]` instead of `[source]`."""
+        """The same error with the section of this source: `[sources.NAME]` instead of `[source]`."""
         return SettingsError(*(part.replace("[source]", section_of(name)) for part in self.args))
 
 
@@ -61,7 +59,7 @@ class LandingError(BackfillError):
 
 
 class Altered(BackfillError):
-    """A data file is not as it was written: something else than this package changed it in place."""
+    """Another program changed a data file in place."""
 
 
 class InputMissing(BackfillError):
@@ -69,22 +67,20 @@ class InputMissing(BackfillError):
 
 
 class DaysHeld(BackfillError):
-    """Days that a rollback put back and that are to be left alone."""
+    """Days that a rollback holds."""
 
 
 @contextmanager
 def telling_source(name: str) -> Iterator[None]:
-    """Within, what is wrong with settings is told of the section of this source; "" is a lake's only one."""
+    """Make SettingsErrors raised within name the section of this source; "" is a lake's only one."""
     try:
         yield
     except SettingsError as error:
-        if not name:
-            raise
-        raise error.of_source(name) from error
+        raise (error.of_source(name) if name else error) from error.__cause__
 
 
 def line_in(error: BaseException, file: Path) -> int | None:
-    """The line of the file at which the error arose: the innermost that lies in it; None where none does."""
+    """The innermost line of the file in the error's traceback; None if there is none."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
@@ -92,19 +88,19 @@ def line_in(error: BaseException, file: Path) -> int | None:
 
 
 class GateRefused(BackfillError):
-    """The gate after a plan's chunk found something. `facts` are for programs and people who act: `plan`, `chunk`, and
-    the command that comes next by its name (`rollback`, or `release` where the chunk was put back already)."""
+    """The gate after a plan's chunk found something; `facts` name the `plan`, the `chunk` and the next command
+    (`rollback`, or `release` where the chunk was put back already)."""
 
     facts: Mapping[str, str] = {}
 
     def with_facts(self, **facts: str) -> "GateRefused":
-        """The same, with these facts."""
+        """The error with these facts."""
         self.facts = facts
         return self
 
 
 def unusable(error: OSError, fix: str = "") -> BackfillError:
-    """The one line for a file or folder that the system refuses: full, read-only, another user's, not a folder."""
+    """The error about a file or folder that the system refuses: full, read-only, another user's, not a folder."""
     return BackfillError(
         str(error.filename or "a file"), (error.strerror or str(error)).lower(),
         "What was being done was not finished",

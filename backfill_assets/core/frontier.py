@@ -1,7 +1,6 @@
-"""The frontier: the instant up to which all that landed is loaded. It decides cuts and maturity.
+"""The frontier: the instant up to which all landed files of a source are loaded; a table has the least of its sources.
 
-Lives here: the frontier of a source, that of a table (the least of the sources it is made from), what is loaded. Does
-not live here: the cut of a day and maturity (`core.days`), and the clock, which never decides content.
+Not here: the cut of a day and maturity, which it decides (`core.days`), and the clock, which decides no content.
 """
 
 import json
@@ -17,8 +16,8 @@ FRONTIERS = "frontiers"  # the tag of a receipt that tells the sources' frontier
 
 
 def is_loaded(day: date, source: Source) -> bool:
-    """Whether the arrival day is in the landed table, from today's files, the ledger `arrivals` has named its version,
-    and no other program has touched its ledgers since."""
+    """Whether the landed table holds the arrival day from today's files, the ledger `arrivals` names its version, and
+    no other program has touched its ledgers since."""
     stamp = source.loaded.stamps.get(day)
     if stamp is None or stamp.version > source.loaded_version or source.is_doubted(day):
         return False
@@ -31,7 +30,7 @@ def recorded(table: TableView, source: Source) -> datetime | None:
 
 
 def is_lowered(source: Source) -> bool:
-    """Whether `as_of` lies before what is loaded of the source already: a load refuses that."""
+    """Whether `as_of` lies before loaded deliveries of the source: a load refuses that."""
     as_of, loaded = source.view.as_of, recorded(source.ledger, source)
     last = max((d for d, s in source.loaded.stamps.items() if s.entry.rows), default=None)
     if as_of is None:
@@ -44,8 +43,7 @@ def frontier_of(source: Source) -> datetime | None:
 
     Midnight after the newest loaded arrival day that holds a delivery, but not past the start of the oldest arrival
     day with usable landed rows that is not loaded; `as_of` itself once nothing before it waits. Never less than any
-    frontier that a receipt names, so that late files only stop it rising: of whichever table, because a withdrawn file
-    or a later `as_of` lets it rise, and days be built, without a load that would record it.
+    frontier in a receipt of any table: late files only stop it rising.
     """
     as_of = source.view.as_of
     stamps = source.loaded.stamps
@@ -84,7 +82,7 @@ class Frontiers:
         self._known: dict[frozenset[str], datetime | None] = {}
 
     def sources_of(self, table: str) -> frozenset[str]:
-        """The sources, by landed table, that the table is made from; all where it is made from none of them."""
+        """The sources, by landed table, upstream of `table`; all sources if it has none."""
         return self.below.get(table) or frozenset(self.of_source)
 
     def of_table(self, table: str) -> datetime | None:
@@ -92,21 +90,21 @@ class Frontiers:
         return self._least(self.sources_of(table))
 
     def of_inputs(self, inputs: Iterable[Input]) -> datetime | None:
-        """The frontier of whatever is made from these inputs."""
+        """The least frontier of the sources of these inputs."""
         return self._least(frozenset[str]().union(*(self.below.get(i.table, frozenset()) for i in inputs)))
 
     @property
     def least(self) -> datetime | None:
-        """The least of all sources: every table has at least this one."""
+        """The least frontier of all sources."""
         return self._least(frozenset())
 
     @property
     def greatest(self) -> datetime | None:
-        """The greatest of the sources: no table lies before it."""
+        """The greatest frontier of the sources."""
         return max((f for f in self.of_source.values() if f is not None), default=None)
 
     def told(self, table: str) -> dict[str, str]:
-        """The tag for a receipt of the table that tells its sources' frontiers apart; none where a lake has one."""
+        """The tag of a receipt of the table with its sources' frontiers; empty where sources have no names."""
         known = {s: f.isoformat() for s in sorted(self.below.get(table, ())) if (f := self.of_source.get(s))}
         return {FRONTIERS: json.dumps(known)} if self._names and known else {}
 
@@ -119,7 +117,7 @@ class Frontiers:
 
 
 def told_frontiers(tags: Mapping[str, str]) -> dict[str, datetime]:
-    """The frontiers that a receipt tells apart, by landed table; none where it does not, or they are not understood."""
+    """The sources' frontiers in the tags of a receipt, by landed table; empty where they cannot be read."""
     try:
         return {str(s): datetime.fromisoformat(f) for s, f in json.loads(tags.get(FRONTIERS, "{}")).items()}
     except (ValueError, TypeError, AttributeError):

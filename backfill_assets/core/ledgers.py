@@ -1,8 +1,6 @@
-"""The names of the machinery's own tables: the one place that spells them.
+"""The names of the ledgers, spelled here only, and how the name of a source lengthens a table's name.
 
-Lives here: names, and how the name of a source lengthens them. Does not live here: their contracts (`lake.ledger`,
-`lake.too_late`) and the names of a pipeline's tables, which its contracts alone spell: who needs one asks a contract
-what it is made from.
+Not here: their contracts (`lake.ledger`, `lake.too_late`), and names of a pipeline's tables, which its contracts spell.
 """
 
 FILES = "files"  # what has landed
@@ -13,5 +11,5 @@ BESIDE = (ARRIVALS, QUARANTINE, TOO_LATE)  # what a load writes for its arrival 
 
 
 def named(table: str, source: str) -> str:
-    """What a table is called that belongs to a source: where a lake has one source, which has no name, as it stands."""
+    """The name of a source's table; of a lake's only source, which has no name, `table` itself."""
     return f"{table}_{source}" if source else table

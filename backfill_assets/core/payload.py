@@ -31,10 +31,8 @@ NO_ENTITY = ("DOUBLE", "BINARY", "ARRAY")  # equality is not what it seems, or n
 
 @dataclass(frozen=True)
 class PayloadColumn:
-    """One column: its name, its type in the one spelling of `column_types`, and whether an upsert may have NULL there.
-
-    A delete may have NULL in all of them.
-    """
+    """One column: name, type in the spelling of `column_types`, and whether an upsert may have NULL there (a delete
+    always may)."""
 
     name: str
     type: str

@@ -1,12 +1,8 @@
-"""Which columns of a table its readers read: by them alone a reader's days are judged stale, whatever else changes.
+"""Sets of columns that other tables read of a table: fingerprints of them, and of whole rows, decide what is stale.
 
-Lives here: the sets of columns that fingerprints are taken of besides that of whole rows, their names, and the text by
-which the ledger `arrivals` keeps several. Does not live here: taking them (`lake.audit`, `load.arrivals`) and
-comparing (`core.digests`).
-
-A fingerprint of some columns is that of a table which has just these. So it stays what it was, under the same text,
-when a table that had no others gets one more: what nobody reads makes nobody's days stale. A set that no receipt knows
-falls back to whole rows, which at worst says stale too often.
+The fingerprint of some columns is that of a table with just these: another column that no table reads changes none. A
+set that no receipt knows falls back to whole rows, which at worst says stale too often. Not here: taking fingerprints
+(`lake.audit`, `load.arrivals`) and comparing them (`core.digests`).
 """
 
 import hashlib
@@ -28,26 +24,23 @@ def name_of(columns: tuple[str, ...]) -> str:
 
 
 def rows_read(contracts: Iterable[Contract], table: str) -> Sets:
-    """The proper parts of a table's columns whose content makes days of other tables."""
+    """The sets of some of a table's columns whose content makes days of other tables."""
     known = {c.name: c for c in contracts}
     asked = (i for c in known.values() for i in c.inputs if i.table == table and i.basis is Basis.CONTENT)
     return _proper((i.columns for i in asked if i.columns is not None), known[table].column_names)
 
 
 def deliveries_read(contracts: Iterable[Contract], delivered: Iterable[str]) -> Sets:
-    """The proper parts of the columns of a delivery that make days as known at a cut."""
+    """The sets of some of a delivery's columns that make days as known at a cut."""
     known, all_of_it = {c.name: c for c in contracts}, tuple(delivered)
     asked = [i for c in known.values() for i in c.inputs if i.basis is Basis.KNOWN_AT_CUT and i.columns is not None]
-    return _proper((_of_delivery(i, known[i.table], all_of_it) for i in asked if i.table in known), all_of_it)
+    return _proper((delivery_columns(i, known, all_of_it) for i in asked if i.table in known), all_of_it)
 
 
 def delivery_columns(wanted: Input, contracts: Mapping[str, Contract], delivered: tuple[str, ...]) -> tuple[str, ...]:
-    """What of a delivery reaches those columns of a table of versions that an input reads."""
-    return _of_delivery(wanted, contracts[wanted.table], delivered)
-
-
-def _of_delivery(wanted: Input, versions: Contract, delivered: tuple[str, ...]) -> tuple[str, ...]:
-    """What decides which version was current reaches every column, whether it is read or not."""
+    """The columns of a delivery that reach those columns of a table of versions that an input reads: also all that
+    decide which version was current."""
+    versions = contracts[wanted.table]
     unread = set(versions.column_names) - set(wanted.columns or versions.column_names) - MACHINERY.keys()
     return tuple(c for c in delivered if c not in unread)
 
@@ -65,9 +58,9 @@ def narrowed(wanted: Input, made: Iterable[Input]) -> Input:
 
 
 def fingerprint_in(text: str, name: str = "") -> str:
-    """The fingerprint of a set in the ledger's text: that of whole deliveries, then those of sets by their names.
-    That of whole deliveries for no name, or one it does not know."""
-    if SEPARATOR not in text:  # most lakes have no others, and ask a hundred thousand times a look
+    """The fingerprint of a set of columns in the ledger's text (whole deliveries first, then sets by name); that of
+    whole deliveries for no name or an unknown one."""
+    if SEPARATOR not in text:  # a fast way: most lakes have no others
         return text
     whole, *parts = text.split(SEPARATOR)
     return next((p.removeprefix(f"{name}{SAYS}") for p in parts if name and p.startswith(f"{name}{SAYS}")), whole)

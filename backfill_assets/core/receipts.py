@@ -15,6 +15,7 @@ from backfill_assets.core.profiles import EMPTY_FINGERPRINT, SCHEME, DayProfile
 
 SCHEMA = 1
 KEPT = "kept"  # the count of a merged day: rows that stood there and that its inputs do not give
+AS_THEY_ARE = ("write_id", "table", "reason", "run_id", "note", "seconds", "cpu_seconds", "start_seconds", "bytes")
 UNNUMBERED = 1  # the scheme of receipts from before they named it: never called equal to one of ours
 
 
@@ -30,12 +31,11 @@ class Built(StrEnum):
 
 @dataclass(frozen=True, slots=True)  # tens of thousands are held
 class DayEntry:
-    """One day of a receipt: its row count, content fingerprint, input digest and what was said of it.
+    """One day of a receipt: its row count, content fingerprint, input digest and kind of write.
 
-    `counts` are further whole numbers by name (NULLs per column as `null COLUMN`, duplicates, quarantined rows, …), as
-    counted when the day was made. They decide nothing: two entries that differ only in them are equal. `scheme` is the
-    number of the way the fingerprint was made; it stays with the day when a receipt repeats an older one. `parts` are
-    fingerprints of sets of its columns by their names (`core.readings`).
+    `counts` are whole numbers by name (NULLs per column as `null COLUMN`, duplicates, quarantined rows, …); they decide
+    nothing and do not count for equality. `scheme` is the number of the fingerprint's method, kept when a receipt
+    repeats an older one. `parts` are fingerprints of sets of columns by name (`core.readings`).
     """
 
     rows: int
@@ -48,12 +48,12 @@ class DayEntry:
 
     @property
     def content(self) -> tuple[int, str, int]:
-        """What says whether two days hold the same rows: equal only if they do. Fingerprints of two schemes say
-        nothing of each other, so that days with rows are then never equal; a day without rows is one in any scheme."""
+        """Rows, fingerprint and scheme: equal only for days with the same rows; days of two schemes never compare
+        equal, unless both are empty."""
         return (self.rows, self.fingerprint, self.scheme) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
 
     def agrees_with(self, found: DayProfile) -> bool:
-        """Whether what was found now may be what was written: by rows alone where the scheme is another."""
+        """Whether the rows found now may be those written: by their number alone where the scheme is another."""
         return self.rows == found.rows and (self.scheme != SCHEME or self.content == found.content)
 
 
@@ -61,9 +61,8 @@ class DayEntry:
 class Receipt:
     """Who wrote which days of `table` from which inputs. `inputs` are table versions; `frontier` an aware instant.
 
-    `seconds` is what the work took from being asked for to its commit, `cpu_seconds` what it used of the processors of
-    this machine (None: not measured), and `start_seconds` those of `seconds` in which it waited for an engine to be
-    opened. `bytes` are those of the data files that it brought. They decide nothing.
+    `seconds` run from the request to the commit, `start_seconds` of them went into opening an engine, `cpu_seconds` are
+    CPU time on this machine (None: not measured), `bytes` are those of the added data files. They decide nothing.
     """
 
     write_id: str
@@ -88,28 +87,19 @@ class Receipt:
 
     @property
     def work_seconds(self) -> float:
-        """What the work took once an engine was open; 0.0 where nothing was measured."""
+        """The seconds after an engine was open; 0.0 where nothing was measured."""
         return max((self.seconds or 0.0) - (self.start_seconds or 0.0), 0.0)
 
     def to_json(self) -> str:
         """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest, built]`; `schemes`
         are those of the days whose fingerprint is not by `scheme`."""
-        body = {
+        body = {name: getattr(self, name) for name in AS_THEY_ARE} | {
             "backfill_assets": SCHEMA,
-            "write_id": self.write_id,
-            "table": self.table,
-            "reason": self.reason,
-            "run_id": self.run_id,
-            "note": self.note,
             "code": self.code_digest,
             "settings": self.settings_digest,
             "frontier": self.frontier.isoformat() if self.frontier else None,
             "inputs": dict(self.inputs),
             "tags": dict(self.tags),
-            "seconds": self.seconds,
-            "cpu_seconds": self.cpu_seconds,
-            "start_seconds": self.start_seconds,
-            "bytes": self.bytes,
             "days": {str(d): [e.rows, e.fingerprint, e.input_digest, e.built] for d, e in self.days.items()},
             "counts": {str(d): dict(e.counts) for d, e in self.days.items() if e.counts},
             "parts": {str(d): dict(e.parts) for d, e in self.days.items() if e.parts},
@@ -120,10 +110,9 @@ class Receipt:
 
 
 def parse_receipt(text: str | None) -> Receipt | None:
-    """The receipt in a commit's `userMetadata`, or None for a foreign commit.
+    """The receipt in a commit's `userMetadata`; None for a foreign commit and an incomplete receipt.
 
-    An incomplete receipt counts as foreign. Raises BackfillError for one of a newer version: taken for foreign, its
-    days would be rebuilt and its held or released days be lost.
+    Raises BackfillError for one of a newer version, whose days would else be rebuilt.
     """
     try:
         body: Any = json.loads(text or "")
@@ -171,27 +160,22 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
         )
         for day, (rows, fingerprint, digest, built) in body["days"].items()
     }
+    measured: dict[str, Any] = {name: _number(body.get(name)) for name in ("seconds", "cpu_seconds", "start_seconds")}
     return Receipt(
-        write_id=body["write_id"],
-        table=body["table"],
-        reason=body["reason"],
         days=days,
-        run_id=body["run_id"],
-        note=body["note"],
+        **{name: body[name] for name in ("write_id", "table", "reason", "run_id", "note")},
         code_digest=body["code"],
         settings_digest=body["settings"],
         frontier=datetime.fromisoformat(body["frontier"]) if body["frontier"] else None,
         inputs=dict(body["inputs"]),
         tags=dict(body["tags"]),
-        seconds=_number(body.get("seconds")),  # older receipts have none
-        cpu_seconds=_number(body.get("cpu_seconds")),
-        start_seconds=_number(body.get("start_seconds")),
+        **measured,
         bytes=int(told) if (told := body.get("bytes")) is not None else None,
     )
 
 
 def _shared(counts: dict[str, dict[str, int]]) -> Mapping[str, Mapping[str, int]]:
-    """The counts of each day; days with equal counts share one mapping, which saves half a KiB for most days."""
+    """The counts of each day; days with equal counts share one mapping, which saves memory."""
     known: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
     return {day: known.setdefault(tuple(found.items()), found) for day, found in counts.items()}
 

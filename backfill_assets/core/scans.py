@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, TypeVar
 
+PATHS = ("altered", "missing", "let_go")  # fields of a report: paths, and values by path
+BY_PATH = ("new", "refused", "waiting", "unreadable")
 FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
 
 K = TypeVar("K", date, tuple[date, date])
@@ -65,21 +67,12 @@ def shown(path: str, source: str) -> str:
 
 def together(reports: Mapping[str, ScanReport]) -> ScanReport:
     """The scans of a lake's sources, by name, as one report; each path after the name of its source."""
-    found = [(name, r) for name, r in reports.items()]
-
-    def paths(told: Iterable[tuple[str, Iterable[str]]]) -> tuple[str, ...]:
-        """The paths of all sources, each after the name of its source."""
-        return tuple(shown(path, name) for name, each in told for path in each)
-
+    found: dict[str, Any] = {f: tuple(shown(p, n) for n, r in reports.items() for p in getattr(r, f)) for f in PATHS}
+    for name in BY_PATH:
+        found[name] = {shown(p, n): told for n, r in reports.items() for p, told in getattr(r, name).items()}
     return ScanReport(
-        new={shown(p, n): rows for n, r in found for p, rows in r.new.items()},
-        copies={shown(p, n): shown(of, n) for n, r in found for p, of in r.copies.items()},
-        refused={shown(p, n): why for n, r in found for p, why in r.refused.items()},
-        waiting={shown(p, n): why for n, r in found for p, why in r.waiting.items()},
-        unreadable={shown(p, n): why for n, r in found for p, why in r.unreadable.items()},
-        altered=paths((n, r.altered) for n, r in found),
-        missing=paths((n, r.missing) for n, r in found),
-        let_go=paths((n, r.let_go) for n, r in found),
-        blocked=frozenset(day for _, r in found for day in r.blocked),
-        known=sum(r.known for _, r in found),
+        **found,
+        copies={shown(p, n): shown(of, n) for n, r in reports.items() for p, of in r.copies.items()},
+        blocked=frozenset(day for r in reports.values() for day in r.blocked),
+        known=sum(r.known for r in reports.values()),
     )

@@ -1,7 +1,6 @@
 """The state of a day, from receipts and ledger alone, and why.
 
-Lives here: the seven states and the rule that picks one (the first that matches), missing required days, held days.
-Does not live here: reading the lake (`lake.view`) and asking for runs (`orchestration`).
+Not here: reading the lake (`lake.view`) and asking for runs (`orchestration`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,10 +30,8 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Codes:
-    """Today's digests of a table: of the code that makes it and of the settings that reach its content.
-
-    `legacy` are the pairs by which receipts named the same code and settings until version 0.2.0.
-    """
+    """Today's digests of a table's code and of the settings that reach its content; `legacy` are the pairs in receipts
+    of the same code and settings until version 0.2.0."""
 
     code_digest: str
     settings_digest: str
@@ -55,9 +52,8 @@ class Codes:
 
 
 def written_as(built: Built) -> State:
-    """The state of a day as a write left it: fresh, unless the write said otherwise."""
-    told = {Built.COMPLETE: State.FRESH, Built.MERGED: State.OUTDATED}
-    return told[built] if built in told else State(built.value)
+    """The state of a day right after its write."""
+    return {Built.COMPLETE: State.FRESH, Built.MERGED: State.OUTDATED}.get(built) or State(built.value)
 
 
 class States:
@@ -89,12 +85,12 @@ class States:
             return State.STALE
         if stamp.entry.built is Built.INCOMPLETE:
             return State.INCOMPLETE
-        # A merged day holds more than its inputs give: making it again gives something else, as with other code.
+        # A merged day holds more than its inputs give: a rebuild gives something else, as other code would.
         merged = stamp.entry.built is Built.MERGED
         return State.OUTDATED if merged or self._is_outdated(table, day, stamp) else State.FRESH
 
     def frontier(self, table: str) -> datetime | None:
-        """The frontier that decides the table's cuts and maturity: the least of the sources that it is made from."""
+        """The frontier that decides the table's cuts and maturity."""
         return self.frontiers.of_table(table)
 
     def stamp(self, table: str, day: date) -> Stamp | None:
@@ -106,10 +102,8 @@ class States:
         return contract.waits_for_cut and not cut_has_passed(day, self.view.grace, self.frontier(contract.name))
 
     def is_settled(self, table: str, day: date, merging: bool = False) -> bool:
-        """Whether making the day again is known to give what is there: same inputs, code, settings; nothing foreign.
-
-        A merged day is so only for a write that merges again (`merging`).
-        """
+        """Whether a rebuild of the day is known to change nothing: same inputs, code, settings; nothing foreign. A
+        merged day is so only for a write that merges again (`merging`)."""
         stamp = self.stamp(table, day)
         return (
             stamp is not None
@@ -120,7 +114,7 @@ class States:
         )
 
     def absent(self, table: str, day: date) -> list[tuple[str, date]]:
-        """The required input days of `day` that do not exist, as (table, day); for ledgers and files there are none."""
+        """The required input days of `day` that do not exist, as (table, day)."""
         found, frontier = [], self.frontier(table)
         for wanted in self.contracts[table].inputs:
             if wanted.basis in (Basis.ARRIVALS, Basis.FILES):
@@ -134,7 +128,7 @@ class States:
         return found
 
     def built_as(self, table: str, day: date) -> Built:
-        """What a write of the day says of it now: pending, incomplete (an input is missing or is so) or complete."""
+        """The kind of a write of the day now: pending, incomplete (an input is missing or incomplete) or complete."""
         contract = self.contracts[table]
         if self.is_pending(contract, day):
             return Built.PENDING
@@ -162,8 +156,8 @@ class States:
         return not stamp.parameters and (today is None or today.has_settings_of(stamp))
 
     def is_whole(self, table: str, day: date, stamp: Stamp) -> bool:
-        """Whether the write that a receipt tells of was ended, and nobody else touched the day since; where it was a
-        load, that the ledger `arrivals` names it, and nobody else touched a ledger of the day."""
+        """Whether the write of a receipt was completed and no other program touched the day since; for a load also the
+        ledgers of the day."""
         if day in self.view.table(table).foreign:
             return False
         if not self.contracts[table].is_landed:
@@ -172,7 +166,7 @@ class States:
         return stamp.version <= source.loaded_version and not source.is_doubted(day)
 
     def _is_outdated(self, table: str, day: date, stamp: Stamp) -> bool:
-        """Whether code or settings would give something else: theirs, or the windows, cut and maturity of today."""
+        """Whether today's code, settings, windows, cut or maturity differ from those of the write."""
         today = self.codes.get(table)
         if today is None:
             return False

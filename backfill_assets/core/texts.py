@@ -1,8 +1,6 @@
-"""Texts from elsewhere, made safe to print: file names, reasons and values that a person sees on a screen.
+"""Texts from elsewhere made safe to print: file names, reasons and values.
 
-Lives here: escaping what a screen would obey instead of show, and what another library puts before a reason of ours.
-Does not live here: quoting for a shell (`shlex.quote`)
-and HTML (the templates escape by themselves).
+Not here: quoting for a shell (`shlex.quote`) and HTML, which the templates escape.
 """
 
 from collections.abc import Mapping
@@ -12,11 +10,8 @@ BYTES = 0xDC00  # where Python puts the bytes of a name that are no UTF-8 (PEP 3
 
 
 def plain(text: str) -> str:
-    """`text` with every character that does not show itself escaped, such as `\\u202e`; spaces stay.
-
-    Line breaks, escape sequences and characters that turn the direction of writing could make a file's name look like
-    another one, or like a line of ours. Bytes that are no UTF-8 (lone surrogates) become printable too.
-    """
+    """`text` with every unprintable character escaped, such as `\\u202e`: line breaks, escape sequences, changes of the
+    direction of writing, and bytes that are no UTF-8 (lone surrogates)."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
 
 

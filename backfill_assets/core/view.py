@@ -1,7 +1,6 @@
 """A view of a lake: its receipts and ledgers at one moment, as plain values.
 
-Lives here: the frozen values that digests and states are computed from. Does not live here: how they are read
-(`lake.view`, without a JVM) and what follows from them (`core.digests`, `core.states`, `core.frontier`).
+Not here: reading them (`lake.view`) and what follows from them (`core.digests`, `core.states`, `core.frontier`).
 """
 
 from collections.abc import Mapping
@@ -52,7 +51,7 @@ class TableView:
     frontiers: Mapping[str, datetime] = field(default_factory=dict)
 
 
-NO_TABLE = TableView()  # one for all: it is asked for a hundred thousand times a look
+NO_TABLE = TableView()
 
 
 @dataclass(frozen=True)
@@ -76,10 +75,8 @@ class Release:
 
 @dataclass(frozen=True)
 class Deliveries:
-    """What one source has delivered, as its ledgers say. `name` is that of the source, "" of a lake's only one.
-
-    `arrivals[D]` are the ledger's rows for event day D as (arrival day, fingerprint), ascending by arrival day.
-    """
+    """The ledgers of one source; `name` is "" for a lake's only one. `landed` is by arrival day, `arrivals` by event
+    day: the ledger's rows as (arrival day, fingerprint), ascending by arrival day."""
 
     landed: Mapping[date, LandedDay] = field(default_factory=dict)
     arrivals: Mapping[date, tuple[tuple[date, str], ...]] = field(default_factory=dict)
@@ -89,11 +86,8 @@ class Deliveries:
 
 @dataclass(frozen=True)
 class LakeView:
-    """Everything that decides states, as read at one moment.
-
-    `grace` is added to midnight after a day to give its cut. `start` is the lake's first day. `delivered` is told by
-    the name of the table that a source's landed files are loaded into.
-    """
+    """Everything that decides states, as read at one moment. `grace` is added to midnight after a day to give its
+    cut, `start` is the lake's first day, `delivered` is by the landed table of a source."""
 
     start: date
     as_of: datetime | None
@@ -102,54 +96,33 @@ class LakeView:
     delivered: Mapping[str, Deliveries]
 
     def table(self, name: str) -> TableView:
-        """The view of a table; an empty one where it does not exist yet."""
+        """The view of a table; an empty one for a table that does not exist yet."""
         return self.tables.get(name, NO_TABLE)
 
     @cached_property
     def sources(self) -> Mapping[str, "Source"]:
         """The sources, by the table that their landed files are loaded into."""
-        return {table: Source(self, table, delivered) for table, delivered in self.delivered.items()}
+        return {table: Source(view=self, table=table, **vars(delivered)) for table, delivered in self.delivered.items()}
 
     def source(self, table: str) -> "Source":
-        """The source whose landed files are loaded into `table`; one that delivered nothing where there is none."""
-        return self.sources.get(table) or Source(self, table, Deliveries())
+        """The source whose landed files are loaded into `table`; one without deliveries if there is none."""
+        return self.sources.get(table) or Source(view=self, table=table)
 
     def is_due(self, arrival_day: date) -> bool:
         """Whether any delivery of that day may be loaded: the day begins before `as_of`."""
         return self.as_of is None or midnight(arrival_day) < self.as_of
 
 
-@dataclass(frozen=True)
-class Source:
-    """A source as a view shows it: what it delivered, and the `table` that its landed files are loaded into."""
+@dataclass(frozen=True, kw_only=True)
+class Source(Deliveries):
+    """The deliveries of a source in a view, and the `table` that its landed files are loaded into."""
 
     view: LakeView
     table: str
-    delivered: Deliveries
-
-    @property
-    def name(self) -> str:
-        """Its name in `lake.toml`; "" where it is the only one."""
-        return self.delivered.name
-
-    @property
-    def landed(self) -> Mapping[date, LandedDay]:
-        """What its ledger `files` says, by arrival day."""
-        return self.delivered.landed
-
-    @property
-    def arrivals(self) -> Mapping[date, tuple[tuple[date, str], ...]]:
-        """What its ledger `arrivals` says, by event day."""
-        return self.delivered.arrivals
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        """Which of its too late deliveries count all the same."""
-        return self.delivered.releases
 
     @property
     def loaded(self) -> TableView:
-        """The table that its landed files are loaded into, as it is."""
+        """The table that its landed files are loaded into."""
         return self.view.table(self.table)
 
     @property
@@ -159,7 +132,7 @@ class Source:
 
     @property
     def ledger(self) -> TableView:
-        """The head of its ledger `arrivals`: what it lists is in `arrivals`."""
+        """The head of its ledger `arrivals`."""
         return self.view.table(self.ledger_name)
 
     @property
@@ -168,12 +141,12 @@ class Source:
         return self.ledger.inputs.get(self.table, -1)
 
     def is_doubted(self, arrival_day: date) -> bool:
-        """Whether a ledger may say something else of that day than its load wrote: it must be loaded again."""
+        """Whether another program may have changed the day in a ledger: it must be loaded again."""
         return arrival_day in self.doubted
 
     @cached_property
     def doubted(self) -> frozenset[date]:
-        """The days that other programs may have changed in a ledger; asked of every arrival day, over and over."""
+        """The days that other programs may have changed in a ledger."""
         return frozenset[date]().union(*(self.view.table(named(ledger, self.name)).foreign for ledger in BESIDE))
 
     def doubted_arrivals(self) -> frozenset[date]:

@@ -17,7 +17,7 @@ from backfill_assets.core.digests import days_of
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import States
-from backfill_assets.core.view import LakeView, Stamp
+from backfill_assets.core.view import Deliveries, LakeView, Stamp
 from backfill_assets.engine.session import open_session
 from backfill_assets.lake.differences import DayDifference, SampleRow, Sides, differences
 from backfill_assets.lake.ledger import read_arrivals
@@ -162,7 +162,8 @@ def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> Lak
                      if c.receipt is not None and c.receipt.inputs.get(wanted.table, -1) <= version]  # fmt: skip
             ledger = max(named, default=-1)
             tables[source.ledger_name] = replace(source.ledger, version=ledger, inputs={wanted.table: version})
-            delivered[wanted.table] = replace(source.delivered, arrivals=read_arrivals(store, ledger, source.name))
+            arrivals = read_arrivals(store, ledger, source.name)
+            delivered[wanted.table] = replace(delivered.get(wanted.table, Deliveries()), arrivals=arrivals)
     return replace(view, tables=tables, delivered=delivered)
 
 

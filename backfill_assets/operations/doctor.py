@@ -3,7 +3,6 @@
 Not here: the checks of tables and snapshots (`doctor_tables`), and repairs: a check changes nothing.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,6 @@ from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
 from backfill_assets.engine.java import find_java
 from backfill_assets.engine.launch import engine_named
-from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
@@ -43,35 +41,37 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
 
     `tables_of` gives the tables of settings. Whatever a lake causes is a finding, not an exception.
     """
+    machine: list[tuple[str, Check]] = [("Java", _java), ("Delta's jars", _jars)]
     try:
         lake = open_lake(root)
         tables = tables_of(lake.settings)
         ledgers = _ledgers(tables)
     except BackfillError as error:
-        return [*_run("Java", _java), *_run("Delta's jars", _jars), _finding_of(error)]
-    of_engine: list[tuple[str, Check]] = [("Java", _java), ("Delta's jars", _jars)]
-    if not engine_named(lake.settings.spark.engine).needs_java:
-        of_engine = [("the engine", partial(examine_engine, lake, tables))]
+        return [*_run(machine), _finding_of(error)]
     landed = {t.contract.source: t.name for t in tables if t.is_landed}
-    before: list[tuple[str, Check]] = [
-        *of_engine,
+    if not engine_named(lake.settings.spark.engine).needs_java:
+        machine = [("the engine", partial(examine_engine, lake, tables))]
+    found = _run([
+        *machine,
         ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
         ("the engine", partial(_server, lake)),
         ("declared columns", partial(_compiled, tables)),
         *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
-    ]
-    of_tables = [
+    ])  # fmt: skip
+    of_tables = _run(
         (f"the table {contract.name}", partial(examine_table, lake, contract, landed.get(source, "")))
         for source, contract in [*(("", t.contract) for t in tables), *ledgers]
-    ]
-    findings = [found for name, check in before for found in _run(name, check)]
-    told = [found for name, check in of_tables for found in _run(name, check)]
-    if all(d.level is not Level.ERROR for d in told):  # sums over broken tables would mislead
-        told += _run("the ledger", partial(_sums, lake, tables))
-    return [*findings, *told, *_run("snapshots", partial(examine_snapshots, lake)), *_run("runs", partial(_runs, lake))]
+    )
+    if all(d.level is not Level.ERROR for d in of_tables):  # sums over broken tables would mislead
+        of_tables += _run([("the ledger", partial(_sums, lake, tables))])
+    return [*found, *of_tables, *_run([("snapshots", partial(examine_snapshots, lake))])]
 
 
-def _run(name: str, check: Check) -> list[Diagnosis]:
+def _run(checks: Iterable[tuple[str, Check]]) -> list[Diagnosis]:
+    return [finding for name, check in checks for finding in _findings(name, check)]
+
+
+def _findings(name: str, check: Check) -> list[Diagnosis]:
     """Return the findings of a check, or the error that stopped it: one sick table must not hide the others."""
     try:
         return list(check())
@@ -171,19 +171,3 @@ def _sums(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
             f"{abs(rows)} row(s) {'landed and are nowhere' if rows > 0 else 'more than landed'}",
             f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} --to {last}`",
         )
-
-
-def _runs(lake: Lake) -> Iterator[Diagnosis]:
-    """The marks of runs. Whether a run without a process ended well only Dagster knows; the next run settles it."""
-    here, gone = PlacedProcess.this(), []
-    for path in sorted(p for p in (lake.root / ".runs").rglob("*") if p.is_file()):
-        try:
-            marked = PlacedProcess(**json.loads(path.read_text()))
-            if not marked.is_gone(here):
-                yield fine(f"run {path.name}", f"process {marked.pid} works on it, or has just ended it")
-                continue
-        except (ValueError, TypeError, OSError):
-            pass
-        gone.append(path.name)
-    if gone:
-        yield fine("ended runs", f"{len(gone)} left their marks ({some(gone)}); the next run clears them")

@@ -4,7 +4,7 @@ Not here: the inspection of a log and mending it (`lake.inspection`), and the li
 """
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
@@ -22,7 +22,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import reload_command
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd, some
 from backfill_assets.operations.fitness import differing_days
-from backfill_assets.operations.snapshots import FILE, KeptFile, file_of, find_snapshot, held_bytes, snapshot_names
+from backfill_assets.operations.snapshots import FILE, KeptFile, find_snapshot, held_bytes, holds_kept, snapshot_names
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
 DROP = "Restore them from a backup, or let the snapshot go with `backfill-assets snapshot drop {} --yes`"
@@ -158,42 +158,36 @@ def examine_rows(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
 
 def examine_snapshots(lake: Lake) -> list[Diagnosis]:
     """Check every snapshot by the names and sizes of its files, and name the folders of stopped commands."""
-    return [*(_snapshot(lake, name, _quick, "there") for name in snapshot_names(lake)), *_left(lake)]
+    return [*(_snapshot(lake, name) for name in snapshot_names(lake)), *_left(lake)]
 
 
 def examine_kept_bytes(lake: Lake) -> list[Diagnosis]:
     """Check every snapshot by reading each byte that it keeps."""
-    return [_snapshot(lake, name, _deep, "the bytes that were kept") for name in snapshot_names(lake)]
+    return [_snapshot(lake, name, deep=True) for name in snapshot_names(lake)]
 
 
-def _snapshot(lake: Lake, name: str, wrong: Callable[[Lake, str, KeptFile], str], well: str) -> Diagnosis:
+def _snapshot(lake: Lake, name: str, *, deep: bool = False) -> Diagnosis:
     what = f"the snapshot {name}"
     try:
         snapshot = find_snapshot(lake, name)
     except BackfillError as error:
         return broken(what, error.culprit, error.fix)
     files = [file for table in snapshot.tables.values() for file in table.files]
-    faults = [told for told in (wrong(lake, name, file) for file in files) if told]
+    faults = [fault for file in files if (fault := _fault(lake, name, file, deep=deep))]
     if faults:
         return broken(what, f"{len(faults)} of {len(files)} file(s) {some(faults)}", DROP.format(name))
     size, tables = sum(f.size for f in files), ", ".join(snapshot.tables)
     told = f"{tables}: {len(files)} file(s), {size} bytes, of which no table holds {held_bytes(lake, name)} any more"
-    return fine(what, f"{told}; all are {well}")
+    return fine(what, f"{told}; all are {'the bytes that were kept' if deep else 'there'}")
 
 
-def _quick(lake: Lake, name: str, kept: KeptFile) -> str:
+def _fault(lake: Lake, name: str, kept: KeptFile, *, deep: bool) -> str:
     path = lake.root / SNAPSHOTS / name / kept.path
     if not path.is_file():
         return f"{kept.path} is gone"
-    return "" if path.stat().st_size == kept.size else f"{kept.path} has another size"
-
-
-def _deep(lake: Lake, name: str, kept: KeptFile) -> str:
-    try:
-        file_of(lake, name, kept)
-    except BackfillError:
-        return _quick(lake, name, kept) or f"{kept.path} holds other bytes"
-    return ""
+    if path.stat().st_size != kept.size:
+        return f"{kept.path} has another size"
+    return f"{kept.path} holds other bytes" if deep and not holds_kept(path, kept) else ""
 
 
 def _left(lake: Lake) -> Iterator[Diagnosis]:

@@ -1,7 +1,7 @@
-"""Fit days: complete, made from today's inputs, with the rows that their receipts name.
+"""Fit days: complete, computed from today's inputs, with the rows that their receipts name.
 
-Held days are fit, because a person put them back, and so are outdated days, whose inputs are those of today. An older
-version is judged by its own receipts only. Not here: the states (`core.states`) and reading rows (`readable`).
+Held and outdated days are fit. An older version is judged by its own receipts only. Not here: the states
+(`core.states`) and reading rows (`reader`).
 """
 
 import warnings

@@ -1,28 +1,126 @@
 """The reader of a lake: its tables and snapshots by name, for training, notebooks and other programs. Writes nothing.
 
-Not here: the forms of the rows (`readable`), the judgement of days (`fitness`), queries over several tables (`sql`).
+Rows come as Arrow, pandas, Polars, a DuckDB relation, or a Spark DataFrame; only the last needs a JVM. Not here: the
+judgement of days (`fitness`), queries over several tables (`sql`).
 """
 
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, asked_days, contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
+from backfill_assets.lake.embedded import new_engine, selection
+from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.plain import PlainFiles, read_plain
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import Unfit, settle, unfit_now, unfit_then
-from backfill_assets.operations.readable import PinnedRows, Readable
 from backfill_assets.operations.snapshots import KeptTable, Snapshot, file_of, find_snapshot
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 NOTHING = "Nothing was read"
 SHOWN_RANGES = 5
+WHOLE_NUMBERS = {"BIGINT": "Int64", "INT": "Int32"}  # pandas's own, which hold NULL
+
+
+@dataclass(frozen=True)
+class PinnedRows:
+    """Chosen rows: a table's version (None: of a snapshot), the files with the days, and the days."""
+
+    contract: Contract
+    version: int | None
+    files: Sequence[str]
+    days: Collection[date]
+
+    @property
+    def query(self) -> str:
+        """Return DuckDB's query for the rows, unordered."""
+        rows = selection(self.files, self.contract)
+        listed = ", ".join(f"DATE '{d}'" for d in sorted(self.days)) or "NULL"
+        return f"SELECT * FROM ({rows}) WHERE {quoted(self.contract.day_column)} IN ({listed})"
+
+
+class Readable:
+    """Chosen rows of a lake. Every call chooses files and judges days again; nothing is kept or written."""
+
+    lake: Lake
+
+    def pinned(self) -> PinnedRows:
+        """Return the rows that a call would read now; raises as reading would."""
+        raise NotImplementedError
+
+    def _frame(self, session: Any, pinned: PinnedRows) -> Any:
+        raise NotImplementedError
+
+    def arrow(self) -> Any:
+        """Return a `pyarrow.Table`, ordered by day and key; times are microseconds in UTC."""
+        return self._arrow(self.pinned())
+
+    def pandas(self) -> Any:
+        """Return a `pandas.DataFrame`, ordered by day and key; nullable integers are `Int64` or `Int32`."""
+        import pandas as pd
+
+        pinned = self.pinned()
+        table = self._arrow(pinned)
+        frame = table.to_pandas()
+        for column in pinned.contract.columns:
+            if column.nullable and column.type in WHOLE_NUMBERS:
+                cells = table.column(column.name).to_pylist()
+                frame[column.name] = pd.array(cells, dtype=WHOLE_NUMBERS[column.type])
+        return frame
+
+    def polars(self) -> Any:
+        """Return a `polars.DataFrame`, ordered by day and key; raises BackfillError where Polars is not installed."""
+        try:
+            polars = import_module("polars")  # no dependency of ours
+        except ImportError:
+            raise BackfillError(
+                "Polars", "it is not installed", "Nothing was read", "Run `pip install polars`, or ask for arrow()"
+            ) from None
+        return polars.from_arrow(self._arrow(self.pinned()))
+
+    def duckdb(self, connection: "DuckDBPyConnection | None" = None) -> "DuckDBPyRelation":
+        """Return an unordered DuckDB relation that reads when used; of `connection`, or of an engine of its own."""
+        pinned = self.pinned()
+        with _told(pinned.contract):
+            return (connection or new_engine(self.lake)).sql(pinned.query)
+
+    def spark(self, session: Any = None) -> Any:
+        """Return an unordered Spark DataFrame of `session`, or of the lake's own engine, which starts if it must."""
+        pinned = self.pinned()
+        return self._frame(session or LakeSession(self.lake).spark(), pinned)
+
+    def _arrow(self, pinned: PinnedRows) -> Any:
+        contract = pinned.contract
+        order = ", ".join(quoted(c) for c in dict.fromkeys((contract.day_column, *contract.key)))
+        with _told(contract), new_engine(self.lake) as engine:
+            return engine.sql(f"{pinned.query} ORDER BY {order}").to_arrow_table()
+
+
+@contextlib.contextmanager
+def _told(contract: Contract) -> Iterator[None]:
+    """Turn DuckDB's errors into a BackfillError of one line."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise BackfillError(
+            f"the table {contract.name}", f"its files cannot be read as it is declared: {str(error).splitlines()[0]}",
+            "Nothing was read", "Look at it with `backfill-assets doctor`; of an old version, choose a later one",
+        ) from error  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,8 +146,7 @@ class LakeReader:
 
 @dataclass(frozen=True)
 class TableReader(Readable):
-    """Some days of a table, at its newest version or an older one: read them with `arrow`, `pandas`, `polars`,
-    `duckdb` or `spark`. `days` and `at` return another reader and change nothing."""
+    """Some days of a table at a version; `days` and `at` return another reader and change nothing."""
 
     lake: Lake
     pipeline: Pipeline
@@ -59,18 +156,15 @@ class TableReader(Readable):
     unfit: Unfit = "refuse"
 
     def days(self, first: str | date, last: str | date | None = None, unfit: Unfit = "refuse") -> "TableReader":
-        """Choose the days `first` through `last`, both included (None: that one day).
-
-        Where days are missing, stale, incomplete or pending, reading raises UnfitDays; `unfit="warn"` warns
-        (UnfitDaysWarning) and `"take"` reads the days as they are.
-        """
+        """Choose the days `first` through `last`, both included (None: that one day). For missing, stale, incomplete or
+        pending days reading raises UnfitDays, warns (`unfit="warn"`: UnfitDaysWarning), or reads them (`"take"`)."""
         return replace(self, span=asked_days(first, last), unfit=unfit)
 
     def at(
         self, version: int | None = None, time: datetime | str | None = None, write_id: str | None = None
     ) -> "TableReader":
-        """Choose a version: by number, by an instant (ISO text or datetime; UTC without an offset), or by the id of the
-        write that made it; the newest without any of them. Raises BackfillError where the table has no such version."""
+        """Choose a version by number, by an instant (ISO text or datetime; UTC without an offset), or by the id of its
+        write; the newest without any of them. Raises BackfillError for a version that the table lacks."""
         if sum(given is not None for given in (version, time, write_id)) > 1:
             raise ValueError("name one of version, time and write_id: they say the same")
         if write_id is not None:
@@ -95,7 +189,6 @@ class TableReader(Readable):
         return PinnedRows(self.contract, version, files, days)
 
     def _version_now(self) -> tuple[int, list[date]]:
-        """Return the newest version and its days, judged by the states of the lake."""
         states = self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
         view = states.view.table(self.contract.name)
         days = self._asked(view.stamps)
@@ -103,7 +196,6 @@ class TableReader(Readable):
         return view.version, days
 
     def _version_then(self) -> tuple[int, list[date]]:
-        """Return the chosen version and its days, judged by its receipts."""
         assert self.moment is not None  # noqa: S101  # for the type checker
         version = self.moment.of(self.contract.name)
         view = self.lake.store.view(self.contract.name, self.contract.day_column, version)
@@ -121,7 +213,7 @@ class TableReader(Readable):
         store, contract = self.lake.store, self.contract
         if pinned.version is None or pinned.version < 0:
             raise BackfillError(f"the table {contract.name}", "it was never made", NOTHING, "Make days of it first")
-        return store.frame(session, contract.name, pinned.version, contract.day_column, sorted(pinned.days or ()))
+        return store.frame(session, contract.name, pinned.version, contract.day_column, sorted(pinned.days))
 
 
 def _instant(time: datetime | str | None) -> datetime | None:
@@ -165,7 +257,7 @@ class SnapshotReader:
 
 @dataclass(frozen=True)
 class KeptTableReader(Readable):
-    """Some days of a table as a snapshot keeps them: read them with `arrow`, `pandas`, `polars`, `duckdb`, `spark`."""
+    """Some days of a table as a snapshot keeps them."""
 
     lake: Lake
     name: str
@@ -173,8 +265,8 @@ class KeptTableReader(Readable):
     span: DayRange | None = None
 
     def days(self, first: str | date, last: str | date | None = None) -> "KeptTableReader":
-        """Choose the days `first` through `last`, both included (None: that one day); reading raises BackfillError
-        for a day that is not kept."""
+        """Choose the days `first` through `last`, both included (None: that one day). Reading others than kept days
+        raises BackfillError."""
         return replace(self, span=asked_days(first, last))
 
     def pinned(self) -> PinnedRows:

@@ -1,8 +1,8 @@
 """The rows that `demo` loads: a month of a small shop's orders, from a first day, a number of days and a seed alone.
 
-In it: late rows (hours to weeks), repeated rows, one file delivered twice, corrections (some arriving after a newer
-one), deletes, orders that move to another day, orders without a customer, unusable lines, one customer with a quarter
-of all orders, and a day without deliveries. Not here: the lake around it (`example_lakes`). Standard library only.
+In it: late and repeated rows, a file delivered twice, corrections (some after a newer one), deletes, orders that move
+to another day or lack a customer, unusable lines, a customer with a quarter of all orders, a day without deliveries.
+Not here: the lake around it (`example_lakes`).
 """
 
 import json

@@ -1,9 +1,7 @@
 """Snapshots: days of tables under a name, whose files are kept whatever happens to the tables.
 
-A snapshot is one folder, `.snapshots/NAME`: `snapshot.json`, written once, and copies of the data files, so that
-neither a rebuild nor a vacuum nor a program that writes into a table's file reaches them. Each file is named with its
-SHA-256. Before a snapshot counts, all its rows are read once and compared with the receipts. Not here: reading its rows
-(`reader`).
+A snapshot is one folder, `.snapshots/NAME`: `snapshot.json`, written once, and copies of the data files, each with its
+SHA-256. Before a snapshot counts, all its rows are compared with the receipts. Not here: reading its rows (`reader`).
 """
 
 import contextlib
@@ -217,10 +215,15 @@ def held_bytes(lake: Lake, name: str) -> int:
 def file_of(lake: Lake, name: str, kept: KeptFile) -> Path:
     """Return the path of a file of the snapshot; raises BackfillError where it is gone or holds other bytes."""
     path = _folder(lake) / name / kept.path
-    if path.is_file() and path.stat().st_size == kept.size and _sha256(path) == kept.sha256:
+    if holds_kept(path, kept):
         return path
     told = "has other bytes than those that were kept" if path.is_file() else "is gone"
     raise _refused(name, f"{path} {told}", "Restore it from a backup; the other files may be whole", "read")
+
+
+def holds_kept(path: Path, kept: KeptFile) -> bool:
+    """Return whether there is a file with the kept bytes."""
+    return path.is_file() and path.stat().st_size == kept.size and _sha256(path) == kept.sha256
 
 
 def _sha256(file: Path) -> str:

@@ -1,8 +1,7 @@
 """Queries over all tables of a lake by their names, and over its ledgers: read only, without a JVM.
 
-A query is one SELECT of DuckDB's SQL. Arrow opens the tables' files for reading, because a path that DuckDB may read is
-one that `COPY … TO` may write. All tables are pinned to versions of one state of the lake before the query runs. Not
-here: drawing the answer (`cli.sql`).
+A query is one SELECT of DuckDB's SQL over versions of one state of the lake. Arrow opens the files, because a path that
+DuckDB may read is one that `COPY … TO` may write. Not here: drawing the answer (`cli.sql`).
 """
 
 import json

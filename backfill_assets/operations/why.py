@@ -135,8 +135,7 @@ def _why_other_deliveries(source: Source, day: date, recorded: str) -> str:
     if not view.is_due(day):
         return f"as_of lies before it now ({view.as_of:%Y-%m-%dT%H:%MZ})"
     for known in range(len(own)):
-        told = replace(source.delivered, releases=tuple(own[:known]))
-        if raw_digest(day, replace(source, delivered=told)) == recorded:
+        if raw_digest(day, replace(source, releases=tuple(own[:known]))) == recorded:
             count = len(own) - known
             return f"{count} `replay-late` let rows of it count since"
     earlier = {

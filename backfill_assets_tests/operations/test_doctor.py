@@ -196,15 +196,6 @@ def test_more_rows_than_landed_break_the_ledger(tmp_path: Path) -> None:
     assert f"1 loaded day(s) do not add up ({START}); {START}: 1 row(s) more than landed" in found.what
 
 
-def test_marks_of_ended_runs_are_no_problem(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path, 1)
-    folder = tmp_path / ".runs" / "instance"
-    folder.mkdir(parents=True)
-    (folder / "run-7").write_text('{"pid": 999999999, "started": 1.0}')
-    (found,) = _about(lake, "ended runs")
-    assert (found.level, "run-7" in found.what) == (Level.OK, True)
-
-
 def test_bad_settings_end_the_examination_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "lake.toml").write_text("start_date = 7")
     assert doctor(tmp_path, tables)[-1].level is Level.ERROR

@@ -1,6 +1,6 @@
 """The forms of rows: whole numbers that may be NULL stay whole, and files that cannot be read are told in one line.
 
-Tested here: `operations.readable`, without an engine. Not tested here: which files are meant (`test_reader`).
+Tested here: `operations.reader`, without an engine. Not tested here: which files are meant (`test_reader`).
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations.readable import PinnedRows, Readable
+from backfill_assets.operations.reader import PinnedRows, Readable
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
