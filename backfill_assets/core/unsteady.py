@@ -1,8 +1,8 @@
-"""Unsteady expressions in an analysed plan: clock, chance, ties of an order, sums of DOUBLEs, Python.
+"""Expressions that may give other rows from the same inputs: clock, chance, ties of an order, sums of DOUBLEs, Python.
 
-Not here: parsing the plan's text (`plan_text`), asking Spark for it and refusing (`load.steadiness`). An order is total
-if its columns hold a key: of an input (with its day), or of the grouped or deduplicated rows just below. An order that
-cannot be shown to be total is refused; adding the key always helps.
+An order is total if its columns hold a key: of an input (with its day), or of the grouped or deduplicated rows just
+below; any other order is refused. Not here: parsing the plan's text (`plan_text`), asking Spark for it and refusing
+(`load.steadiness`), and functions of one row (`landing.row_functions`).
 """
 
 import re
@@ -30,6 +30,7 @@ CHANCE = frozenset({"rand", "random", "randn", "uuid", "shuffle", "randstr", "un
 PLACE = frozenset({
     "monotonically_increasing_id", "spark_partition_id", "input_file_name", "input_file_block_start",
     "input_file_block_length", "current_user", "user", "session_user", "reflect", "java_method", "try_reflect",
+    "version",
 })  # fmt: skip
 PYTHON = frozenset({
     "MapInPandas", "MapInArrow", "PythonMapInArrow", "FlatMapGroupsInPandas", "FlatMapGroupsInArrow",
@@ -177,7 +178,7 @@ def _of_call(call: Call) -> Iterator[Unsteady]:
             yield Unsteady(call.text, "is a function of Python", SQL)
     elif call.name in CLOCK:
         yield Unsteady(call.text, "reads the clock", TAKE)
-    elif call.name in CHANCE and call.arguments:  # Spark gives each its seed: without one it is a text that looks so
+    elif call.name in CHANCE and call.arguments:  # Spark gives each a seed; without one it is a text
         yield Unsteady(call.text, "is chance, with a seed too: it depends on how rows are spread over tasks", SEED)
     elif call.name in PLACE:
         yield Unsteady(call.text, "depends on where and by whom rows are computed", TAKE)

@@ -31,9 +31,7 @@ LEGACY_ENGINES = ("pyspark 4.2.0", "delta-spark 4.4.0")
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of a table's code with its loaded `content`. `named_input`: its name in `Table.code_inputs`, else
-    empty.
-    """
+    """A file of a table's code with its loaded `content`; `named_input` is its name in `Table.code_inputs`, or ""."""
 
     path: Path
     content: bytes = field(repr=False)
@@ -46,7 +44,7 @@ class SourceFile:
 
     @property
     def has_moved(self) -> bool:
-        """Whether the file is gone or has another content than the loaded one."""
+        """Whether the file no longer has the loaded content."""
         try:
             return self.path.read_bytes() != self.content
         except OSError:
@@ -55,43 +53,36 @@ class SourceFile:
     @property
     def text(self) -> str:
         """The content with line feeds. Raises UnicodeDecodeError."""
-        return _text(self.content)
+        return io.StringIO(self.content.decode("utf-8"), newline=None).read()
 
     @property
     def digest(self) -> str:
         """The digest of the content; for Python and SQL without comments and layout."""
         if self.named_input:
             return f"{self.named_input} {sha256(self.content).hexdigest()}"
-        return _python(self.content) if self.path.suffix == ".py" else _sql(self.content)
+        return _python(self.content) if self.path.suffix == ".py" else _sql(self.text)
 
     @property
     def legacy_digest(self) -> str:
         """The digest in receipts up to version 0.2.0, under this version of Python."""
-        return _legacy_python(self.content) if self.path.suffix == ".py" else _sql(self.content)
+        return _legacy_python(self.content) if self.path.suffix == ".py" else _sql(self.text)
 
 
 _python = lru_cache(maxsize=256)(python_digest)
 _legacy_python = lru_cache(maxsize=256)(legacy_python_digest)
 
 
-def _text(content: bytes) -> str:
-    return io.StringIO(content.decode("utf-8"), newline=None).read()
-
-
 @lru_cache(maxsize=256)
-def _sql(content: bytes) -> str:
+def _sql(text: str) -> str:
     import sqlglot
 
-    tokens = sqlglot.tokenize(_text(content), read="spark")
+    tokens = sqlglot.tokenize(text, read="spark")
     return digest_of([[token.token_type.name, token.text] for token in tokens])
 
 
 def code_input(name: str, folder: Path) -> tuple[SourceFile | str, ...]:
-    """Resolve a name of `Table.code_inputs`: to files (below `folder`, or a package's sources), or a line with a
-    digest.
-
-    Raises SettingsError where it does not exist.
-    """
+    """Resolve a name of `Table.code_inputs` to files (below `folder`, or a package's sources) or a line with a digest.
+    Raises SettingsError for what does not exist."""
     kind, _, rest = name.partition(":")
     if kind == "env":
         if rest not in os.environ:
@@ -144,10 +135,8 @@ def legacy_parts(code_version: str) -> Iterator[list[str]]:
 
     Nothing for a younger version; empty lists for an empty `code_version`, which has no code of the package.
     """
-    if not code_version:
-        yield from ([] for _ in LEGACY_PYTHONS)
-    elif code_version in _legacy():
-        yield from (_legacy()[code_version][python] for python in LEGACY_PYTHONS)
+    known = {**_legacy(), "": {python: [] for python in LEGACY_PYTHONS}}
+    yield from (known[code_version][python] for python in LEGACY_PYTHONS if code_version in known)
 
 
 @cache

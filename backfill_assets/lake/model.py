@@ -5,7 +5,7 @@ Not here: any particular table (`pipeline`); a user's own pipeline is a `Pipelin
 
 import inspect
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
@@ -35,10 +35,8 @@ LOADER_VERSION = "raw 1"
 
 @dataclass(frozen=True)
 class Chunk:
-    """What a transform receives besides its input frames: the days to compute, and the frontier (aware) of maturity.
-
-    `wanted`: the days whose rows are used (None: all); a transform may leave out the others.
-    """
+    """The days that a transform computes, and the frontier (aware) of maturity. `wanted`: the days whose rows are used
+    (None: all); a transform may leave out the others."""
 
     days: DayRange
     frontier: datetime | None
@@ -55,19 +53,16 @@ Revisions = Callable[[str, str], str]
 @dataclass(frozen=True)
 class Table:
     """A table of a pipeline. `transform` is pure: input frames (by table name) and a chunk give the rows of exactly its
-    days.
+    days; None for raw, which is loaded from landed files.
 
-    `transform` is None for raw, which is loaded from landed files. `settings` are the values that reach its content
-    (JSON). `sources` are the modules with its code, their names, or files of SQL or Python (default: the transform's
-    module). `code_inputs` names further inputs of the code: a file beside the pipeline's (`"model.json"`), an
-    environment variable (`"env:FACTOR"`), an installed package by version or sources (`"package:helpers"`); a change of
-    them makes days outdated, as a change of code does. `code_version` stands for the sources in this package.
-    `settings_read` are values of `lake.toml` that `tables(settings)` read; they are recorded, not given.
-    `drops_incomplete`: days with missing required inputs stay empty. `facts` (turns a query for rows into one for a day
-    and numbers) and `revisions` (the same for rows before and after) are queries of DuckDB, shown to people, and reach
-    no content. `account` turns a query for deliveries of whole keys into one for a day, its deliveries and the
-    superseded ones; a plan's gate compares it with a table of versions. `compiled`: the SQL of declared columns, for
-    people.
+    `settings` are the values that reach its content (JSON). `sources` are the modules with its code, their names, or
+    files of SQL or Python (default: the transform's module). `code_inputs` names further inputs of the code: a file
+    beside the pipeline's (`"model.json"`), an environment variable (`"env:FACTOR"`), an installed package by version or
+    sources (`"package:helpers"`). `code_version` stands for the sources in this package. `settings_read` are recorded
+    values of `lake.toml` that `tables(settings)` read. `drops_incomplete`: days with missing required inputs stay
+    empty. `facts`, `revisions` and `account` turn queries of DuckDB for rows, for rows before and after, and for
+    deliveries of whole keys into one for days and numbers; they and `compiled`, the SQL of declared columns, reach no
+    content.
     """
 
     contract: Contract
@@ -95,7 +90,7 @@ class Table:
 
     @property
     def brings_code(self) -> bool:
-        """Whether code outside this package computes it; this package's tests hold its own code."""
+        """Whether code outside this package computes it."""
         return not self.is_landed and not all(map(_is_ours, _sources(self)))
 
 
@@ -130,10 +125,8 @@ class Pipeline:
 
 
 def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = None) -> Pipeline:
-    """Make a pipeline of these tables (upstream first), reading the source of their transforms once.
-
-    `confs` are settings of Spark SQL from `lake.toml`; they count as settings of every table.
-    """
+    """Make a pipeline of these tables (upstream first), reading the source of their transforms once; `confs` of Spark
+    SQL from `lake.toml` count as settings of every table."""
     _package_at_first()
     ordered = tuple(map(_with_files, tables))
     by_name = {t.name: t for t in ordered}
@@ -164,33 +157,25 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     """The pipeline of a lake. Raises SettingsError for a setting that names an unknown table."""
     confs = {name: value for name, value in lake.settings.spark.confs.items() if name.startswith("spark.sql.")}
     made = make_pipeline(tables, confs)
-    known = [t.name for t in made.tables]
-    unknown = sorted(set(lake.settings.gates.tables) - set(known))
-    if unknown:
-        raise SettingsError(
-            str(lake.root / FILE_NAME),
-            f"[gates.tables] names {', '.join(unknown)}, and the lake has no such table",
-            "Nothing was done",
-            f"Name one of {', '.join(known)}",
-        )
-    for name, bounds in lake.settings.gates.tables.items():
+    gates = lake.settings.gates.tables
+    _refuse_unknown(lake, "[gates.tables]", gates, [t.name for t in made.tables], "the lake has no such table")
+    for name, bounds in gates.items():
         columns = made.table(name).contract.column_names
-        strangers = sorted(set(bounds.columns) - set(columns))
-        if strangers:
-            raise SettingsError(
-                str(lake.root / FILE_NAME),
-                f"[gates.tables.{name}.columns] names {', '.join(strangers)}, and the table has no such column",
-                "Nothing was done",
-                f"Name one of {', '.join(columns)}",
-            )
+        _refuse_unknown(lake, f"[gates.tables.{name}.columns]", bounds.columns, columns, "the table has no such column")
     return made
 
 
-def refuse_moved_code(table: Table) -> None:
-    """Raise BackfillError if a file of the table's code, or this package's version, changed since it was loaded.
+def _refuse_unknown(lake: Lake, key: str, named: Iterable[str], known: Sequence[str], why: str) -> None:
+    if strangers := sorted(set(named) - set(known)):
+        raise SettingsError(
+            str(lake.root / FILE_NAME), f"{key} names {', '.join(strangers)}, and {why}", "Nothing was done",
+            f"Name one of {', '.join(known)}",
+        )  # fmt: skip
 
-    The computed rows and the receipt might then belong to different code. `table` is one of a `Pipeline`.
-    """
+
+def refuse_moved_code(table: Table) -> None:
+    """Raise BackfillError if a file of the table's code, or this package's version, changed since it was loaded: the
+    rows and the receipt might belong to different code. `table` is one of a `Pipeline`."""
     moved = [str(s.path) for s in table.sources if isinstance(s, SourceFile) and s.has_moved]
     if installed_versions((DISTRIBUTION,)) != _package_at_first():
         moved.append(f"the installed package {DISTRIBUTION}")
@@ -233,11 +218,8 @@ def _is_ours(source: Source) -> bool:
 
 
 def _read(table: Table) -> list[SourceFile]:
-    """The files that count by content: all of them, or those outside this package where a version stands for its
-    own.
-    """
-    has_version = table.is_landed or table.code_version
-    counted = (s for s in _sources(table) if not (has_version and _is_ours(s)))
+    """The files that count by content: all but this package's own, for which a version stands, if there is one."""
+    counted = (s for s in _sources(table) if not (_version(table) and _is_ours(s)))
     return [s if isinstance(s, SourceFile) else SourceFile.read(_path(s)) for s in counted]
 
 
@@ -265,18 +247,14 @@ def _contract(table: Table, read: Collection[str] | None, inputs: list[Any]) -> 
 
 
 def _path(source: Source) -> Path:
-    """The file of a module. A module given by name is not imported: transforms import Spark, and `status` needs
-    none.
-    """
+    """The file of a source. A module given by name is not imported, because transforms import Spark."""
     if isinstance(source, SourceFile):
         return source.path
     if isinstance(source, ModuleType):
         return Path(str(source.__file__))
-    return source if isinstance(source, Path) else _file(source)
-
-
-def _file(module: str) -> Path:
-    spec = find_spec(module)
+    if isinstance(source, Path):
+        return source
+    spec = find_spec(source)
     if spec is None or spec.origin is None:
-        raise ValueError(f"no module is named {module}")
+        raise ValueError(f"no module is named {source}")
     return Path(spec.origin)

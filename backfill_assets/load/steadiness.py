@@ -1,5 +1,4 @@
-"""Checks of a user's transform before it runs: its analysed plan, its changes of session settings, its mistakes by
-line.
+"""Checks of a user's transform: its analysed plan, its changes of session settings, its mistakes by file and line.
 
 Not here: the unsteady expressions (`core.unsteady`), and what other engines compute otherwise (`core.engines`). Tests
 hold this package's own tables, so that a chunk of them costs no extra plan. Temporary views, functions and the current
@@ -76,10 +75,8 @@ def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
 
 
 def refuse_changed_settings(session: "SparkSession", named: str) -> None:
-    """Raise ContractBroken if code outside this package changed the session's settings, and restore them.
-
-    Changed settings would change the rows of every later table. `named` is the object of the error.
-    """
+    """Raise ContractBroken about `named` if code outside this package changed the session's settings, which reach every
+    later table; restore them."""
     if not (found := changed_settings(session)):
         return
     told = ", ".join(f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in [*found.items()][:SHOWN])

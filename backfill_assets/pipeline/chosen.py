@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -36,10 +36,8 @@ NOTHING = "Nothing was done"
 
 
 def tables_at(root: Path) -> TablesOf:
-    """Return the function that gives the tables of the lake at `root` for its settings, upstream first.
-
-    It raises SettingsError, with file and line, for a user's file that fails and for tables that do not fit each other.
-    """
+    """Return the function that gives the tables of the lake at `root` for its settings, upstream first. It raises
+    SettingsError, with file and line, for a user's file that fails and for tables that do not fit each other."""
 
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
         """The tables, upstream first."""
@@ -73,14 +71,11 @@ def _own(root: Path, named: str, settings: LakeSettings) -> list[Table]:
 
 
 def _with_source(named: str, table: object, module: ModuleType, read: Mapping[str, Any]) -> Table:
-    """Add the code to a table: the files beside `lake.toml` that its transform reaches, and the settings it has `read`.
-
-    A transform without a module counts as code of `module`. Raises SettingsError for a rule that cannot be checked.
-    """
+    """Add the code to a table: the files that its transform reaches, and the settings it has `read`. A transform
+    without a module counts as code of `module`. Raises SettingsError for a rule that cannot be checked."""
     if not isinstance(table, Table):
-        raise _refused(
-            named, f"it gives a {type(table).__name__} where a Table is meant", "Give Tables, upstream first"
-        )
+        found = type(table).__name__
+        raise _refused(named, f"it gives a {found} where a Table is meant", "Give Tables, upstream first")
     try:
         check_rules(table.contract)
     except BackfillError as error:
@@ -141,7 +136,7 @@ def _told_by_line(place: Path | str) -> Iterator[None]:
 
 
 def _culprit(error: Exception, path: Path) -> Path:
-    """The innermost file in which the error arose, of the files that `path` reaches; else `path` itself."""
+    """The innermost file of the error, of those that `path` reaches; else `path` itself."""
     if isinstance(error, SyntaxError):
         told = [error.filename or ""]
     else:
@@ -153,11 +148,10 @@ def _culprit(error: Exception, path: Path) -> Path:
 
 def _file_of(module: str) -> Path | None:
     """The file of a module that is not imported yet; None if there is none."""
-    try:
+    with suppress(ImportError, ValueError):
         spec = find_spec(module)
-    except (ImportError, ValueError):
-        return None
-    return Path(spec.origin) if spec is not None and spec.origin else None
+        return Path(spec.origin) if spec is not None and spec.origin else None
+    return None
 
 
 def _in_order(named: str, given: Sequence[Table]) -> tuple[Table, ...]:
@@ -168,8 +162,7 @@ def _in_order(named: str, given: Sequence[Table]) -> tuple[Table, ...]:
         ready = next((t for t in left if _inputs(t) <= set(done)), None)
         if ready is None:
             wanted = sorted(_inputs(left[0]) - set(done))
-            known = {t.name for t in given}
-            strangers = [w for w in wanted if w not in known]
+            strangers = [w for w in wanted if w not in {t.name for t in given}]
             told = f"no such table is given: {', '.join(strangers)}" if strangers else "these are made from it, too"
             raise _refused(named, f"the table {left[0].name} is made from {', '.join(wanted)}, and {told}",
                            "Give every input as a table, and no table its own consequences")  # fmt: skip

@@ -1,7 +1,8 @@
-"""Expressions in `lake.toml`: Spark SQL over one event, parsed and checked before anything runs.
+"""Expressions in `lake.toml`: Spark SQL over one event, parsed, checked and typed before anything runs.
 
-Not here: types (`pipeline.expressions`) and the computation (`transforms`). The compiled text keeps the tokens of the
-written one; only casts are replaced by casts that give NULL instead of ending the job (`landing.select`).
+Types follow Spark's rules; an unknown type is not guessed: a cast states it. (sqlglot's `annotate_types` gives others:
+DECIMAL(18,2) for DECIMAL(18,2) + 1, DOUBLE for 1.5, INT for 3000000000.) The compiled text keeps the written tokens;
+only casts become casts that give NULL (`landing.select`). Not here: the computation (`transforms`).
 """
 
 from collections.abc import Callable, Iterator, Mapping

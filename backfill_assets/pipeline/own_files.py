@@ -1,15 +1,10 @@
 """Users' Python files: loads a file, or a module, with the files beside it that it imports, and keeps the loaded bytes.
 
-Not here: the tables that they define (`chosen`) and digests (`lake.code`).
-
-The digest of a table's code is taken of the bytes that were executed. Python imports a module of a package
-(`MODULE:NAME`) as always, after its files were read; if they have changed since, the pipeline is refused, so that no
-old function runs under the digest of a new file.
-
-A file beside wins over an installed module of its name, as beside a script, and two lakes may have files of one name in
-one process. So nothing is added to `sys.path`: the files form a package named by their content, and their `import`
-statements look there first. The `import` statements, also those inside functions, say which files are reached; a file
-that no statement names (`importlib`, a computed name) cannot be imported, because no digest would cover it.
+Digests are taken of the executed bytes. A file beside wins over an installed module of its name, and two lakes may have
+files of one name in one process: the files form a package named by their content, where their `import` statements look
+first, and `sys.path` stays. These statements, also those inside functions, say which files are reached; a file that no
+statement names cannot be imported. A module of a package (`MODULE:NAME`) is imported by Python, after its files were
+read, and refused if they have changed since. Not here: the tables (`chosen`) and digests (`lake.code`).
 """
 
 import ast
@@ -38,17 +33,14 @@ KEPT = "__loaded_files__"  # of a module: the files that it reaches, with the by
 
 def reached(path: Path) -> tuple[Path, ...]:
     """The file and all files beside it that it imports, directly or through others, as real paths, itself first.
-
-    Raises OSError for a file that cannot be read, SyntaxError for one that is not Python.
-    """
+    Raises OSError and SyntaxError."""
     return tuple(file for _, file, _ in _sources(path.resolve()))
 
 
 def reached_by(module: ModuleType) -> tuple[SourceFile, ...] | None:
     """The loaded files that a module reaches, itself first; None for a module of this product or without a Python file.
 
-    Of an imported module these are files of its own top-level package, with the packages above it. A module that
-    something else imported counts with the content of its files at the first call.
+    Of an imported module these are files of its own top-level package, with their content at the first call.
     """
     parts = tuple(module.__name__.split("."))
     path = Path(module.__file__ or "")
@@ -66,10 +58,7 @@ def reached_by(module: ModuleType) -> tuple[SourceFile, ...] | None:
 
 
 def imported(name: str) -> ModuleType:
-    """Read the files of the module `name`, then import it.
-
-    Raises whatever they raise, and SettingsError for a file that changed since it was imported.
-    """
+    """Read the files of the module `name`, then import it. Raises SettingsError for a file that has changed since."""
     parts = tuple(name.split("."))
     for part in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
         spec = find_spec(part) if part not in modules else None
@@ -99,10 +88,7 @@ def _keep(read: Sources) -> None:
 
 
 def loaded(path: Path) -> ModuleType:
-    """Load the file as a module; again if it, or a file that it reaches, has changed.
-
-    Raises OSError, and whatever the files raise.
-    """
+    """Load the file as a module; again if it, or a file that it reaches, has changed. Raises OSError."""
     resolved = path.resolve()
     return _loaded(resolved, _sources(resolved))
 
@@ -184,10 +170,7 @@ def _sources(path: Path) -> Sources:
 
 
 def _of_package(parts: Parts, path: Path) -> Sources | None:
-    """The files that a module reaches within its package, with its parents, which Python runs first.
-
-    None for a module run as a script, whose name does not say where its package lies.
-    """
+    """The files that a module reaches within its package, with its parents; None for a module run as a script."""
     depth = len(parts) - (path.name != INIT)
     if depth >= len(path.parents) or _parts(path, path.parents[depth]) != parts:
         return None
@@ -201,10 +184,8 @@ def _on_disk(folder: Path, known: Mapping[Parts, Path], parts: Parts) -> tuple[P
 
 
 def _reached(own: Parts, find: Find, above: Sequence[Parts] = (), package: str | None = None) -> Sources:
-    """The files that `own` reaches, itself first; only those of `package`, if given.
-
-    `find` returns the file and content of a module by its parts, or None; `above` are modules to visit as well.
-    """
+    """The files that `own` reaches (only of `package`, if given), itself first, and those that `above` reach; `find`
+    returns the file and content of a module by its parts, or None."""
     todo = [*above, own]
     done: dict[Parts, tuple[Path, bytes]] = {}
     while todo:

@@ -60,11 +60,8 @@ class _View:
 
 
 def recorded(tables: Callable[[LakeSettings], Any], settings: LakeSettings) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Call `tables(settings)`; return its tables and the values that it read, by their names in `lake.toml`.
-
-    A section that something still holds afterwards, such as a transform, counts as read as a whole. Raises whatever
-    `tables` raises.
-    """
+    """Call `tables(settings)`; return its tables and the values that it read, by their names in `lake.toml`. A section
+    that something still holds afterwards, such as a transform, counts as read as a whole."""
     noted: dict[str, Any] = {}
     views: list[weakref.ref[_View]] = []
     made = tuple(tables(cast(LakeSettings, _View(settings, "", noted, views))))
@@ -76,7 +73,5 @@ def recorded(tables: Callable[[LakeSettings], Any], settings: LakeSettings) -> t
 
 
 def unrecorded(settings: Any) -> Any:
-    """The settings without the view; this package's own tables name the settings that reach their content
-    themselves.
-    """
+    """The settings without the view: this package's own tables name the settings that reach their content."""
     return settings._section if type(settings) is _View else settings
