@@ -1,29 +1,6 @@
-"""Tables written as SQL: a `.sql` file whose header, TOML in a comment, tells columns, key, day, inputs and windows.
+"""Tables written as SQL: a `.sql` file whose header, TOML in a comment, gives columns, key, day, inputs and windows.
 
-Lives here: reading such a file, and the transform that runs its query. Does not live here: where the files are named
-(`[pipeline] sql`, read by `chosen`). An example:
-
-    /*
-    description = "Money per customer and day."
-    day = "day"
-    key = ["customer"]
-    columns = { customer = "STRING -- whose", day = "DATE", spent = "BIGINT NULL -- how much in a week" }
-    inputs = { staging = { before = 6 } }
-    parameters = { least = 10 }
-    */
-    SELECT entity AS customer, d AS day, sum(value) AS spent
-    FROM staging, LATERAL explode(sequence(event_date, date_add(event_date, 6))) AS t(d)
-    WHERE known_until IS NULL AND value >= :least
-    GROUP BY ALL
-
-The query sees its inputs by their names, the days asked for as `:first_day` and `:last_day` (both included), the
-`:frontier` (a time, NULL before anything is loaded), and its own parameters. Of what it gives, rows of other days than
-those asked for are left out; rows without a day are refused. A file is named as its table is. An input may name the
-`columns` that are read of it: then days are stale only where these have changed.
-
-What must hold before a day is written stands in `[rules]`, by name: `"spent >= 0 -- what it means"` of every row, or
-`{ expression = "count(*) <= 3", per = ["day"], only_warns = true }` (`core.contracts.Rule`). It judges what is written
-from then on, and makes no day outdated.
+`guides/own-tables.md` shows one. Not here: where the files are named (`[pipeline] sql`, read by `chosen`).
 """
 
 import itertools
