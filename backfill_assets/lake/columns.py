@@ -1,6 +1,6 @@
-"""Columns of a table: the names of their types in Spark, DuckDB, Delta and Arrow, and a schema whose contract changed.
+"""Columns of a table: types by engine, statistics of a data file, and a schema whose contract changed.
 
-Not here: the types themselves (`core.column_types`) and their canonical texts (`fingerprints`).
+Not here: the types themselves (`core.column_types`), their canonical texts (`fingerprints`), a day's figures (`audit`).
 
 A table gets, keeps or may lack columns by one commit of metadata, which touches no row: older days read a new column as
 NULL and are `outdated` until they are rebuilt. A column that the contract no longer has stays in the schema, so that
@@ -8,27 +8,27 @@ older days can be restored. Another type is refused, a wider one too: files of t
 `typeWidening`, and delta-rs 1.6 neither opens nor writes a table that has it (a test holds that it is still so).
 """
 
+import json
 import uuid
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import MAXYEAR, UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from backfill_assets.core.column_types import ARRAY, DECIMAL, PLAIN_KINDS, ColumnType, read_type
+from backfill_assets.core.column_types import ARRAY, DECIMAL, PLAIN_KINDS, ColumnType
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.receipts import Receipt
 
 if TYPE_CHECKING:
-    from deltalake import CommitProperties, DeltaTable, Field
-    from deltalake.schema import ArrayType, PrimitiveType
+    import pyarrow as pa
+    from deltalake import CommitProperties, DeltaTable, Schema
 
-DELTA = {
-    "BOOLEAN": "boolean", "INT": "integer", "BIGINT": "long", "DOUBLE": "double", "STRING": "string",
-    "DATE": "date", "TIMESTAMP": "timestamp", "BINARY": "binary",
-}  # fmt: skip
-OF_DELTA = {name: kind for kind, name in DELTA.items()}
 EIGHT_BYTES = ("BIGINT", "DOUBLE", "TIMESTAMP")  # of each value in a file without a dictionary
 REASON = "columns"
+LONGEST_TEXT = 32  # Delta's own writers cut longer texts; without a bound nothing is skipped by it
 
 
 def spark_name(kind: ColumnType) -> str:
@@ -41,33 +41,6 @@ def duckdb_name(kind: ColumnType) -> str:
     if kind.element is not None:
         return f"{duckdb_name(kind.element)}[]"
     return "TIMESTAMPTZ" if kind.kind == "TIMESTAMP" else str(kind)
-
-
-def delta_type(kind: ColumnType) -> "PrimitiveType | ArrayType":
-    """The type of a field in a Delta table's schema."""
-    from deltalake.schema import ArrayType, PrimitiveType
-
-    if kind.element is not None:
-        return ArrayType(delta_type(kind.element), contains_null=True)
-    return PrimitiveType(str(kind).lower() if kind.kind == DECIMAL else DELTA[kind.kind])
-
-
-def delta_field(column: Column, *, nullable: bool) -> "Field":
-    """The field of a column in a Delta table's schema."""
-    from deltalake import Field
-
-    return Field(column.name, delta_type(column.kind), nullable=nullable, metadata={"comment": column.description})
-
-
-def type_of_delta(named: Any) -> ColumnType | None:
-    """The type of a field of a Delta table's schema; None for one that no column of a contract has."""
-    if hasattr(named, "element_type"):
-        inner = type_of_delta(named.element_type)
-        return ColumnType(ARRAY, element=inner) if inner is not None and inner.element is None else None
-    name = str(getattr(named, "type", ""))
-    if name.startswith("decimal("):
-        return read_type(name)
-    return ColumnType(OF_DELTA[name]) if name in OF_DELTA else None
 
 
 def arrow_type(kind: ColumnType) -> Any:
@@ -86,12 +59,12 @@ def arrow_type(kind: ColumnType) -> Any:
 
 
 def type_of_arrow(found: Any) -> ColumnType | None:
-    """The type of a column of a table's Parquet file; None for one that no column of a contract has."""
+    """The type by its Arrow type; None for one that no column of a contract has."""
     import pyarrow as pa
 
     if pa.types.is_list(found):
         inner = type_of_arrow(found.value_type)
-        return ColumnType(ARRAY, element=inner) if inner is not None else None
+        return ColumnType(ARRAY, element=inner) if inner is not None and inner.element is None else None
     if pa.types.is_decimal(found):
         return ColumnType(DECIMAL, found.precision, found.scale)
     return next((k for k in map(ColumnType, PLAIN_KINDS) if arrow_type(k) == found), None)
@@ -104,18 +77,34 @@ def arrow_name(found: Any) -> str:
     return f"list<{arrow_name(found.value_type)}>" if pa.types.is_list(found) else str(found)
 
 
+def delta_schema(columns: Iterable[Column]) -> "Schema":
+    """The schema of a Delta table with these columns."""
+    import pyarrow as pa
+    from deltalake import Schema
+
+    fields = (pa.field(c.name, arrow_type(c.kind), c.nullable, {"comment": c.description}) for c in columns)
+    return Schema.from_arrow(pa.schema(fields))
+
+
+def column_types(opened: "DeltaTable") -> dict[str, ColumnType | None]:
+    """The types of a table's columns; None for one that no column of a contract has."""
+    import pyarrow as pa
+
+    return {f.name: type_of_arrow(f.type) for f in pa.schema(opened.schema().to_arrow())}
+
+
 def evolve(opened: "DeltaTable", path: Path, contract: Contract) -> bool:
     """Add the columns of its contract that a table lacks, and allow NULL in those that the contract no longer requires.
 
     Returns whether it wrote. Raises ContractBroken if a column has another type. The caller holds the lock.
     """
     there = {f.name: f for f in opened.schema().fields}
-    _refuse_other_types(path, contract, {n: type_of_delta(f.type) for n, f in there.items()})
+    _refuse_other_types(path, contract, column_types(opened))
     absent = [c for c in contract.columns if c.name not in there]
     may_lack = {*contract.nullable_columns, *(there.keys() - set(contract.column_names))}
     if absent:
         note = f"gets {', '.join(f'{c.name} {c.type}' for c in absent)}"
-        fields = [delta_field(c, nullable=True) for c in absent]
+        fields = delta_schema(replace(c, nullable=True) for c in absent).fields
         opened.alter.add_columns(fields, commit_properties=_properties(contract, note))
     loosened = sorted(n for n, f in there.items() if not f.nullable and n in may_lack)
     for name in loosened:
@@ -126,8 +115,8 @@ def evolve(opened: "DeltaTable", path: Path, contract: Contract) -> bool:
 def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
     """The columns of the table's schema as a contract, which files of earlier versions fit. Columns of types that
     contracts do not know are left out."""
-    kinds = ((f, type_of_delta(f.type)) for f in opened.schema().fields)
-    columns = tuple(Column(f.name, str(kind), "", f.nullable) for f, kind in kinds if kind is not None)
+    kinds, fields = column_types(opened), opened.schema().fields
+    columns = tuple(Column(f.name, str(kinds[f.name]), "", f.nullable) for f in fields if kinds[f.name] is not None)
     return replace(contract, columns=columns, key=(), inputs=(), rules=())
 
 
@@ -151,3 +140,87 @@ def _refuse_other_types(path: Path, contract: Contract, there: "dict[str, Column
             f"{other[0][0].name}_2, in `select` too): only what reads that one is made again; or move "
             f"{path.parent} away and load everything again with `backfill-assets catch-up`",
         )
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a Parquet file says of itself: pyarrow's metadata, and the columns as Arrow has them.
+
+    Ask for columns here, never for `metadata.schema`: those two name each other, so that the 20 KiB of a footer would
+    stay until Python looks for garbage, of 3,650 files 70 MiB.
+    """
+
+    metadata: Any
+    schema: "pa.Schema"
+
+
+def read_footer(source: Path | BinaryIO) -> Footer:
+    """The footer of a file; raises OSError or pyarrow's ArrowInvalid where it cannot be read."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(source) as file:
+        return Footer(file.metadata, file.schema_arrow)
+
+
+def file_statistics(footer: Footer) -> str:
+    """The `stats` of Delta's `add` action: rows, NULLs, least and greatest values, by which readers skip files.
+
+    A bound may be wider than the truth, never narrower: times are milliseconds (the greatest rounded up), long texts
+    are left out.
+    """
+    import pyarrow as pa
+
+    metadata, chunks = footer.metadata, defaultdict[str, list[Any]](list)
+    flat = {field.name for field in footer.schema if not pa.types.is_nested(field.type)}
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            column = metadata.row_group(group).column(number)
+            if column.path_in_schema in flat:  # else of an array's elements, which says nothing of the column
+                chunks[column.path_in_schema].append(column)
+    nulls = {
+        name: sum(c.statistics.null_count for c in found)
+        for name, found in chunks.items()
+        if all(c.statistics is not None and c.statistics.has_null_count for c in found)
+    }
+    bounds = {name: known for name, found in chunks.items() if (known := _bounds(found)) is not None}
+    body = {
+        "numRecords": metadata.num_rows,
+        "minValues": {c: _text(least, up=False) for c, (least, _) in sorted(bounds.items())},
+        "maxValues": {c: _text(greatest, up=True) for c, (_, greatest) in sorted(bounds.items())},
+        "nullCount": dict(sorted(nulls.items())),
+    }
+    return json.dumps(body, separators=(",", ":"))
+
+
+def _bounds(chunks: list[Any]) -> tuple[Any, Any] | None:
+    """The least and greatest value of a column; None if a chunk does not say, all is NULL, or Python or Delta's log has
+    no word for one, such as the year 12000."""
+    found = []
+    for statistics, values in ((c.statistics, c.num_values) for c in chunks):
+        if statistics is not None and not statistics.has_min_max and statistics.null_count == values:
+            continue
+        try:
+            bounds = (statistics.min, statistics.max) if statistics is not None and statistics.has_min_max else ()
+        except (OverflowError, ValueError):
+            return None
+        if not bounds or not all(map(_is_plain, bounds)):
+            return None
+        found.append(bounds)
+    return (min(b[0] for b in found), max(b[1] for b in found)) if found else None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False  # Delta keeps no bounds of it
+    if isinstance(value, datetime):
+        return value.year < MAXYEAR  # rounding its end up would leave the calendar
+    return isinstance(value, (int, date)) or (isinstance(value, str) and len(value) <= LONGEST_TEXT)
+
+
+def _text(value: Any, *, up: bool) -> Any:
+    if not isinstance(value, datetime):
+        return value.isoformat() if isinstance(value, date) else value
+    aware = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    beyond = timedelta(microseconds=aware.microsecond % 1000)
+    rounded = aware - beyond + (timedelta(milliseconds=1) if up and beyond else timedelta())
+    return rounded.isoformat(timespec="milliseconds").replace("+00:00", "Z")

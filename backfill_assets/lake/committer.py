@@ -19,7 +19,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
-from backfill_assets.lake.columns import arrow_name, arrow_type, delta_field, evolve
+from backfill_assets.lake.columns import arrow_name, arrow_type, delta_schema, evolve, file_statistics, read_footer
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.log import (
     ACTIONS,
@@ -33,7 +33,6 @@ from backfill_assets.lake.log import (
     versions,
 )
 from backfill_assets.lake.staging import StagedFile
-from backfill_assets.lake.statistics import file_statistics, read_footer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,13 +50,13 @@ class Conflict(TransientError):
 
 def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
     """Create the table with its whole schema and its properties unless it is there. The caller holds its lock."""
-    from deltalake import DeltaTable, Schema
+    from deltalake import DeltaTable
 
     if versions(path):
         return
     DeltaTable.create(
         str(path),
-        Schema([delta_field(c, nullable=c.nullable) for c in contract.columns]),
+        delta_schema(contract.columns),
         mode="error",
         partition_by=[contract.partition_column] if contract.partition_column else None,
         description=contract.description,

@@ -21,7 +21,7 @@ from backfill_assets.core.plans import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION,
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import Stamp, TableView
-from backfill_assets.lake.columns import schema_contract
+from backfill_assets.lake.columns import read_footer, schema_contract
 from backfill_assets.lake.committer import (
     columns_misfit,
     commit_files,
@@ -35,7 +35,6 @@ from backfill_assets.lake.log import Commit, LiveFile, commits
 from backfill_assets.lake.log_state import LOGS, states_at
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.staging import StagedFile
-from backfill_assets.lake.statistics import read_footer
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -21,12 +21,18 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake import files, log
 from backfill_assets.lake.committer import commit_files, ensure_table
-from backfill_assets.lake.data_files import files_of, files_of_days, gone_or_altered, live_files, refuse_altered
+from backfill_assets.lake.data_files import (
+    files_of,
+    files_of_days,
+    gone_or_altered,
+    live_files,
+    read_frame,
+    refuse_altered,
+)
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import Commit, LiveFile
 from backfill_assets.lake.log_state import LOGS, states_at
-from backfill_assets.lake.plain import read_frame
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.writing import merge_days
 

@@ -4,6 +4,8 @@ Tested here: `lake.columns`, with `committer.columns_misfit`. Not tested here: v
 """
 
 from io import BytesIO
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,21 +15,23 @@ from backfill_assets.core.column_types import PLAIN_KINDS, read_type
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.lake.columns import (
     arrow_type,
-    delta_type,
+    column_types,
+    delta_schema,
     duckdb_name,
+    file_statistics,
+    read_footer,
     spark_name,
     type_of_arrow,
-    type_of_delta,
 )
 from backfill_assets.lake.committer import columns_misfit
-from backfill_assets.lake.statistics import file_statistics, read_footer
 
 KINDS = (*PLAIN_KINDS, "DECIMAL(18,2)", *(f"ARRAY<{k}>" for k in PLAIN_KINDS), "ARRAY<DECIMAL(5,5)>")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_tables_schema_gives_back_the_type_it_was_made_with(kind: str) -> None:
-    assert str(type_of_delta(delta_type(read_type(kind)))) == kind
+    schema = delta_schema([Column("x", kind, "x", nullable=True)])
+    assert str(column_types(cast(Any, SimpleNamespace(schema=lambda: schema)))["x"]) == kind
     assert str(type_of_arrow(arrow_type(read_type(kind)))) == kind
 
 

@@ -1,7 +1,7 @@
 """The store of tables as the load path sees it: by name, whole days, receipts.
 
-Tested here: `lake.store`. Not tested here: rows through an engine (`test_plain`), commits (`test_committer`) and
-the way back (`test_restore`).
+Tested here: `lake.store`. Not tested here: rows through an engine (`test_data_files_plain`), commits
+(`test_committer`) and the way back (`test_restore`).
 """
 
 from datetime import UTC, datetime

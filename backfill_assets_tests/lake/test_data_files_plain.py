@@ -1,6 +1,7 @@
 """Which versions of a table are read as plain files, and which files hold the wanted days.
 
-Tested here: `lake.plain`, without Spark. Not tested here: that the frames hold the rows (every test of the load path).
+Tested here: `lake.data_files`, without Spark. Not tested here: that the frames hold the rows (every test of the load
+path).
 """
 
 from pathlib import Path
@@ -11,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.engines import SPARK
 from backfill_assets.engine.session import OwnServer
-from backfill_assets.lake.plain import ONE_TASK_BYTES, ONE_TASK_FILES, PlainFiles, plain_files, read_plain
+from backfill_assets.lake.data_files import ONE_TASK_BYTES, ONE_TASK_FILES, PlainFiles, plain_files, read_plain
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 

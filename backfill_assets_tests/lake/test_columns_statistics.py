@@ -1,6 +1,6 @@
 """Statistics of files: bounds that are never narrower than the truth, whatever the values.
 
-Tested here: `lake.statistics` on real Parquet files. Not tested here: their use by a reader.
+Tested here: `lake.columns` on real Parquet files. Not tested here: their use by a reader.
 """
 
 import gc
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.lake.statistics import file_statistics, read_footer
+from backfill_assets.lake.columns import file_statistics, read_footer
 
 EPOCH = date(1970, 1, 1)
 INSTANTS = st.datetimes(datetime(1, 1, 1), datetime(9998, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001
