@@ -16,11 +16,11 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, asked_days, contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
+from backfill_assets.lake.data_files import PlainFiles, read_plain
 from backfill_assets.lake.embedded import new_engine, selection
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.data_files import PlainFiles, read_plain
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
