@@ -1,11 +1,8 @@
-"""A selected value as the type that its delivery column has: exactly, or NULL with a word on why it has none.
+"""A selected value as exactly the type of its delivery column, or NULL and why; the vessel of a value that may raise.
 
-Lives here: casts that give NULL instead of raising or rounding, which values did not survive theirs, and the vessel in
-which a value is carried out of an expression that may raise. Does not live here: the expressions of `select`
-(`select`), and evaluating those that raise (`mapping`).
-
-What a cast must not do in silence: cut off a fraction, round to a declared scale, take 2 for true, make NULL of text.
-An empty text is NULL to every type but STRING and BINARY: it is how CSV says so.
+Not here: the expressions of `select` (`select`) and evaluating them (`mapping`). No cast cuts off a fraction, rounds to
+a declared scale, takes 2 for true or makes NULL of text in silence. An empty text is NULL to every type but STRING and
+BINARY: CSV has no other NULL.
 """
 
 from typing import TYPE_CHECKING
@@ -27,7 +24,7 @@ def spark_word(kind: ColumnType) -> str:
 
 
 def misfit(found: str, kind: ColumnType) -> bool:
-    """Whether values of the type `found` (Spark's simple name) are never meant for a column of `kind`."""
+    """Whether values of the type `found` (Spark's simple name) fit no column of `kind`."""
     if kind.kind == ARRAY:
         return found not in ("string", "void", spark_word(kind))
     return found.startswith(("struct", "array", "map"))

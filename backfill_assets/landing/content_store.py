@@ -1,7 +1,7 @@
 """The content store: one Parquet file per landed content, named by its SHA-256; Spark reads these, never the landing.
 
-Not here: writing the Parquet file (`ingest`) and which contents have landed (`lake.ledger`). The store holds copies or
-clones, never links; it may be deleted at any time and is filled from the landing again.
+Not here: writing the Parquet file (`ingest`) and which contents have landed (`lake.ledger`). The store holds copies,
+never links; it may be deleted at any time and is filled from the landing again.
 """
 
 import hashlib

@@ -10,6 +10,7 @@ Empty lines are no records, except in a file of one column. An unusable header m
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -46,13 +47,11 @@ def _end_of(line: bytes, inside: bool) -> _End:
     return _End.QUOTED if any(v is not None for v in found.groupdict().values()) else _End.RECORD
 
 
-class _Cut:
+class _Cut(NamedTuple):
     """A record as bytes; with a `reason` the beginning of an unusable one."""
 
-    __slots__ = ("reason", "record")
-
-    def __init__(self, record: bytes, reason: str | None = None) -> None:
-        self.record, self.reason = record, reason
+    record: bytes
+    reason: str | None = None
 
 
 class CsvRecords(TextParser[Fields]):

@@ -1,11 +1,9 @@
 """Reading landed files: opening one that must not change meanwhile, hashing, waiting for its writer, copying it.
 
-Lives here: the guard around every read, and the remembered hashes. Does not live here: finding the files (`listing`),
-and what is in them (`ingest`).
+Not here: finding the files (`listing`) and their content (`ingest`).
 """
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -23,7 +21,6 @@ from backfill_assets.core.texts import plain
 COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so long is taken as complete
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 READ_BYTES = 1 << 20  # large enough that Python costs nothing beside SHA-256, small enough to forget about
-FICLONE = 0x40049409  # Linux: both files share their blocks until one of them is written to
 HASHES_NAME = "landing.hashes"
 
 
@@ -110,14 +107,11 @@ def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float
 
 
 def copied(file: LandedFile, target: Path) -> str:
-    """Clone or copy the file's bytes to `target`, which must not exist; return their SHA-256. Raises as `opened` does.
+    """Copy the file's bytes to `target`, which must not exist; return their SHA-256. Raises as `opened` does.
 
     Never a hard link: a landed file that is rewritten in place would change the copy.
     """
     with opened(file) as source, target.open("xb") as sink:
-        if _cloned(source, sink.fileno()):
-            with target.open("rb") as copy:
-                return hashlib.file_digest(copy, "sha256").hexdigest()
         digest = hashlib.sha256()
         while block := os.read(source, READ_BYTES):
             digest.update(block)
@@ -196,14 +190,6 @@ def _not_opened(file: LandedFile, error: OSError) -> Exception:
         f"it cannot be opened ({error.strerror})", "Nothing of it was read",
         "Give this user the right to read it, then scan again",
     )  # fmt: skip
-
-
-def _cloned(source: int, sink: int) -> bool:
-    try:
-        fcntl.ioctl(sink, FICLONE, source)
-    except OSError:
-        return False  # another file system, or one that cannot
-    return True
 
 
 def _read_hashes(path: Path) -> dict[str, list[object]]:

@@ -1,7 +1,6 @@
-"""Listing the landing folder: the files that `[source] files` offers for reading, and a reason for each other file.
+"""The landing folder: the files that `[source] files` offers for reading, and a reason for each other file.
 
-Lives here: the glob pattern and the walk below its fixed root. Does not live here: reading the files (`files`,
-`ingest`), and comparing them with the ledger (`load.landed_changes`).
+Not here: reading the files (`files`, `ingest`), and comparing them with the ledger (`load.landed_changes`).
 """
 
 import os
@@ -45,22 +44,22 @@ class Listing:
 
 @dataclass(frozen=True)
 class Glob:
-    """A parsed pattern: the fixed root, and one wildcard text per folder and file below it.
+    """A parsed pattern: the fixed root, and one wildcard text per folder and file below it (`names_file`: one name).
 
-    `depth`: how many folders below the root it reaches into (None: any number). `only`: the file name of a pattern
-    without wildcard. Matching is case-sensitive and a wildcard never spans a slash, so that all machines list alike.
+    Matching is case-sensitive and a wildcard never spans a slash, so that all machines list alike.
     """
 
     root: Path
     segments: tuple[str, ...]
-    depth: int | None
-    only: str | None
+    names_file: bool = False
 
     def matches(self, name: str) -> bool:
         """Whether the pattern matches the posix path `name` below the root."""
-        if self.only is not None:
-            return name == self.only
-        return _matches(tuple(name.split("/")), self.segments)
+        return name == self.segments[0] if self.names_file else _matches(tuple(name.split("/")), self.segments)
+
+    def reaches(self, depth: int) -> bool:
+        """Whether it reaches into folders so many levels below the root."""
+        return "**" in self.segments or depth < len(self.segments)
 
 
 def list_landing(pattern: str, base: Path, format: str) -> Listing:
@@ -74,7 +73,7 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
     glob, extensions = parse_pattern(pattern, base), _extensions(format)
     if not glob.root.exists():
         return Listing(root_missing=True)
-    if not glob.root.is_dir() or (glob.only is not None and (glob.root / glob.only).is_dir()):
+    if not glob.root.is_dir() or (glob.names_file and (glob.root / glob.segments[0]).is_dir()):
         raise _bad_pattern(pattern, "it names a file as folder, or a folder as file")
     files: list[LandedFile] = []
     refused: list[RefusedFile] = []
@@ -97,11 +96,11 @@ def parse_pattern(pattern: str, base: Path) -> Glob:
     plain = len(base.parts) if not Path(pattern).is_absolute() else 0  # brackets in the lake's own path are no wildcard
     first = next((i for i in range(plain, len(parts)) if WILDCARD.search(parts[i])), None)
     if first is None:
-        return Glob(Path(*parts[:-1]), (), 0, parts[-1])
+        return Glob(Path(*parts[:-1]), parts[-1:], names_file=True)
     below = parts[first:]
     if ".." in below:
         raise _bad_pattern(pattern, "it goes up again behind a wildcard")
-    return Glob(Path(*parts[:first]), below, None if "**" in below else len(below) - 1, None)
+    return Glob(Path(*parts[:first]), below)
 
 
 def _bad_pattern(pattern: str, why: str) -> SettingsError:
@@ -140,12 +139,12 @@ def _walk(glob: Glob, refuse: Callable[[str, str], None]) -> Iterator[tuple[str,
         except OSError as error:
             refuse(plain(prefix) or "./", f"the folder cannot be listed ({error.strerror})")
             continue
-        if glob.depth is not None and depth > glob.depth:
+        if not glob.reaches(depth):
             if entries:
                 refuse(plain(prefix), "a folder that the pattern does not reach into")
             continue
         for entry in entries:
-            if glob.only is not None and entry.name != glob.only:
+            if glob.names_file and entry.name != glob.segments[0]:
                 continue
             name = prefix + entry.name
             if not entry.is_dir(follow_symlinks=False):

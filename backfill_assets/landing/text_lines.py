@@ -1,10 +1,7 @@
 """From the bytes of a landed file to its physical lines, with a bound on all that a hostile file could make grow.
 
-Lives here: the limits, hashing while reading, gzip, the byte order mark, and lines. Does not live here: the meaning of
-a line (`json_lines`, `csv_records`) and opening the file (`files`).
-
-The first two bytes decide whether a file is gzip, never its name: no text file can start with them (the second is not
-UTF-8), and the meaning of a content must not depend on the name of its first file.
+Not here: the meaning of a line (`json_lines`, `csv_records`) and opening the file (`files`). The first two bytes decide
+whether a file is gzip, never its name: no text file can start with them, because the second is not UTF-8.
 """
 
 import codecs
@@ -14,6 +11,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTES_PER_BAD_ROW = 4
@@ -188,40 +186,28 @@ def text_lines(raw: Iterator[bytes], size: int, limits: Limits) -> TextLines:
 
     Raises Unreadable for broken gzip, decompression bombs, too large files and encodings that are not UTF-8.
     """
-    raw = _with_head(raw, 4)
-    first = next(raw, b"")
-    blocks = _prepend(first, raw)
-    if first.startswith(GZIP_MAGIC):
+    head, blocks = _headed(raw)
+    if head.startswith(GZIP_MAGIC):
         blocks = _gunzipped(blocks, size, limits)
     elif size > limits.max_bytes:
         raise Unreadable(f"the file has {size} bytes, more than the limit of {limits.max_bytes}")
     return TextLines(_unmarked(blocks), limits)
 
 
-def _with_head(blocks: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """Join blocks so that the first is at least `size` bytes long, if there are as many."""
+def _headed(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first four bytes or more, as far as there are any, and all blocks."""
     head = b""
-    for block in blocks:
+    while len(head) < 4 and (block := next(blocks, b"")):
         head += block
-        if len(head) >= size:
-            break
-    if head:
-        yield head
-        yield from blocks
-
-
-def _prepend(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    if first:
-        yield first
-        yield from rest
+    return head, chain([head], blocks)
 
 
 def _unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    blocks = _with_head(blocks, 4)
-    first = next(blocks, b"")
-    if first.startswith(OTHER_MARKS):
+    head, blocks = _headed(blocks)
+    if head.startswith(OTHER_MARKS):
         raise Unreadable("its byte order mark says UTF-16 or UTF-32; only UTF-8 is read")
-    yield first.removeprefix(UTF8_MARK)
+    next(blocks)
+    yield head.removeprefix(UTF8_MARK)
     yield from blocks
 
 

@@ -152,6 +152,24 @@ class Candidate:
         return {d: p for d, p in self.profiles.items() if d is None or d not in self.chunk}
 
 
+def settled_candidate(states: States, contract: Contract, days: DayRange, settled: frozenset[date]) -> Candidate:
+    """A candidate without computed rows: `settled` days as their receipts hold them; publishing it changes nothing."""
+    before = states.view.table(contract.name)
+    entries = {d: before.stamps[d].entry for d in settled}
+    return Candidate(
+        contract=contract,
+        chunk=days,
+        settled=settled,
+        profiles={d: as_profile(entries[d]) if d in entries else DayProfile() for d in days},
+        entries=entries,
+        before=before,
+        frontier=states.frontier(contract.name),
+        staged=None,
+        commit=lambda: Published(before.version, ""),
+        release=lambda: None,
+    )
+
+
 def as_profile(entry: DayEntry) -> DayProfile:
     """Profile of a day as far as its receipt holds it."""
     nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}

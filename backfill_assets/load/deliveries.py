@@ -1,11 +1,8 @@
-"""Landed rows as deliveries: read from the stock, mapped by `[source] select`, each with the reason it is unusable.
+"""Landed rows as deliveries: read from the content store, mapped by `[source] select`, each with why it is unusable.
 
-Lives here: one frame over any number of files in which every row of every file occurs exactly once, and the split of
-one arrival day's rows into raw, quarantine and duplicates. Does not live here: listing and strict parsing
-(`landing.files`, `landing.ingest`), applying `select` (`landing.mapping`), and writing (`load.raw`).
-
-Columns of the frame: `sha256`, `row_number` (1-based), `text` and `reason` (NULL for a usable row), the columns of the
-delivery contract, and `arrival_date` (NULL where the arrival time is unusable and the file has no home day yet).
+Not here: parsing (`landing.ingest`), applying `select` (`landing.mapping`) and writing (`raw`). Every row of every file
+occurs exactly once. Columns: `sha256`, `row_number` (1-based), `text` and `reason` (NULL for a usable row), those of
+the delivery contract, `arrival_date` (NULL without a usable arrival time and home day) and `usable_arrival`.
 """
 
 from collections import defaultdict
@@ -17,15 +14,15 @@ from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
-from backfill_assets.engine.session import say
+from backfill_assets.engine.session import engine_of, say
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.casting import spark_word
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.engine_errors import UnfitSelect, analysis_errors, quiet, refusal
-from backfill_assets.landing.mapping import RAISED, delivery_types, mapped, quoted, settings_for
+from backfill_assets.landing.mapping import RAISED, delivery_types, mapped, settings_for
 from backfill_assets.landing.select import FILE, ROW, names_of
-from backfill_assets.load.landed_rows import numbered_rows, row_text
+from backfill_assets.load.landed_rows import landed_rows, row_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -71,23 +68,12 @@ def _alike(session: "SparkSession", files: Sequence[StoredFile], settings: LakeS
 
     try:
         with quiet():
-            source = numbered_rows(session, files)
+            kept = landed_rows(session, files)
     except analysis_errors() as error:
         raise refusal(error) from None
-    is_text, names = source.is_text, source.names
-    kinds = source.frame.select(*(quoted(n) for n in names)).schema.fields
-    row = row_text((n, F.col(quoted(n)), kind) for n, kind in zip(names, kinds, strict=True)) if names else F.lit("")
-    kept = source.frame.select(
-        row.alias("__json"),
-        source.content.alias("__sha256"),
-        source.number.alias("__number"),
-        (F.col("__bad_text") if is_text else F.lit(None).cast("string")).alias("__text"),
-        (F.col("__bad_reason") if is_text else F.lit(None).cast("string")).alias("__reason"),
-        *(_typed(n, files[0].types.get(n, "STRING")) if is_text else F.col(quoted(n)) for n in names),
-    )
     kept = _placed(session, kept, files)
     payload = settings.source.payload_columns
-    first, engine = files[0], source.engine
+    first, engine = files[0], engine_of(session)
     chosen = mapped(kept, settings.source.select, first.absent_is_null, first.inexact, payload, engine)
     text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
     return chosen.select(
@@ -109,12 +95,6 @@ def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StoredFi
         return numbered
     paths = small_frame(session, [(f.sha256, f.path) for f in files], f"__sha256 string, {FILE} string")
     return numbered.drop(FILE).join(F.broadcast(paths), "__sha256")
-
-
-def _typed(name: str, kind: str) -> "Column":
-    from pyspark.sql import functions as F
-
-    return F.col(quoted(name)).try_cast(kind.lower()).alias(name)
 
 
 def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":

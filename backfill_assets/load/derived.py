@@ -16,10 +16,10 @@ from backfill_assets.core.readings import rows_read
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.replace import Published, Write, days_held, replace_days
+from backfill_assets.lake.replace import Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import conform, stage
-from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
+from backfill_assets.load.candidate import Candidate, RebuildRequest, settled_candidate
 from backfill_assets.load.declared_limits import refuse_settings
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.making import as_merged, made, merged, version_read
@@ -36,23 +36,18 @@ def build(request: RebuildRequest) -> Candidate:
     with phase("states"):
         states = request.states()
     refuse_unbuildable(states, table.contract, days)
-    settled = settled_days(request, states)
-    todo = [d for d in days if d not in settled]
+    settled = settled_candidate(states, table.contract, days, settled_days(request, states))
+    todo = [d for d in days if d not in settled.settled]
     if not todo:
-        return nothing_to_do(states, table.contract, days)
+        return settled
     staged = written(request, states, todo)
     try:
         with phase("merge"):
             kept = merged(request, states, staged, todo)
-        profiles = dict(profiled(request, staged))
-        with phase("facts"):
-            facts = staged_facts(request.lake_session, states, table, staged, profiles)
+        return _computed(request, states, settled, staged, kept)
     except BaseException:
         staged.drop()
         raise
-    candidate = _candidate(request, states, settled, staged, profiles, kept)
-    told = {d: facts.get(d, {}) | ({"kept_rows": kept[d]} if d in kept else {}) for d in {*facts, *kept}}
-    return replace(candidate, accounts={d: {"facts": f} for d, f in told.items()})
 
 
 def written(request: RebuildRequest, states: States, todo: Sequence[date]) -> Staged:
@@ -142,36 +137,12 @@ def _listed(days: Iterable[date]) -> str:
     return ", ".join(str(r) for r in contiguous(days)[:5]) + (", ..." if len(contiguous(days)) > 5 else "")
 
 
-def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candidate:
-    """A candidate of settled days only: publishing it changes nothing."""
-    before = states.view.table(contract.name)
-    entries = {d: before.stamps[d].entry for d in days}
-    return Candidate(
-        contract,
-        days,
-        frozenset(days),
-        {d: as_profile(e) for d, e in entries.items()},
-        entries,
-        before,
-        states.frontier(contract.name),
-        None,
-        commit=lambda: Published(before.version, ""),
-        release=lambda: None,
-    )
-
-
-def _candidate(
-    request: RebuildRequest,
-    states: States,
-    settled: frozenset[date],
-    staged: Staged,
-    profiles: dict[date | None, DayProfile],
-    kept: Mapping[date, int],
+def _computed(
+    request: RebuildRequest, states: States, settled: Candidate, staged: Staged, kept: Mapping[date, int]
 ) -> Candidate:
-    contract, view, days = request.table.contract, states.view, request.days
-    name, before = contract.name, view.table(contract.name)
-    for day in days:
-        profiles.setdefault(day, as_profile(before.stamps[day].entry) if day in settled else DayProfile())
+    """The candidate with the staged rows of the days that are not settled; `kept`: rows per day that a merge keeps."""
+    contract, view, name = request.table.contract, states.view, request.table.name
+    profiles = {**settled.profiles, **profiled(request, staged)}
     made = {
         d: as_merged(
             DayEntry(
@@ -180,27 +151,28 @@ def _candidate(
             ),
             kept.get(d, 0),
         )
-        for d in days
-        if d not in settled
+        for d in request.days
+        if d not in settled.settled
     }  # fmt: skip
+    with request.phases.phase("facts"):
+        facts = staged_facts(request.lake_session, states, request.table, staged, profiles)
     said = request.signed(states, {i.table: version_read(view, i) for i in contract.inputs})
-    write = Write(contract, staged, made, before.version, said, force=request.force, merges=request.merges)
+    base = settled.before.version
+    write = Write(contract, staged, made, base, said, force=request.force, merges=request.merges)
 
     def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
         """The input digests by the heads as they are when it is called."""
         now = request.states()
         return {d: now.digests.of(name, d) for d in asked}
 
-    return Candidate(
-        contract=contract,
-        chunk=days,
-        settled=settled,
+    told = {d: facts.get(d, {}) | ({"kept_rows": kept[d]} if d in kept else {}) for d in {*facts, *kept}}
+    return replace(
+        settled,
         profiles=profiles,
-        entries={d: before.stamps[d].entry for d in settled} | made,
-        before=before,
-        frontier=states.frontier(name),
+        entries={**settled.entries, **made},
         staged=staged,
         commit=lambda: replace_days(request.lake_session.lake, write, digests_now),
         release=staged.drop,
         absent={d: missing for d in made if (missing := states.absent(name, d))},
+        accounts={d: {"facts": f} for d, f in told.items()},
     )

@@ -6,21 +6,21 @@ that name the content and copies with numbered rows, in the folder for temporary
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.engines import Engine
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from backfill_assets.engine.session import engine_of, own_server
 from backfill_assets.lake.files import linked, publish
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
 from backfill_assets.landing.content_store import StoredFile
-from backfill_assets.landing.engine_errors import UnfitSelect
+from backfill_assets.landing.mapping import quoted
 from backfill_assets.landing.parquet_files import grouped
 from backfill_assets.landing.text_lines import Unreadable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField
 
@@ -29,50 +29,48 @@ CONTENT, NUMBER = "__sha256", "__number"  # names that no landed column may have
 SIGN = "c"  # before a content's name in a folder's: digits alone would be taken for a number
 DIGITS = 64
 # As Spark reads them; pyarrow's names.
-WIDENED = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "decimal128(20, 0)"}
+WIDENED = {
+    pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0),
+    pa.large_string(): pa.string(),
+}  # fmt: skip
 # From .001 up to 10 million all engines, and all versions of Java, write a number in the same digits.
 PLAIN = (1e-3, 1e7)
 SCALED = (("E9", 1e-9), ("E-9", 1e9))  # a product is rounded alike everywhere
 FAR, NEAR = "more than 1E16", "less than 1E-12"
 
 
-@dataclass(frozen=True)
-class NumberedRows:
-    """The rows, the columns of the files themselves, and what tells a row's content and its number (from 1) in it."""
+def landed_rows(session: "SparkSession", files: Sequence[StoredFile]) -> "DataFrame":
+    """The rows of files of one schema: `__sha256`, `__number` (from 1), `__json` (the row as text), `__text` and
+    `__reason` (of unusable records of text), and the files' own columns in their types.
 
-    frame: "DataFrame"
-    names: tuple[str, ...]
-    is_text: bool
-    content: "Column"
-    number: "Column"
-    engine: Engine
-
-
-def numbered_rows(session: "SparkSession", files: Sequence[StoredFile]) -> NumberedRows:
-    """The rows of files of one schema. Raises what the engine raises over them."""
+    Raises what the engine raises over them.
+    """
     from pyspark.sql import functions as F
 
     server, engine = own_server(session), engine_of(session)
     if server is None or engine.has_row_metadata:
         frame = session.read.parquet(*(str(f.parquet) for f in files))
-        content, number = F.col("_metadata.file_name"), F.col("_metadata.row_index") + 1
-        start = 1
+        content, number, start = F.col("_metadata.file_name"), F.col("_metadata.row_index") + 1, 1
     else:
         named = [(SIGN + f.sha256, f.parquet if f.types else _copy(server.scratch, f)) for f in files]
         frame = session.read.parquet(str(linked(server.scratch, CONTENT, named)))
         content, number, start = F.col(CONTENT), F.col(NUMBER), len(SIGN) + 1
-    columns = frame.columns
-    is_text = ROW_NUMBER in columns
-    names = tuple(c for c in columns if c not in (*INTAKE_COLUMNS, CONTENT, NUMBER))
-    content = F.substring(content, start, DIGITS)
-    return NumberedRows(frame, names, is_text, content, F.col(ROW_NUMBER) if is_text else number, engine)
+    is_text, none = ROW_NUMBER in frame.columns, F.lit(None).cast("string")
+    own = frame.select(*(quoted(c) for c in frame.columns if c not in (*INTAKE_COLUMNS, CONTENT, NUMBER))).schema.fields
+    columns = [(f.name, F.col(quoted(f.name)), f) for f in own]
+    types = {n: t.lower() for n, t in files[0].types.items()}
+    return frame.select(
+        (row_text(columns) if columns else F.lit("")).alias("__json"),
+        F.substring(content, start, DIGITS).alias(CONTENT),
+        (F.col(ROW_NUMBER) if is_text else number).alias(NUMBER),
+        (F.col(BAD_TEXT) if is_text else none).alias("__text"),
+        (F.col(BAD_REASON) if is_text else none).alias("__reason"),
+        *(value.try_cast(types.get(n, "string")).alias(n) if is_text else value for n, value, _ in columns),
+    )
 
 
 def _copy(scratch: Path, file: StoredFile) -> Path:
     """The file with its rows numbered, made once for as long as the engine's server lives."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     target = scratch / "numbered" / f"{file.sha256}.parquet"
     if target.exists() or ROW_NUMBER in pq.read_schema(file.parquet).names:
         return target if target.exists() else file.parquet
@@ -89,55 +87,32 @@ def _copy(scratch: Path, file: StoredFile) -> Path:
 
 def _write(file: StoredFile, target: Path) -> None:
     """Raises Unreadable for a value that has no place in the type Spark would give it."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(file.parquet) as source:
-        schema = _schema(source.schema_arrow)
-        first = 1
-        with pq.ParquetWriter(target, schema, compression="zstd", store_schema=False) as writer:
+        schema = pa.schema([pa.field(f.name, _type(f.type), f.nullable) for f in source.schema_arrow])
+        first, number = 1, pa.field(NUMBER, pa.int64())
+        with pq.ParquetWriter(target, schema.append(number), compression="zstd", store_schema=False) as writer:
             try:
-                for table in grouped(source, schema.remove(len(schema) - 1)):
+                for table in grouped(source, schema):
                     numbers = pa.array(range(first, first + table.num_rows), pa.int64())
-                    writer.write_table(table.append_column(schema.field(NUMBER), numbers))
+                    writer.write_table(table.append_column(number, numbers))
                     first += table.num_rows
             except pa.ArrowInvalid as error:
                 raise Unreadable(str(error).splitlines()[0]) from None
 
 
-def _schema(found: "pa.Schema") -> "pa.Schema":
-    """The types as Spark would read them; raises UnfitSelect for one whose rows cannot be numbered."""
-    import pyarrow as pa
-
-    fields = [pa.field(f.name, _type(f.name, f.type), f.nullable) for f in found]
-    return pa.schema([*fields, pa.field(NUMBER, pa.int64())])
-
-
-def _type(name: str, found: Any) -> Any:
-    import pyarrow as pa
-
-    kinds = pa.types
-    if str(found) == "uint64":
-        return pa.decimal128(20, 0)
-    if str(found) in WIDENED:
-        return pa.type_for_alias(WIDENED[str(found)])
-    if kinds.is_timestamp(found):
+def _type(found: Any) -> Any:
+    """The type as Spark would read it."""
+    if found in WIDENED:
+        return WIDENED[found]
+    if pa.types.is_timestamp(found):
         return pa.timestamp("us", None if found.tz is None else "UTC")
-    if kinds.is_dictionary(found):
-        return _type(name, found.value_type)
-    if kinds.is_large_string(found) or kinds.is_string(found):
-        return pa.string()
-    plain = (
-        kinds.is_boolean, kinds.is_signed_integer, kinds.is_float32, kinds.is_float64, kinds.is_date32,
-        kinds.is_decimal128, kinds.is_binary,
-    )  # fmt: skip
-    if any(test(found) for test in plain):
-        return found
-    if kinds.is_list(found):
-        return pa.list_(found.value_field.with_type(_type(name, found.value_type)))
-    if kinds.is_struct(found):
-        return pa.struct([f.with_type(_type(f"{name}.{f.name}", f.type)) for f in found.fields])
-    raise UnfitSelect(f'{name} is {found}, which only engine = "embedded" reads')
+    if pa.types.is_dictionary(found):
+        return _type(found.value_type)
+    if pa.types.is_list(found):
+        return pa.list_(found.value_field.with_type(_type(found.value_type)))
+    if pa.types.is_struct(found):
+        return pa.struct([f.with_type(_type(f.type)) for f in found.fields])
+    return found
 
 
 def row_text(columns: "Iterable[tuple[str, Column, StructField]]") -> "Column":

@@ -7,7 +7,6 @@ read to the last commit. The commits are quarantine, `too_late`, raw whose recei
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError, telling_source
@@ -22,9 +21,9 @@ from backfill_assets.lake.replace import Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.arrivals import commit_arrivals
-from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
+from backfill_assets.load.candidate import Candidate, RebuildRequest, settled_candidate
 from backfill_assets.load.declared_limits import refuse_settings
-from backfill_assets.load.derived import nothing_to_do, refuse_lowered, settled_days
+from backfill_assets.load.derived import refuse_lowered, settled_days
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.placing import Accounts, Placed, PlacedPart, place
 from backfill_assets.load.scan import scan
@@ -54,10 +53,10 @@ def _load(request: RebuildRequest) -> Candidate:
     source = states.view.source(contract.name)
     _refuse(report, source, request.days)
     refuse_lowered(states, contract)
-    settled = settled_days(request, states)
-    todo = [d for d in request.days if d not in settled]
+    settled = settled_candidate(states, contract, request.days, settled_days(request, states))
+    todo = [d for d in request.days if d not in settled.settled]
     if not todo and not source.doubted_arrivals():  # any load repairs a ledger that others changed
-        return nothing_to_do(states, contract, request.days)
+        return settled
     placed = placed_again(request, states, todo)
     try:
         with request.phases.phase("facts"):
@@ -65,8 +64,16 @@ def _load(request: RebuildRequest) -> Candidate:
     except BaseException:
         placed.drop()
         raise
-    accounts = {d: {"by_file": f, "facts": facts.get(d, {})} for d, f in placed.accounts.items()}
-    return _Loading(request, states, todo, placed).candidate(settled, accounts)
+    loading = _Loading(request, states, todo, placed)
+    return replace(
+        settled,
+        profiles={**settled.profiles, **placed.raw.profiles},
+        entries={**settled.entries, **loading.raw_entries()},
+        staged=placed.raw.staged,
+        commit=loading.commit,
+        release=placed.drop,
+        accounts={d: {"by_file": f, "facts": facts.get(d, {})} for d, f in placed.accounts.items()},
+    )
 
 
 def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) -> Placed:
@@ -116,26 +123,6 @@ class _Loading:
     todo: Sequence[date]
     placed: Placed
 
-    def candidate(self, settled: frozenset[date], accounts: Mapping[date, Mapping[str, Any]]) -> Candidate:
-        """The candidate of raw; its `commit` makes all three commits."""
-        contract, days, raw = self.request.table.contract, self.request.days, self.placed.raw
-        before, profiles = self.states.view.table(contract.name), dict(raw.profiles)
-        for day in days:
-            profiles.setdefault(day, as_profile(before.stamps[day].entry) if day in settled else DayProfile())
-        return Candidate(
-            contract=contract,
-            chunk=days,
-            settled=settled,
-            profiles=profiles,
-            entries={d: before.stamps[d].entry for d in settled} | self._raw_entries(),
-            before=before,
-            frontier=self.states.frontier(contract.name),
-            staged=raw.staged,
-            commit=self._commit,
-            release=self.placed.drop,
-            accounts=accounts,
-        )
-
     def _entries(self, part: PlacedPart) -> dict[date, DayEntry]:
         none, digest, name = DayProfile(), self.states.digests.of, self.request.table.name
         found = {d: part.profiles.get(d, none) for d in self.todo}
@@ -145,15 +132,16 @@ class _Loading:
             for d, p in found.items()
         }
 
-    def _raw_entries(self) -> dict[date, DayEntry]:
+    def raw_entries(self) -> dict[date, DayEntry]:
         """The entries of raw, with the number of rows that landed and went elsewhere."""
         entries, counts = self._entries(self.placed.raw), _counts(self.placed.accounts)
         return {d: replace(e, counts={**e.counts, **counts.get(d, {})}) for d, e in entries.items()}
 
-    def _commit(self) -> Published:
+    def commit(self) -> Published:
+        """Commit quarantine, `too_late`, raw and the ledger arrivals."""
         aside = (self.placed.quarantine, self.placed.late)
         named = {part.contract.name: self._write_aside(part) for part in aside}
-        published = self._write(self.placed.raw, self._raw_entries(), named)
+        published = self._write(self.placed.raw, self.raw_entries(), named)
         with self.request.phases.phase("ledger"):
             after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
             said = self.request.signed(self.states, {})

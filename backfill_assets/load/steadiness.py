@@ -1,8 +1,6 @@
 """Checks of a user's transform: its analysed plan, its changes of session settings, its mistakes by file and line.
 
-Not here: the unsteady expressions (`core.unsteady`), and what other engines compute otherwise (`core.engines`). Tests
-hold this package's own tables, so that a chunk of them costs no extra plan. Temporary views, functions and the current
-database are not compared: Spark's own functions go before those of their name.
+Not here: the unsteady expressions (`core.unsteady`), and other engines' differences (`core.engines`).
 """
 
 import uuid

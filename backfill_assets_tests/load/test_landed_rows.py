@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.landing.content_store import StoredFile
-from backfill_assets.landing.engine_errors import UnfitSelect
 from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load import landed_rows as numbered
 
@@ -46,12 +45,6 @@ def test_types_come_as_spark_reads_them(tmp_path: Path) -> None:
         "u32": "int64", "u64": "decimal128(20, 0)", "ms": "timestamp[us, tz=UTC]", "local": "timestamp[us]",
         "day": "date32[day]", "word": "string", "__number": "int64",
     }  # fmt: skip
-
-
-def test_a_type_that_was_never_tried_is_refused_by_name(tmp_path: Path) -> None:
-    file = stock_file(tmp_path, pa.table({"at": pa.array([1], pa.time64("us"))}))
-    with pytest.raises(UnfitSelect, match=r'at is time64\[us\].*engine = "embedded"'):
-        numbered._copy(tmp_path, file)
 
 
 def test_what_stands_in_lists_and_structs_comes_as_spark_reads_it_too(tmp_path: Path) -> None:
