@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 POLICY_OPTIONS = ("chunk", "canary", "order", "max_parallel", "retries", "force", "write_mode", "keep_removed")
+WRITE_MODES = ("overwrite", "merge", "append")
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 
 
@@ -33,7 +34,10 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option("--template", type=click.Choice(TEMPLATE_NAMES), help="Safe defaults for a kind of correction.")
 @click.option("--order", type=click.Choice(("ascending", "newest-first")), help="[default: ascending]")
 @click.option(
-    "--write-mode", metavar="overwrite|merge", default="overwrite", show_default=True, help="How days change."
+    "--write-mode",
+    type=click.Choice(WRITE_MODES),
+    default="overwrite",
+    help="merge: upserted by key. append is refused.  [default: overwrite]",
 )
 @click.option("--keep-removed", is_flag=True, help="merge: keep rows that the new ones lack, instead of refusing.")
 @click.option("--max-parallel", type=click.IntRange(1), default=1, show_default=True, help="Chunks at once, at most.")
@@ -58,10 +62,12 @@ def plan(as_json: bool, **asked: Any) -> None:
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         return
+    from backfill_assets.operations.plan import refuse_append
     from backfill_assets.operations.plan_code import pin_code, working_by
     from backfill_assets.pipeline.own_files import reached
 
-    _refuse_mode(asked["write_mode"])
+    if asked["write_mode"] == "append":
+        raise click.UsageError(str(refuse_append()))
     code = pin_code(opened()[0], asked["code"], reached) if asked["code"] else None
     with working_by(code):
         may_run = _make({**asked, "code": code}, as_json)
@@ -107,15 +113,6 @@ def _policy(asked: dict[str, Any]) -> "Policy":
     tolerances = replace(base.tolerances, **{k: v for k, v in bounds.items() if v is not None})
     on_failure = "rollback" if asked["rollback_on_failure"] else base.on_failure
     return replace(base, **given, on_failure=on_failure, tolerances=tolerances)
-
-
-def _refuse_mode(mode: str) -> None:
-    from backfill_assets.operations.plan import refuse_append
-
-    if mode == "append":
-        raise click.UsageError(str(refuse_append()))
-    if mode not in ("overwrite", "merge"):
-        raise click.BadParameter(f"{mode!r} is neither overwrite nor merge", param_hint="--write-mode")
 
 
 def _days(asked: dict[str, Any]) -> DayRange:

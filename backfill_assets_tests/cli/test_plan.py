@@ -91,7 +91,7 @@ def test_append_is_refused_with_the_incident_it_prevents(root: Path) -> None:
         (("--partitions", RANGE, "--from", str(START)), "--partitions says the days already"),
         ((), "which days?"),
         (("--partitions", "2024-02-26..x"), "is not a date"),
-        (("--partitions", RANGE, "--write-mode", "upsert"), "is neither overwrite nor merge"),
+        (("--partitions", RANGE, "--write-mode", "upsert"), "is not one of 'overwrite', 'merge'"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_and_says_what_to_type(root: Path, words: tuple[str, ...], told: str) -> None:

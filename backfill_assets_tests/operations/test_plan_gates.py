@@ -3,12 +3,14 @@
 Tested here: `operations.plan_gate`. Not tested here: gathering the figures (`operations/test_plan_run.py` does it).
 """
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.core.contracts import Rule
 from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, NULL_COUNT, SCHEME, DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.operations.plan_gate import GateFinding, TableEvidence, judge_chunk
@@ -63,6 +65,13 @@ def test_a_gate_names_rule_and_figures(
     assert told in found.told
 
 
+def test_rules_of_the_contract_judge_the_files_of_a_chunk_too() -> None:
+    ruled = replace(STAGING, rules=(Rule("positive", "value > 0", "values are positive"),))
+    found = evidence(None, entry(100), DayProfile(100, "F", broken={"positive": 3}))
+    (broken,) = judged(replace(found, contract=ruled), Tolerances())
+    assert (broken.rule, broken.told) == ("rules", "3 row(s) break positive (value > 0)")
+
+
 def test_a_mean_that_moved_is_found_where_rows_and_nulls_stayed() -> None:
     was, now = DayProfile(100, "A", {}, 0, {"value": 1000}), DayProfile(100, "B", {}, 0, {"value": 1500})
     found = judged(evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4))
@@ -90,8 +99,8 @@ def test_few_rows_are_no_reason_to_stop() -> None:
         ({0: 500, 4: 500}, None, False),
         ({3: 1000}, 0.25, False),
         ({3: 999, 4: 1}, 0.25, False),
-        ({3: 950, 4: 50}, 0.25, False),
-        ({3: 950, 4: 50}, 0.0, True),
+        ({3: 980, 4: 20}, 0.25, False),
+        ({3: 980, 4: 20}, 0.0, True),
     ],
 )
 def test_values_that_moved_while_their_sum_did_not_are_named_with_column_and_index(
