@@ -12,7 +12,7 @@ from backfill_assets.cli.drawing import STYLES, say
 from backfill_assets.core.texts import plain
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.diagnosis import Diagnosis
+    from backfill_assets.operations.doctor_tables import Diagnosis
 
 HANG = 6  # characters: the level and a space
 PAGES = (
@@ -28,8 +28,8 @@ PAGES = (
 @click.pass_context
 def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code 1 if one is odd."""
-    from backfill_assets.operations.diagnosis import Level, fine
     from backfill_assets.operations.doctor import doctor as examine
+    from backfill_assets.operations.doctor_tables import Level, fine
     from backfill_assets.pipeline.chosen import tables_at
 
     root = lake_root()

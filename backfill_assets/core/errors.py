@@ -1,6 +1,6 @@
 """The errors of the product, in four parts: what broke, why, what did not happen, what to do.
 
-Not here: findings that are kept and reported instead of raised (`operations.diagnosis`).
+Not here: findings that are kept and reported instead of raised (`operations.doctor_tables`).
 """
 
 import traceback

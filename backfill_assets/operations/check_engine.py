@@ -25,7 +25,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.declared_limits import differing_settings
 from backfill_assets.load.recompute import RecomputeVerdict, SessionElsewhere, recompute
-from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd
+from backfill_assets.operations.doctor_tables import Diagnosis, broken, fine, odd
 
 REASON = "check-engine"
 OUTGROWN = 'Take fewer days at once where it lacks memory, or set engine = "embedded": Spark spills more of it to disk'

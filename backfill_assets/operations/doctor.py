@@ -26,8 +26,16 @@ from backfill_assets.landing.files import Hashes
 from backfill_assets.load.landed_changes import compare, look
 from backfill_assets.operations.account import accounts
 from backfill_assets.operations.check_engine import examine_engine
-from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
-from backfill_assets.operations.doctor_tables import examine_snapshots, examine_table
+from backfill_assets.operations.doctor_tables import (
+    Diagnosis,
+    Level,
+    broken,
+    examine_snapshots,
+    examine_table,
+    fine,
+    odd,
+    some,
+)
 
 Check = Callable[[], Iterable[Diagnosis]]
 

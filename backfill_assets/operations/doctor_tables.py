@@ -1,10 +1,12 @@
-"""The doctor's checks of tables and snapshots: logs, files and receipts; with `--deep` also every row and byte.
+"""The doctor's findings, and its checks of tables and snapshots: logs, files and receipts; with `--deep` every byte.
 
 Not here: the inspection of a log and mending it (`lake.inspection`), and the list of all checks (`doctor`).
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
@@ -20,12 +22,56 @@ from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import reload_command
-from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd, some
 from backfill_assets.operations.fitness import differing_days
 from backfill_assets.operations.snapshots import FILE, KeptFile, find_snapshot, held_bytes, holds_kept, snapshot_names
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
 DROP = "Restore them from a backup, or let the snapshot go with `backfill-assets snapshot drop {} --yes`"
+SHOWN = 5  # names of a list
+
+
+class Level(StrEnum):
+    """How bad it is: `ok`, `warn` (works, but look at it), `error` (a promise of the product is broken)."""
+
+    OK = "ok"
+    WARN = "warn"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A finding: the object checked, what was found, and what to do about it (empty where there is nothing to do)."""
+
+    level: Level
+    object: str
+    what: str
+    advice: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the finding as JSON values."""
+        return {"level": self.level.value, "object": self.object, "what": self.what, "advice": self.advice}
+
+
+def fine(object: str, what: str) -> Diagnosis:
+    """Return a finding that asks for nothing."""
+    return Diagnosis(Level.OK, object, what)
+
+
+def odd(object: str, what: str, advice: str) -> Diagnosis:
+    """Return a finding about something that works and that a person should look at."""
+    return Diagnosis(Level.WARN, object, what, advice)
+
+
+def broken(object: str, what: str, advice: str) -> Diagnosis:
+    """Return a finding about a broken promise."""
+    return Diagnosis(Level.ERROR, object, what, advice)
+
+
+def some(names: Iterable[object]) -> str:
+    """Join the first names of a list, and say how many more there are."""
+    listed = [str(n) for n in names]
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return ", ".join(listed[:SHOWN]) + more
 
 
 def examine_table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis]:

@@ -20,8 +20,7 @@ from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.columns import REASON
 from backfill_assets.lake.data_files import day_bytes
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations.diagnosis import Level
-from backfill_assets.operations.doctor_tables import examine_rows
+from backfill_assets.operations.doctor_tables import Level, examine_rows
 from backfill_assets_tests.builders import STAGING, day, make_commit
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 

@@ -19,8 +19,7 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.inspection import mend
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.staging import WRITES, Staged
-from backfill_assets.operations.diagnosis import Level
-from backfill_assets.operations.doctor_tables import examine_table
+from backfill_assets.operations.doctor_tables import Level, examine_table
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.processes import run

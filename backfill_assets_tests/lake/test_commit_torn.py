@@ -13,8 +13,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake import committer
 from backfill_assets.lake.inspection import mend
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations.diagnosis import Level
-from backfill_assets.operations.doctor_tables import examine_table
+from backfill_assets.operations.doctor_tables import Level, examine_table
 from backfill_assets_tests.builders import STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lake.test_commit_steps import AFTER, BEFORE, content, log_of, mended, written

@@ -17,8 +17,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.log import commit_file
 from backfill_assets.operations.check_engine import outgrown
-from backfill_assets.operations.diagnosis import Diagnosis, Level
 from backfill_assets.operations.doctor import doctor
+from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt, write_rows
 from backfill_assets_tests.operations.synthetic import START, build, landed, synthetic_lake

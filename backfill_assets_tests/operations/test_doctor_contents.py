@@ -12,8 +12,7 @@ import pytest
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance, Write, replace_days
-from backfill_assets.operations.diagnosis import Diagnosis, Level
-from backfill_assets.operations.doctor_tables import examine_rows
+from backfill_assets.operations.doctor_tables import Diagnosis, Level, examine_rows
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.operations.diagnosis import Diagnosis, Level
 from backfill_assets.operations.doctor import doctor
-from backfill_assets.operations.doctor_tables import examine_kept_bytes, examine_snapshots
+from backfill_assets.operations.doctor_tables import Diagnosis, Level, examine_kept_bytes, examine_snapshots
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.readable_lake import readable_lake

@@ -16,8 +16,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import Inspection
 from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.operations import doctor_tables
-from backfill_assets.operations.diagnosis import Diagnosis, Level
-from backfill_assets.operations.doctor_tables import RESTORE, examine_table
+from backfill_assets.operations.doctor_tables import RESTORE, Diagnosis, Level, examine_table
 from backfill_assets_tests.builders import CODE, STAGING, day
 
 

@@ -1,9 +1,9 @@
 """What the doctor says: levels, JSON, and lists that stay short.
 
-Tested here: `operations.diagnosis`. Not tested here: the examinations (`test_doctor`).
+Tested here: `operations.doctor_tables`. Not tested here: the examinations (`test_doctor`).
 """
 
-from backfill_assets.operations.diagnosis import SHOWN, Level, broken, fine, odd, some
+from backfill_assets.operations.doctor_tables import SHOWN, Level, broken, fine, odd, some
 
 
 def test_each_word_has_its_level_and_what_is_fine_asks_for_nothing() -> None:
