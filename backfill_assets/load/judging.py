@@ -1,6 +1,6 @@
 """Judge days by the gates, against the history of their table in its receipts.
 
-Not here: the gates (`lake.gates`) and Dagster's events (`orchestration.checks`, `orchestration.event_repair`).
+Not here: the gates (`lake.gates`) and Dagster's events (`orchestration.checks`, `orchestration.reconcile`).
 """
 
 from bisect import bisect_left

@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from email.message import EmailMessage
 from functools import partial
@@ -194,25 +194,22 @@ class Outbox:
     def tell(
         self,
         found: Mapping[str, str],
-        over: Collection[str],
+        is_over: Callable[[str], bool],
         message: Callable[[list[str]], Message],
         again: float | None = None,
     ) -> None:
         """Put the message of the names in `found` whose words were not sent before (with `again`: not within so many
-        seconds), in order, if any. The names in `over` are no longer so and will be news when they come back."""
+        seconds), in order, if any. Names not in `found` that are over will be news when they come back."""
+        path = self.folder / "told.json"
         with self._lock():
-            sent, now = read_json(self._sent), utc_now().timestamp()
+            sent, now = read_json(path), utc_now().timestamp()
             fresh = [n for n, words in found.items() if not _was_sent(sent.get(n), digest_of(words), now, again)]
             if fresh:  # the message first: sent twice is better than never
                 self.put(message(fresh))
-            kept = {n: v for n, v in sent.items() if n not in over or n in found}
+            kept = {n: v for n, v in sent.items() if n in found or not is_over(n)}
             kept |= {n: [digest_of(found[n]), now] for n in fresh}
             if kept != sent:
-                write_json(self._sent, kept)
-
-    def over(self, prefix: str, found: Iterable[str]) -> set[str]:
-        """The names that were sent, begin with `prefix`, and are not among `found`."""
-        return {n for n in read_json(self._sent) if n.startswith(prefix)} - set(found)
+                write_json(path, kept)
 
     def deliver(self, channels: Channels) -> list[BackfillError]:
         """Send what waits to every address that did not take it yet; returns why some did not take it. These are tried
@@ -250,10 +247,6 @@ class Outbox:
         now = utc_now().timestamp()  # earlier than the last attempt where a clock that ran ahead was set right
         due = [(path, kept) for path, kept in found if not 0 <= now - kept.get("tried", 0.0) < self.pause]
         return sorted(due, key=lambda each: each[1].get("tried", 0.0))
-
-    @property
-    def _sent(self) -> Path:
-        return self.folder / "told.json"
 
     def _lock(self) -> FileLock:
         self.folder.mkdir(parents=True, exist_ok=True)

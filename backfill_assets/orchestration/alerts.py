@@ -91,7 +91,7 @@ def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms:
         subject = f"Needs a person: {', '.join(name.removeprefix(scope) for name in fresh)}"
         return Message(subject, "\n".join(named[name] for name in fresh), facts)
 
-    box.tell(named, box.over(scope, named), message)
+    box.tell(named, lambda name: name.startswith(scope), message)
 
 
 def is_wanted() -> bool:
@@ -110,14 +110,15 @@ def _report_failure(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun
 
 
 def _once_a_day(box: Outbox, message: Message) -> None:
-    box.tell({message.subject: message.text}, (), lambda _: message, TELL_AGAIN_SECONDS)
+    box.tell({message.subject: message.text}, lambda _: False, lambda _: message, TELL_AGAIN_SECONDS)
 
 
 def _report_findings(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     given = {_name(e): e for e in evaluations_of(instance, run.run_id)}
     found = {name: message_of(e) for name, e in given.items() if not e.passed}
-    good = given.keys() - found.keys()
-    outbox(root, instance).tell(found, good, lambda fresh: findings(run, [given[name] for name in fresh]))
+    outbox(root, instance).tell(
+        found, lambda name: name in given, lambda fresh: findings(run, [given[name] for name in fresh])
+    )
 
 
 def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Message:

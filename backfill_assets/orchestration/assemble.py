@@ -12,10 +12,9 @@ import dagster as dg
 
 from backfill_assets.core.process import project_root
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
-from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
+from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset, ledger_specs
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
 from backfill_assets.orchestration.io_manager import Hears, LakeIOManager
-from backfill_assets.orchestration.ledgers import ledger_specs
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 
 
@@ -93,7 +92,7 @@ def _tables_and_rebuild(
         tags={LAKE_TAG: str(lake.root)},
     )
     defs = dg.Definitions(
-        assets=[*assets, *ledger_specs(opened, GROUP)],
+        assets=[*assets, *ledger_specs(opened)],
         jobs=[rebuild],
         resources={IO_MANAGER: store, "io_manager": store},
         executor=dg.in_process_executor,

@@ -1,7 +1,9 @@
 """Assets with their checks, made from contracts. An asset's body prepares a rebuild; the IO manager publishes it.
 
 Here: the Dagster face of a table: partitions, policy, dependencies (identity mappings; windows are in the contracts),
-checks per day. Not here: the load path itself (`load.rebuild`).
+checks per day; and of the ledgers beside raw (quarantine, too_late, arrivals): external assets without button and
+partitions, reported by each load. Not here: the load path itself (`load.rebuild`) and numbers of ledgers
+(`operations.rejected`).
 
 Order of events (facts of Dagster 1.13): a check evaluated before its materialization would be cleared by it, so a good
 run yields the output first; a bad run yields its evaluations and then fails, and nothing was written.
@@ -14,7 +16,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.core.contracts import Basis
+from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import BY, through_dagster
@@ -25,7 +27,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.operations.rejected import unusable
+from backfill_assets.operations.rejected import Reason, SetAside, contracts_beside, set_aside, unusable
 from backfill_assets.orchestration.checks import (
     check_outputs,
     check_specs,
@@ -36,8 +38,7 @@ from backfill_assets.orchestration.checks import (
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, hear
 from backfill_assets.orchestration.io_manager import Handover, as_failures
-from backfill_assets.orchestration.ledgers import report_ledgers
-from backfill_assets.orchestration.metadata import asset_metadata, earlier_facts
+from backfill_assets.orchestration.metadata import PREFIX, VERSION, asset_metadata, earlier_facts, table_metadata
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import (
     DAYS_TAG,
@@ -190,3 +191,55 @@ def _output(context: dg.AssetExecutionContext, rebuild: Rebuild) -> dg.Output[Ha
         entry = rebuild.ready.entries[rebuild.days.start]
         version = dg.DataVersion(f"{entry.rows}.{entry.fingerprint}")
     return dg.Output(handover, output_name=rebuild.table.name, data_version=version)
+
+
+def ledger_specs(opened: Opened) -> list[dg.AssetSpec]:
+    """One external asset per table that a load writes beside raw; none for a pipeline that loads nothing."""
+    return [
+        dg.AssetSpec(
+            contract.name, deps=[table.name], description=opened.described(contract.description), group_name=GROUP,
+            kinds={"deltalake"}, owners=["team:data"], metadata=table_metadata(opened.lake, contract),
+        )
+        for table in opened.pipeline.tables
+        if table.is_landed
+        for contract in contracts_beside(table.contract)
+    ]  # fmt: skip
+
+
+def report_ledgers(instance: dg.DagsterInstance, opened: Opened, raw: Contract, run_id: str) -> None:
+    """Report the ledgers of the landed table `raw` whose version differs from the one in Dagster."""
+    reported = {contract.name: _reported_version(instance, contract.name) for contract in contracts_beside(raw)}
+    for found in set_aside(opened.lake, raw, {n: int(v) for n, v in reported.items() if v.isdigit()}):
+        name = found.contract.name
+        if reported[name] != str(found.version):
+            instance.report_runless_asset_event(dg.AssetMaterialization(name, metadata=_ledger_metadata(found, run_id)))
+
+
+def _reported_version(instance: dg.DagsterInstance, name: str) -> str:
+    """The version in the ledger's newest materialization; empty without one."""
+    for record in instance.fetch_materializations(dg.AssetKey(name), limit=1).records:
+        if record.asset_materialization is not None and VERSION in record.asset_materialization.metadata:
+            return str(record.asset_materialization.metadata[VERSION].value)
+    return ""
+
+
+def _ledger_metadata(found: SetAside, run_id: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"dagster/row_count": found.rows}
+    if found.newest is not None:
+        metadata["newest arrival day"] = str(found.newest)
+    if found.reasons:
+        metadata["newest reasons"] = dg.MetadataValue.md(reasons_table(list(found.reasons)))
+    metadata |= {PREFIX + name: number for name, number in found.counts.items()}
+    return {**metadata, VERSION: str(found.version), "loaded by": dg.MetadataValue.dagster_run(run_id)}
+
+
+def reasons_table(reasons: list[Reason]) -> str:
+    """The reasons as a small Markdown table, the newest first."""
+    lines = ["| newest day | rows | reason |", "|---|---:|---|"]
+    return "\n".join([*lines, *(f"| {r.newest} | {r.rows:,} | {_plain(r.text)} |" for r in reasons)])
+
+
+def _plain(text: str) -> str:
+    """A reason may quote what a file holds: as code on one line nothing of it is Markdown, neither a tag nor a link."""
+    kept = "".join(c if c.isprintable() else " " for c in text)
+    return f"`{kept.replace('`', chr(39)).replace('|', '¦')}`"  # a table's cell ends at | in code, too

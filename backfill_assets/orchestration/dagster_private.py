@@ -1,7 +1,7 @@
-"""The one file that imports or calls what Dagster 1.13 does not document.
+"""The one file that imports or calls what Dagster 1.13 does not document, each with its reason.
 
-Lives here: those imports, each with its reason, and reads of the event storage by its methods. Does not live here:
-anything that a public name can do; SQL of our own on Dagster's tables (none, but in the storage class `event_storage`).
+Not here: anything that a public name can do, and rows of Dagster's tables, which only the storage class
+(`event_storage`) writes.
 """
 
 import contextlib

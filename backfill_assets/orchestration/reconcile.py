@@ -1,30 +1,50 @@
 """Reconcile: Dagster's records follow the tables, never the other way round.
 
-Here: recording commits whose run died before its event, at the start of every run and at ticks of `late_data`. Not
-here: days that Dagster shows wrong (`event_repair`), ending runs whose process is gone (`run_liveness`), repairing
+Here: recording commits whose run died before its event, and repairing days that Dagster shows wrong after runs that
+planned them and died, from their receipts. Not here: ending runs whose process is gone (`run_liveness`), repairing
 tables (a commit is whole or absent).
+
+Left as they are: days without a receipt; stale days (a failed attempt is news); days that a check refused; days of runs
+that go on, until they end.
 """
 
-from collections.abc import Callable, Set
-from datetime import date
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from datetime import UTC, date
 from functools import cache, partial
 
 import dagster as dg
 from filelock import FileLock
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.plans import RELEASE, ROLLBACK
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.states import States
+from backfill_assets.core.states import State, States
 from backfill_assets.core.view import Stamp
 from backfill_assets.lake.files import write_json
+from backfill_assets.lake.gates import checks_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
-from backfill_assets.orchestration.event_repair import TOLD_FROM, UNDONE, repair_events
+from backfill_assets.load.judging import judged_by_receipts
+from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.checks import day_evaluation
+from backfill_assets.orchestration.dagster_private import (
+    CheckRow,
+    check_rows,
+    newest_materializations,
+    planned_partitions,
+    report_evaluation,
+)
 from backfill_assets.orchestration.metadata import WRITE_ID, receipt_metadata
 from backfill_assets.orchestration.run_liveness import end_dead_runs, markers_of
-from backfill_assets.orchestration.runs import ENDED, records_of
 
 RecordedBy = Callable[[str], Set[tuple[str, str]]]
+DAYS_PER_CALL = 100  # of all tables: five hundred events, two or three seconds; the next call goes on
+LOOKED = "ended runs"  # key beside the versions of tables: no table has a blank in its name
+UNDONE = "days undone"  # 1 while checks of days after a rollback or release are to be recorded again
+TOLD_FROM = "the receipt: the run ended before it could say so"
+JUDGED_FROM = "the receipt of the rows that stand there now"
+UNHAPPY = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 UNDOING = (ROLLBACK, RELEASE)
 UNDONE_FROM = "a rollback or release: no run made it"
 ELSEWHERE_FROM = "the receipt: the run is one of another Dagster instance"
@@ -83,7 +103,7 @@ def _record(
     if receipt is None or not (receipt.run_id or undoing):
         return True, []
     run = instance.get_run_by_id(receipt.run_id) if receipt.run_id else None
-    if run is not None and run.status not in ENDED:
+    if run is not None and run.status not in runs.ENDED:
         return False, []
     days = list(receipt.days)
     if undoing or run is None:
@@ -99,7 +119,7 @@ def _record(
 
 def _recorded(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[str, str]]:
     """The tables and partitions that the run materialized in Dagster."""
-    events = records_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION)
+    events = runs.records_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION)
     return frozenset((e.asset_key.to_user_string(), e.partition) for e in events if e.asset_key and e.partition)
 
 
@@ -111,3 +131,112 @@ def undoing_event(table: str, day: date, stamp: Stamp) -> dg.AssetMaterializatio
 def _event(table: str, day: date, entry: DayEntry, version: int, write_id: str, source: str) -> dg.AssetMaterialization:
     metadata = receipt_metadata(None, entry, version, source) | {WRITE_ID: write_id}
     return dg.AssetMaterialization(table, partition=str(day), metadata=metadata)
+
+
+@dataclass(frozen=True)
+class WrongDays:
+    """The days of one table that Dagster shows wrong, in the order of their newest plans.
+
+    `unmade` need a materialization, `rows` (by day and check) an evaluation. `postponed`: a run still works on others.
+    """
+
+    days: list[date]
+    unmade: Set[date]
+    rows: Mapping[tuple[date, str], CheckRow]
+    postponed: bool
+
+
+def repair_events(
+    instance: dg.DagsterInstance, lake: Lake, states: States, seen: dict[str, int], limit: int = DAYS_PER_CALL
+) -> list[str]:
+    """Repair up to `limit` days, if a run failed since the last call or days were put back (`UNDONE` in `seen`).
+
+    `seen` says what earlier calls finished, and is updated once no day is left. Returns a line per table.
+    """
+    unhappy = _unhappy(instance)
+    if unhappy == seen.get(LOOKED, 0) and not seen.get(UNDONE):
+        return []
+    busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
+    left, lines, whole = limit, [], True
+    for contract in states.contracts.values():
+        wrong = wrong_days(instance, states, contract, busy.get(contract.name, frozenset()))
+        now = replace(wrong, days=wrong.days[:left])
+        left -= len(now.days)
+        whole = whole and not wrong.postponed and len(now.days) == len(wrong.days)
+        if now.days:
+            _repair(instance, lake, states, contract, now)
+            lines.append(f"{contract.name}: {len(now.days)} day(s) shown again from their receipts")
+    if whole:
+        seen |= {UNDONE: 0, LOOKED: unhappy}
+    return lines
+
+
+def _unhappy(instance: dg.DagsterInstance) -> int:
+    """A number that changes with each run that failed or was cancelled; 0 without any.
+
+    Times alone would not do: the clock may be set back.
+    """
+    wanted = dg.RunsFilter(statuses=UNHAPPY)
+    newest = instance.get_run_records(wanted, limit=1, order_by="update_timestamp", ascending=False)
+    # Storage keeps UTC without saying so.
+    at = sum(round(r.update_timestamp.replace(tzinfo=UTC).timestamp() * 1e6) for r in newest)
+    return at + instance.get_runs_count(wanted)
+
+
+def wrong_days(instance: dg.DagsterInstance, states: States, contract: Contract, busy: Set[date]) -> WrongDays:
+    """The written days of a table whose newest plan came to nothing, or whose checks belong to an older write."""
+    blocks = checks_of(contract)
+    rows = [(day, r) for r in check_rows(instance, contract.name, blocks) if (day := _day(r.partition)) is not None]
+    plans = {d: run_id for p, run_id in planned_partitions(instance, contract.name).items() if (d := _day(p))}
+    alive = _alive(instance, {*plans.values(), *(r.run_id for _, r in rows if not r.evaluated)})
+    stamps = states.view.table(contract.name).stamps
+    refused = {d for d, r in rows if r.evaluated and not r.passed and blocks[r.check] and plans.get(d) == r.run_id}
+    unmade = {
+        d
+        for d, run_id in plans.items()
+        if run_id not in alive and d in stamps and d not in refused and states.of(contract.name, d) is not State.STALE
+    }
+    unjudged = {
+        (d, r.check): r
+        for d, r in rows
+        if d in unmade or (d in stamps and r.is_made and not (r.is_current if r.evaluated else r.run_id in alive))
+    }
+    orders = {d: r.order for d, r in rows}
+    found = sorted(unmade | {d for d, _ in unjudged}, key=lambda d: (orders.get(d, 0), d))
+    days = [d for d in found if d not in busy]
+    return WrongDays(days, unmade, unjudged, len(days) < len(found))
+
+
+def _day(partition: str | None) -> date | None:
+    try:
+        return date.fromisoformat(partition or "")
+    except ValueError:
+        return None  # of the whole table, or of definitions that had other partitions
+
+
+def _alive(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> set[str]:
+    """The runs that still go on; a deleted one does not."""
+    wanted = [r for r in run_ids if r]
+    if not wanted:
+        return set()
+    return {r.run_id for r in instance.get_runs(dg.RunsFilter(run_ids=wanted, statuses=runs.ACTIVE))}
+
+
+def _repair(instance: dg.DagsterInstance, lake: Lake, states: States, contract: Contract, wrong: WrongDays) -> None:
+    """One materialization per unmade day, then the evaluations of all days for their newest materializations."""
+    name, stamps = contract.name, states.view.table(contract.name).stamps
+    keys = [str(d) for d in wrong.days]
+    before = newest_materializations(instance, name, keys)
+    for day in (d for d in wrong.days if d in wrong.unmade):
+        metadata = receipt_metadata(before.get(str(day)), stamps[day].entry, stamps[day].version, TOLD_FROM)
+        instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=str(day), metadata=metadata))
+    newest = newest_materializations(instance, name, keys)
+    wanted = list({r.run_id for r in wrong.rows.values() if r.run_id})
+    jobs = {r.run_id: r.job_name for r in instance.get_runs(dg.RunsFilter(run_ids=wanted))} if wanted else {}
+    for day, findings in judged_by_receipts(lake.settings, states, contract, wrong.days).items():
+        source = TOLD_FROM if day in wrong.unmade else JUDGED_FROM
+        for finding in findings:
+            row = wrong.rows.get((day, finding.check))
+            if row is not None and row.run_id:  # else no run ever planned it
+                evaluation = day_evaluation(name, finding, newest.get(str(day)), {"source": source})
+                report_evaluation(instance, row.run_id, jobs.get(row.run_id, ""), evaluation)

@@ -1,8 +1,7 @@
 """What Dagster's runs cover and have tried, as days of tables.
 
-Lives here: the names of tags and of the job, the days of queued and running runs, the attempts at a request, runs of
-the last day. Does not live here: what the lake needs (`core.needs`) and requests (`backfill_requests`). Every tick
-reads all runs again, not a cursor, which may be wiped. One instance may serve several lakes: a tag names a run's lake.
+Here: names of tags and jobs, days of queued and running runs, attempts at a request. Not here: which days need a
+rebuild (`core.needs`) and requests (`backfill_requests`). No cursor is kept: it may be wiped.
 """
 
 from collections import defaultdict
@@ -43,8 +42,8 @@ ONE_DAY_OF_CLOCK = timedelta(hours=24)
 
 
 def busy_days(instance: dg.DagsterInstance, lake: str, tables: list[str]) -> dict[str, set[date]]:
-    """Per table the days that queued and running runs of the lake (its folder) will make; a run of `rebuild` without a
-    selection makes `tables`."""
+    """Per table the days of queued and running runs of the lake (its folder); a run of `rebuild` without a selection
+    has all `tables`."""
     busy: dict[str, set[date]] = defaultdict(set)
     for run in instance.get_runs(dg.RunsFilter(statuses=ACTIVE)):
         if run.tags.get(LAKE_TAG, lake) != lake:

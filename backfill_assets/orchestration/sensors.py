@@ -1,28 +1,37 @@
-"""The sensors of a lake as Dagster sees them, and the job by which `landing` looks into new files.
+"""The sensors and schedules of a lake as Dagster sees them, and the job by which `landing` looks into new files.
 
-Here: their Dagster face, and where their notes and alarms go. Not here: what a tick decides (`ticks`) and the schedules
-(`schedules`). The cursor only shows what the last tick found; nothing reads it.
+Here: their Dagster face, where notes and alarms of sensors go, and which days schedules request, for those who want
+fixed times. Not here: what a tick decides (`ticks`). The cursor only shows what the last tick found; nothing reads it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.clock import utc_now
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.downstream import unheld
+from backfill_assets.core.states import State, States
 from backfill_assets.lake.session import LakeSession, telling_losses
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.view import read_view
 from backfill_assets.load.scan import scan_all
+from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.operations.status import keep_attention
+from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.run_liveness import markers_of
-from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
 
 INTERVAL_SECONDS = 10  # a tick with nothing to do costs a few hundred milliseconds, and there are five levels
 CURSOR_CHARS = 2000
+DAILY, ROLLING = "daily_load", "rolling_reprocess"
+Wanted = list[dg.RunRequest] | str  # runs, or why there are none
 
 
 def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
@@ -40,7 +49,7 @@ def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
         )
         context.add_output_metadata({"new": len(report.new), "known": report.known, "refused": len(report.refused)})
 
-    tags = {LAKE_TAG: str(lake_context.root)}
+    tags = {runs.LAKE_TAG: str(lake_context.root)}
 
     @dg.job(name=SCAN, executor_def=dg.in_process_executor, description="Take stock of the landing folder.", tags=tags)
     def scan_landing() -> None:
@@ -95,4 +104,90 @@ def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sens
         skip_reason=None if tick.requests else found,
         cursor=found,
         asset_events=tick.verdicts,
+    )
+
+
+def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleDefinition]:
+    """`daily_load` at 02:00 UTC and `rolling_reprocess` at 03:00 UTC over the job `rebuild` (Any: its
+    type has no public name in Dagster 1.13)."""
+
+    def daily(today: date) -> Wanted:
+        """Yesterday, and every day that was missed."""
+        return [_request(DAILY, today, days) for days in missed_days(lake_context, today)] or "no day is missing"
+
+    return [
+        dg.ScheduleDefinition(
+            name=DAILY, job=rebuild, cron_schedule="0 2 * * *", execution_timezone="UTC",
+            default_status=dg.DefaultScheduleStatus.RUNNING, execution_fn=_evaluate(lake_context, daily),
+            description="Every earlier day never made, in one run per contiguous range, in order, then yesterday.",
+        ),
+        dg.ScheduleDefinition(
+            name=ROLLING, job=rebuild, cron_schedule="0 3 * * *", execution_timezone="UTC",
+            default_status=dg.DefaultScheduleStatus.STOPPED,
+            execution_fn=_evaluate(lake_context, lambda today: _rolling(lake_context, today)),
+            description="The simple way: the last `rolling_days` that ended `delay_days` ago again, in any case.",
+        ),
+    ]  # fmt: skip
+
+
+def _evaluate(lake_context: LakeContext, wanted: Callable[[date], Wanted]) -> Callable[..., Any]:
+    def evaluate(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        """One tick, for the day (UTC) of its time."""
+        moment: datetime = context.scheduled_execution_time
+        missing = lake_context.missing
+        found = wanted(moment.astimezone(UTC).date()) if missing is None else str(missing)
+        yield from [dg.SkipReason(found)] if isinstance(found, str) else found
+
+    return evaluate
+
+
+def _rolling(lake_context: LakeContext, today: date) -> Wanted:
+    """The last days of the built tables again."""
+    lake, pipeline = lake_context.open()
+    days = rolling_span(lake.settings, today)
+    if days is None:
+        return "the lake's first day is not that long ago"
+    if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
+        return f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
+    built = [dg.AssetKey(t.name) for t in pipeline.tables if not t.is_landed]
+    ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
+    return [_request(ROLLING, today, free, built) for free in ranges] or (
+        f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets them go"
+    )
+
+
+def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
+    """The days before `today` to load: yesterday, and every day since raw's first receipt of which a table was never
+    made (without receipts: since the lake's first day). None at or after `as_of`, of an active plan, or held by a
+    rollback; as ranges, ascending, yesterday by itself: a missed day that fails again keeps no new day from being
+    made."""
+    lake, pipeline = lake_context.open()
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    loaded = (states.view.table(t.name).stamps for t in pipeline.tables if t.is_landed)
+    first = min((day for stamps in loaded for day in stamps), default=lake.settings.start_date)
+    days = [first + ONE_DAY * i for i in range((today - first).days)]
+    yesterday = today - ONE_DAY
+    planned = set().union(*days_of_active_plans(lake).values())
+    due = [d for d in days if states.view.is_due(d) and d not in planned]
+    missed = unheld(states, (d for d in due if d < yesterday and _is_missing(states, d)))
+    return missed + unheld(states, (d for d in due if d == yesterday))
+
+
+def _is_missing(states: States, day: date) -> bool:
+    return any(states.of(name, day) is State.MISSING for name in states.contracts)
+
+
+def rolling_span(settings: LakeSettings, today: date) -> DayRange | None:
+    """The `rolling_days` days that ended `delay_days` before `today`, none before the lake's first day."""
+    lateness = settings.lateness
+    end = today - ONE_DAY * lateness.delay_days
+    start = max(settings.start_date, end - ONE_DAY * lateness.rolling_days)
+    return DayRange(start, end) if start < end else None
+
+
+def _request(name: str, today: date, days: DayRange, tables: list[dg.AssetKey] | None = None) -> dg.RunRequest:
+    return dg.RunRequest(
+        run_key=f"{name} {today} {days}",
+        asset_selection=tables,
+        tags={**runs.range_tags(days), runs.REASON_TAG: name},
     )

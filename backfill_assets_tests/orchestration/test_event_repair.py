@@ -1,6 +1,6 @@
 """Event repair: after runs that ended without an event, Dagster shows each day as its receipt says; nothing else moves.
 
-Tested here: `orchestration.event_repair` by ticks and starts of runs, on lakes of logs with Dagster's own storage. Not
+Tested here: `orchestration.reconcile` by ticks and starts of runs, on lakes of logs with Dagster's own storage. Not
 tested here: runs that are really killed (`end_to_end.test_killed`) and what a page shows (`browser`).
 """
 
@@ -22,7 +22,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.orchestration import event_repair, runs
+from backfill_assets.orchestration import reconcile, runs
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import (
@@ -158,7 +158,7 @@ def test_what_was_healed_is_not_told_again(lake: Made, instance: dg.DagsterInsta
 def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(lake: Made, instance: dg.DagsterInstance) -> None:
     ended(instance, planned(lake, instance, range(DAYS), ["staging", "features"]), FAILURE)
     known: dict[str, int] = {}
-    told = [event_repair.repair_events(instance, *seen(*lake), known, limit=3) for _ in range(4)]
+    told = [reconcile.repair_events(instance, *seen(*lake), known, limit=3) for _ in range(4)]
     assert [len(lines) for lines in told] == [1, 2, 1, 0]
     assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
 
@@ -250,7 +250,7 @@ def test_where_no_run_failed_the_storage_is_hardly_asked(
     lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(event_repair, "check_rows", lambda *_: asked.append("rows"))
+    monkeypatch.setattr(reconcile, "check_rows", lambda *_: asked.append("rows"))
     planned(lake, instance, range(DAYS), ["staging"])
     assert follow_receipts(instance, *seen(*lake)) == []
     assert asked == []

@@ -1,6 +1,6 @@
 """Days of active plans: sensors and schedules leave them alone and say so, and take them up when the plan has ended.
 
-Tested here: `ticks` and `schedules` with a plan's marks. Not tested here: what a plan is (`operations/test_plan.py`).
+Tested here: `ticks` and the schedules of `sensors` with a plan's marks. Not tested here: what a plan is (`operations/test_plan.py`).
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark
 from backfill_assets.operations.plan_model import Policy
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.schedules import missed_days
+from backfill_assets.orchestration.sensors import missed_days
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.orchestration.ticking import DAYS, asked, day, late, stale

@@ -1,6 +1,7 @@
 """The schedules ask for yesterday and what was missed, and for the last days where wanted; both through `rebuild`.
 
-Tested here: `orchestration.schedules` on lakes without an engine. Not tested here: the runs themselves (`test_runs`).
+Tested here: schedules of `orchestration.sensors` on lakes without an engine. Not tested here: the runs themselves
+(`test_runs`).
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -15,7 +16,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
-from backfill_assets.orchestration.schedules import DAILY, ROLLING, missed_days, rolling_span
+from backfill_assets.orchestration.sensors import DAILY, ROLLING, missed_days, rolling_span
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, TOML, synthetic_lake
