@@ -10,9 +10,9 @@ gates): a changed input or rule is a new request, and a run that ended and left 
 
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 
-from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, is_over, newest_over
 from backfill_assets.core.digests import days_of, digest_of, is_required
 from backfill_assets.core.states import State, States
@@ -37,8 +37,8 @@ class Needs:
 
 
 def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = None) -> Needs:
-    """What the lake's tables need. `busy` are days that queued or running runs cover; `until` (exclusive) is the first
-    day that is no partition yet: such days are not looked at."""
+    """What the lake's tables need. `busy` are days of queued or running runs; `until` is the first day that is no
+    partition yet."""
     needed = needed_days(states, until)
     ready: dict[str, frozenset[date]] = {}
     waiting: dict[str, dict[date, tuple[str, date]]] = {}
@@ -118,54 +118,38 @@ def _required(states: States, name: str, missing: Set[date], below: Mapping[str,
         for wanted in (i for i in contract.inputs if i.table == name and i.basis is not Basis.ARRIVALS):
             users = set(states.view.table(contract.name).stamps) | set(below.get(contract.name, ()))
             for day in missing - found:
-                if _is_used(wanted, day, users, frontier):
+                nearest = (day + ONE_DAY * i for i in range(-wanted.after, wanted.before + 1))
+                if any(user in users and is_required(day, user, frontier) for user in nearest):
                     found.add(day)
     return found
-
-
-def _is_used(wanted: Input, day: date, users: Set[date], frontier: datetime | None) -> bool:
-    """Whether one of `users` has `day` among its required input days."""
-    nearest = (day + ONE_DAY * i for i in range(-wanted.after, wanted.before + 1))
-    return any(user in users and is_required(day, user, frontier) for user in nearest)
 
 
 def _first_unready(
     states: States, name: str, day: date, needed: Mapping[str, Set[date]], busy: Mapping[str, Set[date]]
 ) -> tuple[str, date] | None:
+    """The first input day that the day waits for, as (table, day); None where all its inputs are in place."""
     for wanted in states.contracts[name].inputs:
         if wanted.basis is Basis.FILES:
             continue
         coming = needed.get(wanted.table, frozenset()) | busy.get(wanted.table, frozenset())
-        unknown = _while_unknown(wanted, coming, states.view)
-        if unknown is not None:
-            return wanted.table, unknown
-        if not coming:
-            continue
         if wanted.basis is Basis.ARRIVALS:
-            days: Iterable[date] = (a for a, _ in states.view.source(wanted.table).arrivals.get(day, ()))
+            source = states.view.source(wanted.table)
+            # Until these are loaded, the ledger `arrivals` cannot say which deliveries a day is made from.
+            unknown = source.doubted_arrivals() if source.ledger.version >= 0 else coming
+            if unknown:
+                return wanted.table, min(unknown)
+            days = [arrival for arrival, _ in source.arrivals.get(day, ())]
         else:
-            days = days_of(wanted, day, states.view)
+            days = days_of(wanted, day, states.view) if coming else []
         for input_day in days:
             if input_day in coming:
                 return wanted.table, input_day
     return None
 
 
-def _while_unknown(wanted: Input, coming: Set[date], view: LakeView) -> date | None:
-    """The first arrival day to be loaded before the ledger `arrivals` can say which deliveries a day is made from."""
-    if wanted.basis is not Basis.ARRIVALS:
-        return None
-    source = view.source(wanted.table)
-    doubted = source.doubted_arrivals() if source.ledger.version >= 0 else coming
-    return min(doubted, default=None)
-
-
 def joined(states: States, name: str, days: Collection[date], busy: Set[date] = frozenset()) -> list[DayRange]:
-    """The days as ranges, ascending; neighbours are joined over settled days where that is cheaper than another run.
-
-    A range never takes in a day that is held, pending, outdated, busy or needs no making for another reason than being
-    settled; of a landed table also days on which nothing landed.
-    """
+    """The days as ranges, ascending; neighbours are joined over settled days (of a landed table also days on which
+    nothing landed) where that is cheaper than another run, never over busy days."""
     ranges: list[DayRange] = []
     for day in sorted(days):
         if ranges and _joins(states, name, ranges[-1].end, day, busy):
@@ -183,7 +167,7 @@ def _joins(states: States, name: str, start: date, end: date, busy: Set[date]) -
 
 
 def may_lie_between(states: States, name: str, day: date) -> bool:
-    """Whether a run that makes other days may cover the day too: it is settled, or nothing landed on it."""
+    """Whether a run of other days may cover the day too: it is settled, or nothing landed on it."""
     if states.is_settled(name, day):
         return not states.is_pending(states.contracts[name], day)
     landed = states.view.source(name).landed
@@ -192,9 +176,9 @@ def may_lie_between(states: States, name: str, day: date) -> bool:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """Days of a table to be made by one run. `asked` are the days that need it, with their identities; the others
-    between them are settled. `attempt` counts from 0. `riders` are tables made in the same run, over `covered` (None:
-    the same days), because they will follow: nobody asks for their days yet (`core.downstream`)."""
+    """Days of a table for one run. `asked` are the days that need a rebuild, with their identities; the others between
+    them are settled. `attempt` counts from 0. `riders` are downstream tables in the same run, over `covered` (None: the
+    same days)."""
 
     table: str
     days: DayRange
@@ -210,33 +194,29 @@ class RunRequest:
 
     @property
     def key(self) -> str:
-        """The run key: Dagster remembers it for ever, so it names everything that makes this request a new one."""
+        """The run key, which Dagster remembers for ever: it names everything that makes this request a new one."""
         return f"{self.table} {self.days} {digest_of(dict(self.asked))} attempt {self.attempt}"
 
 
 def identities(states: States, table: str, days: Iterable[date], rules: str = "") -> dict[date, str]:
-    """Per day what it would be made from, what is there now, and under which code, settings and `rules` (a digest of
-    whatever else decides how a run ends: the table's gates, the lake)."""
+    """Per day its input digest, the write_id of what is there, and the digest of code, settings and `rules` (whatever
+    else decides how a run ends: the table's gates, the lake)."""
     codes = states.codes.get(table)
     under = digest_of([codes.code_digest if codes else "", codes.settings_digest if codes else "", rules])
-    return {day: f"{_there(states, table, day)}.{under[:IDENTITY_CHARS]}" for day in sorted(days)}
-
-
-def _there(states: States, table: str, day: date) -> str:
-    stamp = states.stamp(table, day)
-    there = digest_of(stamp.write_id)[:IDENTITY_CHARS] if stamp else "nothing"
-    return f"{states.digests.of(table, day)[:IDENTITY_CHARS]}.{there}"
+    found = {}
+    for day in sorted(days):
+        stamp = states.stamp(table, day)
+        there = digest_of(stamp.write_id)[:IDENTITY_CHARS] if stamp else "nothing"
+        found[day] = f"{states.digests.of(table, day)[:IDENTITY_CHARS]}.{there}.{under[:IDENTITY_CHARS]}"
+    return found
 
 
 def run_requests(
     states: States, table: str, known: Mapping[date, str], tried: Mapping[date, int], most: int, busy: Set[date]
 ) -> tuple[list[RunRequest], list[date]]:
-    """The requests for the days of `known` (with their identities), and the days that were `tried` `most` times as they
-    are and need a person: those hold no request's place.
-
-    What was never tried comes first, ascending; then each day that was tried in vain, alone, so that it holds no other
-    day back.
-    """
+    """Requests for the days of `known` (with their identities), and the days that were `tried` `most` times as they are
+    and need a person. First days never tried, ascending; then each day that failed, alone, so that it holds no other
+    day back."""
     given_up = [day for day in known if tried.get(day, 0) >= most]
     again = [day for day in known if 0 < tried.get(day, 0) < most]
     first_time = [day for day in known if not tried.get(day, 0)]

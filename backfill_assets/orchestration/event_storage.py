@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import dagster as dg
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
 
 from backfill_assets.orchestration.dagster_private import (
     INDEX_SHARD_NAME,
@@ -155,28 +156,11 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
             self._store_asset_event(index, event, number)
         for event, number in of_kind[PLANNED]:
             self._store_asset_check_evaluation_planned(event, number)
-        self._evaluate(index, of_kind[EVALUATED], dict(zip(ids, rows, strict=True)))
-
-    def _evaluate(self, index: sa.Connection, evaluated: Sequence[Numbered], rows: Mapping[int, Any]) -> None:
-        """Write each verdict into the row that its run planned, else into a new one."""
-        verdicts = {}
-        for event, number in evaluated:
-            row = _check_row(event, number, rows[number])
-            verdicts[tuple(row[name] for name in CHECK_IDENTITY)] = row
-        columns = [AssetCheckExecutionsTable.c[name] for name in CHECK_IDENTITY]
-        planned = set[tuple[Any, ...]]()
-        for owner in {identity[:3] for identity in verdicts}:
-            same = sa.and_(*(c == value for c, value in zip(columns, owner, strict=False)))
-            planned |= {tuple(found) for found in index.execute(sa.select(*columns).where(same))}
-        known = [{f"of_{k}": v for k, v in row.items()} for identity, row in verdicts.items() if identity in planned]
-        if known:
-            same = sa.and_(*(c == sa.bindparam(f"of_{c.name}") for c in columns))
-            changed: dict[str, Any] = {
-                name[3:]: sa.bindparam(name) for name in known[0] if name[3:] not in CHECK_IDENTITY
-            }
-            index.execute(AssetCheckExecutionsTable.update().where(same).values(changed), known)
-        if new := [row for identity, row in verdicts.items() if identity not in planned]:
-            index.execute(AssetCheckExecutionsTable.insert(), new)
+        if evaluated := [_check_row(event, number, rows[number - first]) for event, number in of_kind[EVALUATED]]:
+            # Each verdict goes into the row that its run planned, else into a new one.
+            insert = sqlite.insert(AssetCheckExecutionsTable)
+            verdict = {name: insert.excluded[name] for name in evaluated[0] if name not in CHECK_IDENTITY}
+            index.execute(insert.on_conflict_do_update(index_elements=CHECK_IDENTITY, set_=verdict), evaluated)
 
 
 def _is_batched(event: dg.EventLogEntry) -> bool:

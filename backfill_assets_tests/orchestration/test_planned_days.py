@@ -1,6 +1,7 @@
 """Days of active plans: sensors and schedules leave them alone and say so, and take them up when the plan has ended.
 
-Tested here: `ticks` and the schedules of `sensors` with a plan's marks. Not tested here: what a plan is (`operations/test_plan.py`).
+Tested here: `ticks` and the schedules of `sensors` with a plan's marks. Not tested here: what a plan is
+(`operations/test_plan.py`).
 """
 
 from pathlib import Path
