@@ -85,13 +85,14 @@ def report(html: Path | None, as_json: bool) -> None:
     gathered = report_of(lake, pipeline, utc_now())
 
     from backfill_assets.cli.dagster_home import instance_of, silenced
+    from backfill_assets.core.json_values import json_of
     from backfill_assets.lake.gates import ALL_CHECKS
     from backfill_assets.orchestration.history import history as history_of
 
     with silenced(), instance_of(lake) as instance:
         history = history_of(instance, str(lake.root), [t.name for t in pipeline.tables], tuple(ALL_CHECKS))
     if as_json:
-        print_json({**gathered.to_dict(), "dagster": history.to_dict()})
+        print_json({**gathered.to_dict(), "dagster": json_of(history)})
     if html:
         from backfill_assets.cli.report_page import page
 

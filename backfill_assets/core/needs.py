@@ -19,7 +19,7 @@ from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
 
 RUN_SECONDS = 8.0  # what one more run costs: process start, definitions, session (measured on two cores)
-DAY_SECONDS = 0.02  # at most what one more settled day costs in a run: looked at and judged, nothing told
+DAY_SECONDS = 0.02  # at most what one more settled day costs in a run: read and judged, nothing recorded
 IDENTITY_CHARS = 12  # of each digest: enough to tell a day's own versions apart
 MOST_GAP_DAYS = int(RUN_SECONDS / DAY_SECONDS)  # joining over more settled days than this costs more than a run
 
@@ -50,7 +50,7 @@ def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = No
 
 
 def needed_days(states: States, until: date | None = None) -> dict[str, frozenset[date]]:
-    """Per table the days that need a rebuild, whether or not they can be made now."""
+    """Per table the days that need a rebuild, whether or not their inputs are in place."""
     everything = _days(states, until)
     found: dict[str, frozenset[date]] = {}
     for name in reversed(list(states.contracts)):
@@ -111,7 +111,7 @@ def _built(states: States, contract: Contract, days: Iterable[date], below: Mapp
 
 
 def _required(states: States, name: str, missing: Set[date], below: Mapping[str, Set[date]]) -> set[date]:
-    """The missing days of a table that days of the tables made from it require: made ones and ones to be made."""
+    """The missing days of a table that downstream days require, both written ones and ones that need a rebuild."""
     found: set[date] = set()
     for contract in states.contracts.values():
         frontier = states.frontier(contract.name)

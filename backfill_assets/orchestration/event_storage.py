@@ -165,10 +165,10 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
 
 def _is_batched(event: dg.EventLogEntry) -> bool:
     """Whether it is a step's event about single days: other events of its process follow and flush the buffer."""
-    told = event.dagster_event
-    if told is None or told.event_type not in BATCHED or not event.run_id or not told.step_key:
+    found = event.dagster_event
+    if found is None or found.event_type not in BATCHED or not event.run_id or not found.step_key:
         return False
-    return told.event_type is not EVALUATED or told.asset_check_evaluation_data.partition is not None
+    return found.event_type is not EVALUATED or found.asset_check_evaluation_data.partition is not None
 
 
 def _check_row(event: dg.EventLogEntry, number: int, stored: Mapping[str, Any]) -> dict[str, Any]:

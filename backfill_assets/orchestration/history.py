@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.json_values import json_of
 from backfill_assets.orchestration.dagster_private import CheckRow, check_rows
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
 
@@ -23,7 +24,7 @@ RUNS_READ = 20  # runs whose evaluations are read for their words: a run over 1,
 
 
 @dataclass(frozen=True)
-class RunTold:
+class PastRun:
     """One run: its days (None where it has none), why, how it ended, when (aware)."""
 
     run_id: str
@@ -38,14 +39,13 @@ class RunTold:
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON values; the first and the last day are both included, and empty where it has none."""
-        values = {name: value for name, value in vars(self).items() if name != "days"}
+        values = json_of({name: value for name, value in vars(self).items() if name != "days"})
         first, last = (str(self.days.start), str(self.days.last)) if self.days else ("", "")
-        began = self.began.isoformat() if self.began else None
-        return {**values, "first": first, "last": last, "began": began, "tables": list(self.tables)}
+        return {**values, "first": first, "last": last}
 
 
 @dataclass(frozen=True)
-class FindingTold:
+class PastFinding:
     """A check that failed or warned on a day (empty: on the whole table) when last evaluated, and its message."""
 
     table: str
@@ -57,7 +57,7 @@ class FindingTold:
 
 
 @dataclass(frozen=True)
-class CheckTold:
+class CheckCounts:
     """One check of one table: on how many days its newest verdict is good, and on how many it is not."""
 
     table: str
@@ -70,17 +70,9 @@ class CheckTold:
 class History:
     """Runs and results of checks in Dagster. `findings` are the newest of those that `checks` count."""
 
-    runs: tuple[RunTold, ...]
-    checks: tuple[CheckTold, ...]
-    findings: tuple[FindingTold, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The history as JSON values."""
-        return {
-            "runs": [r.to_dict() for r in self.runs],
-            "checks": [vars(c) for c in self.checks],
-            "findings": [vars(f) for f in self.findings],
-        }
+    runs: tuple[PastRun, ...]
+    checks: tuple[CheckCounts, ...]
+    findings: tuple[PastFinding, ...]
 
 
 def history(instance: dg.DagsterInstance, lake: str, tables: Sequence[str], checks: Sequence[str]) -> History:
@@ -91,25 +83,25 @@ def history(instance: dg.DagsterInstance, lake: str, tables: Sequence[str], chec
     own = set(instance.get_run_ids(dg.RunsFilter(tags={LAKE_TAG: lake})))
     given = [r for t in tables for r in check_rows(instance, t, checks) if r.evaluated and r.run_id in own]
     counted = Counter((row.table, row.check, row.passed) for row in given)
-    told = (CheckTold(t, c, counted[t, c, True], counted[t, c, False]) for t in tables for c in checks)
+    counts = (CheckCounts(t, c, counted[t, c, True], counted[t, c, False]) for t in tables for c in checks)
     return History(
         runs_of(instance, lake),
-        tuple(c for c in told if c.passed or c.found),
+        tuple(c for c in counts if c.passed or c.found),
         tuple(_findings(instance, [row for row in given if not row.passed])),
     )
 
 
-def runs_of(instance: dg.DagsterInstance, lake: str, limit: int = NEWEST_RUNS) -> tuple[RunTold, ...]:
+def runs_of(instance: dg.DagsterInstance, lake: str, limit: int = NEWEST_RUNS) -> tuple[PastRun, ...]:
     """The newest runs that worked on the lake, newest first, those that failed with their cause."""
     records = instance.get_run_records(dg.RunsFilter(tags={LAKE_TAG: lake}), limit=limit)
     return tuple(_run(instance, record) for record in records)
 
 
-def _run(instance: dg.DagsterInstance, record: dg.RunRecord) -> RunTold:
+def _run(instance: dg.DagsterInstance, record: dg.RunRecord) -> PastRun:
     """One run; `tables` are those it was to make, in the order of its steps, empty where it never got a plan."""
     run, start = record.dagster_run, record.start_time
     plan: Any = run.execution_plan_snapshot_id and instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
-    return RunTold(
+    return PastRun(
         run.run_id, run.job_name, run.status.value.lower(), days_of(run), run.tags.get(REASON_TAG, "manual"),
         began=datetime.fromtimestamp(start, UTC) if start else None,
         seconds=record.end_time - start if record.end_time and start else None,
@@ -145,7 +137,7 @@ def cause_of(event: dg.DagsterEvent) -> str:
     return said[0] if said else json.dumps(event.message)
 
 
-def _findings(instance: dg.DagsterInstance, failed: Iterable[CheckRow]) -> Iterator[FindingTold]:
+def _findings(instance: dg.DagsterInstance, failed: Iterable[CheckRow]) -> Iterator[PastFinding]:
     """The newest days with findings, with their messages as far as few enough runs hold them."""
     rows = sorted(failed, key=lambda row: row.partition or "", reverse=True)[:LISTED_FINDINGS]
     wanted = {(row.run_id, row.table, row.check, row.partition) for row in rows}
@@ -157,7 +149,7 @@ def _findings(instance: dg.DagsterInstance, failed: Iterable[CheckRow]) -> Itera
                 given[key] = (evaluation.severity.value.lower(), message_of(evaluation))
     for row in rows:
         severity, what = given.get((row.run_id, row.table, row.check, row.partition), ("", ""))
-        yield FindingTold(row.table, row.check, row.partition or "", row.run_id, severity, what)
+        yield PastFinding(row.table, row.check, row.partition or "", row.run_id, severity, what)
 
 
 def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.AssetCheckEvaluation]:

@@ -105,8 +105,8 @@ def attempts(instance: dg.DagsterInstance, wanted: Mapping[str, Mapping[date, st
     found: dict[str, dict[date, int]] = {table: {} for table in wanted}
     for key, values in tag_values(instance, list(keys)).items():
         table, day = keys[key]
-        told = (value.rpartition(" ") for value in values)
-        numbers = [int(number) for known, _, number in told if known == wanted[table][day] and number.isdigit()]
+        parts = (value.rpartition(" ") for value in values)
+        numbers = [int(number) for known, _, number in parts if known == wanted[table][day] and number.isdigit()]
         if numbers:
             found[table][day] = max(numbers) + 1
     return found

@@ -157,10 +157,11 @@ def _rolling(lake_context: LakeContext, today: date) -> Wanted:
 
 
 def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
-    """The days before `today` to load: yesterday, and every day since raw's first receipt of which a table was never
-    made (without receipts: since the lake's first day). None at or after `as_of`, of an active plan, or held by a
-    rollback; as ranges, ascending, yesterday by itself: a missed day that fails again keeps no new day from being
-    made."""
+    """The days before `today` to load: yesterday, and every day since raw's first receipt (without receipts: since the
+    lake's first day) that is missing in a table. None at or after `as_of`, of an active plan, or held by a rollback.
+
+    As ranges, ascending, yesterday by itself: a missed day that fails again holds no new day back.
+    """
     lake, pipeline = lake_context.open()
     states = pipeline.states(read_view(lake, pipeline.contracts))
     loaded = (states.view.table(t.name).stamps for t in pipeline.tables if t.is_landed)

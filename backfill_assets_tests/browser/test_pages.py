@@ -20,7 +20,7 @@ from backfill_assets.operations.lateness import LatenessScope, lateness
 from backfill_assets.operations.report import Delivered, LakeReport, report
 from backfill_assets.operations.status import status
 from backfill_assets.operations.writes import durations, writes
-from backfill_assets.orchestration.history import CheckTold, FindingTold, History, RunTold
+from backfill_assets.orchestration.history import CheckCounts, History, PastFinding, PastRun
 from backfill_assets_tests.browser.ui import SHOTS
 from backfill_assets_tests.operations.late_lake import FRONTIER, SINCE, late_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SEEN = History(
     (
-        RunTold(
+        PastRun(
             "0123456789",
             "rebuild",
             "failure",
@@ -42,8 +42,8 @@ SEEN = History(
             "the table broke",
         ),
     ),
-    (CheckTold("raw", "row_count", 7, 1), CheckTold("raw", "profile", 8, 0)),
-    (FindingTold("raw", "row_count", "2024-03-01", "0123456789", "warn", "the day is empty"),),
+    (CheckCounts("raw", "row_count", 7, 1), CheckCounts("raw", "profile", 8, 0)),
+    (PastFinding("raw", "row_count", "2024-03-01", "0123456789", "warn", "the day is empty"),),
 )
 YEARS_3 = 1096
 

@@ -17,7 +17,7 @@ from backfill_assets.core.states import State
 from backfill_assets.operations.account import Account
 from backfill_assets.operations.report import Delivered, LakeReport, report
 from backfill_assets.operations.status import DayStatus
-from backfill_assets.orchestration.history import CheckTold, FindingTold, History, RunTold
+from backfill_assets.orchestration.history import CheckCounts, History, PastFinding, PastRun
 from backfill_assets_tests.cli.typed import HOSTILE
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -68,9 +68,9 @@ def test_hostile_text_is_escaped_wherever_it_comes_from(bare: LakeReport) -> Non
             writes=(replace(bare.writes[0], reason=HOSTILE, note=HOSTILE, run_id=HOSTILE),),
         ),
         History(
-            (RunTold(HOSTILE, HOSTILE, HOSTILE, None, HOSTILE, NOW, 1.0, HOSTILE, (HOSTILE,)),),
-            (CheckTold(HOSTILE, HOSTILE, 1, 1),),
-            (FindingTold(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
+            (PastRun(HOSTILE, HOSTILE, HOSTILE, None, HOSTILE, NOW, 1.0, HOSTILE, (HOSTILE,)),),
+            (CheckCounts(HOSTILE, HOSTILE, 1, 1),),
+            (PastFinding(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
         ),
     )
     assert "<script" not in html
@@ -112,7 +112,7 @@ def test_late_rows_are_a_share_of_all_upserts(html: str) -> None:
 
 def test_a_run_names_its_tables(bare: LakeReport) -> None:
     def cell(*tables: str) -> str:
-        ran = RunTold("0123456789", "rebuild", "success", None, "manual", NOW, 1.0, "", tables)
+        ran = PastRun("0123456789", "rebuild", "success", None, "manual", NOW, 1.0, "", tables)
         return page(bare, History((ran,), (), ()))
 
     assert "<td>all<td>manual" in cell(*bare.status.tables)
@@ -123,7 +123,7 @@ def test_a_run_names_its_tables(bare: LakeReport) -> None:
 def test_a_check_without_a_verdict_leaves_its_place_empty(bare: LakeReport) -> None:
     stale = replace(bare.status.tables["raw"][0], state=State.STALE)
     days = {name: (day,) for name, (day, *_) in bare.status.tables.items()} | {"raw": (stale,)}
-    seen = History((), (CheckTold("raw", "profile", 1, 0), CheckTold("staging", "row_count", 30, 0)), ())
+    seen = History((), (CheckCounts("raw", "profile", 1, 0), CheckCounts("staging", "row_count", 30, 0)), ())
     html = page(replace(bare, status=replace(bare.status, tables=days)), seen)
     rows = re.findall(r'<tr><th scope="row">(raw|staging)((?:<td[^>]*>[^<]*)+)</tr>', html)
     assert ("raw", '<td>1 good<td>–<td class="n">1') in rows, "the last is how many days are stale now, by the receipts"

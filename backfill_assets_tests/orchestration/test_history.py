@@ -10,7 +10,8 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.orchestration.history import CheckTold, history, runs_of
+from backfill_assets.core.json_values import json_of
+from backfill_assets.orchestration.history import CheckCounts, history, runs_of
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG, RANGE_END, RANGE_START, REASON_TAG
 
@@ -72,7 +73,7 @@ def test_the_newest_verdict_of_a_day_counts(instance: dg.DagsterInstance) -> Non
     ran(instance, "odd", SECOND)
     ran(instance, "good")
     told = history(instance, LAKE, ["staging"], ["profile"])
-    assert told.checks == (CheckTold("staging", "profile", passed=1, found=1),)
+    assert told.checks == (CheckCounts("staging", "profile", passed=1, found=1),)
     (finding,) = told.findings
     assert (finding.day, finding.severity, finding.what) == (SECOND, "warn", "odd")
 
@@ -80,7 +81,7 @@ def test_the_newest_verdict_of_a_day_counts(instance: dg.DagsterInstance) -> Non
 def test_other_lakes_of_the_same_instance_are_left_out(instance: dg.DagsterInstance) -> None:
     ran(instance, "odd", lake=OTHER)
     told = history(instance, LAKE, ["staging"], ["profile"])
-    assert told.to_dict() == {"runs": [], "checks": [], "findings": []}
+    assert json_of(told) == {"runs": [], "checks": [], "findings": []}
 
 
 def test_a_sensors_verdict_on_another_lake_is_not_told(instance: dg.DagsterInstance) -> None:
