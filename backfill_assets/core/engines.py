@@ -5,12 +5,13 @@ Not here: how an engine is started and reached (`engine`), and comparing rows (`
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.column_types import ColumnType
-from backfill_assets.core.contracts import Contract
-from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.view import Stamp
+if TYPE_CHECKING:
+    from backfill_assets.core.column_types import ColumnType
+    from backfill_assets.core.contracts import Contract
+    from backfill_assets.core.receipts import DayEntry
+    from backfill_assets.core.view import Stamp
 
 UNLIKE = "unlike"  # the tag: days that differ from what the same inputs, code and settings gave before, with commas
 ENGINE = "engine"  # the tag, e.g. `spark 4.2.0`; receipts of earlier versions have none
@@ -49,16 +50,16 @@ class Engine:
         return {}
 
     def plan_differences(
-        self, frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]
+        self, frame: Any, inputs: Mapping[str, Any], contracts: Sequence["Contract"]
     ) -> Mapping[str, str]:
         """Return the same of the plan of a frame over input frames with these contracts."""
         return {}
 
-    def converts(self, found: str, kind: ColumnType) -> bool:
+    def converts(self, found: str, kind: "ColumnType") -> bool:
         """Return whether it converts landed values of the type `found` (Spark's name of it) to `kind` as Spark does."""
         return True
 
-    def doubtful(self, value: Any, found: str, kind: ColumnType) -> Any:
+    def doubtful(self, value: Any, found: str, kind: "ColumnType") -> Any:
         """Return the condition that it may convert the value otherwise than Spark; None if it never does."""
         return None
 
@@ -78,7 +79,7 @@ def advice(names: Mapping[str, str]) -> str:
     return "; or: ".join([*instead, 'Set [spark] engine = "embedded": Spark computes it'])
 
 
-def disagreement(before: Stamp, now: DayEntry, code: tuple[str, str], engine: str) -> str:
+def disagreement(before: "Stamp", now: "DayEntry", code: tuple[str, str], engine: str) -> str:
     """Return how a day rebuilt by `engine` differs from what the same inputs, code and settings gave before; empty if
     it does not, or if that cannot be said."""
     same = (before.code_digest, before.settings_digest) == code and before.entry.input_digest == now.input_digest

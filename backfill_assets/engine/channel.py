@@ -4,11 +4,12 @@ The kernel closes the connections of a killed server, which fails its calls at o
 the deadline of a call with one answer, and by keepalive (five and a half minutes) in a query. Imports pyspark and gRPC.
 """
 
+import json
 import socket
 import sys
 import weakref
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import grpc
@@ -22,7 +23,9 @@ from backfill_assets.engine.server_state import UnixAddress
 LONGEST_CALL_SECONDS = 600.0
 # Calls by which a client leaves; their answer changes nothing.
 LONGEST_FAREWELL_SECONDS = 5.0
-_FAREWELLS = frozenset({"ReleaseExecute", "ReleaseSession", "Interrupt"})
+_FAREWELLS = ("ReleaseExecute", "ReleaseSession", "Interrupt")
+_QUERIES = ("ExecutePlan", "ReattachExecute", "AddArtifacts")
+_SERVICE = "spark.connect.SparkConnectService"
 # Spark's server refuses pings more often than every 5 minutes.
 _KEEPALIVE = [("grpc.keepalive_time_ms", 310_000), ("grpc.keepalive_timeout_ms", 20_000)]
 
@@ -51,8 +54,8 @@ class Line(DefaultChannelBuilder):
     """Builds the channel to `url`; `socket`: a unix socket to dial instead of the address."""
 
     def __init__(self, url: str, socket: Path | None = None) -> None:
-        super().__init__(url, [*_KEEPALIVE, *(_AT_A_SOCKET if socket else [])])
-        self.add_interceptor(Deadlines())
+        super().__init__(url, [*_KEEPALIVE, ("grpc.service_config", _deadlines()), *(_AT_A_SOCKET if socket else [])])
+        self.add_interceptor(RefusesAtExit())
         self.socket = socket
 
     def toChannel(self) -> grpc.Channel:
@@ -70,41 +73,27 @@ class Line(DefaultChannelBuilder):
         return self._secure_channel(f"ipv4:{self.endpoint}", credentials)
 
 
-class CallDetails(NamedTuple):
-    """Fields of a call that gRPC reads from `grpc.ClientCallDetails`."""
-
-    method: str
-    timeout: float | None
-    metadata: Any
-    credentials: Any
-    wait_for_ready: Any
-    compression: Any
-
-
-class Deadlines(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # no types
-    """Gives calls with one answer a deadline, and refuses calls while the interpreter shuts down: gRPC would wait for a
-    thread that can no longer start."""
+class RefusesAtExit(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]
+    """Refuses calls while the interpreter shuts down: gRPC would wait for a thread that can no longer start."""
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Begin a call with one answer."""
-        _refuse_at_exit()
-        is_farewell = details.method.rpartition("/")[2] in _FAREWELLS
-        longest = LONGEST_FAREWELL_SECONDS if is_farewell else LONGEST_CALL_SECONDS
-        limited = CallDetails(
-            details.method, details.timeout or longest, details.metadata, details.credentials,
-            details.wait_for_ready, details.compression,
-        )  # fmt: skip
-        return continuation(limited, request)
-
-    def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Begin a query, which takes as long as it takes."""
-        _refuse_at_exit()
+        """Begin a call."""
+        if sys.is_finalizing():
+            raise EngineLost(
+                "Spark", "this process is leaving its engine",
+                "What was running on it did not finish; what it had committed stands", "Run again",
+            )  # fmt: skip
         return continuation(details, request)
 
+    intercept_unary_stream = intercept_unary_unary
 
-def _refuse_at_exit() -> None:
-    if sys.is_finalizing():
-        raise EngineLost(
-            "Spark", "this process is leaving its engine",
-            "What was running on it did not finish; what it had committed stands", "Run again",
-        )  # fmt: skip
+
+def _deadlines() -> str:
+    """gRPC's service configuration: deadlines for calls with one answer; a query takes as long as it takes."""
+    named = {"": LONGEST_CALL_SECONDS, **dict.fromkeys(_FAREWELLS, LONGEST_FAREWELL_SECONDS), **dict.fromkeys(_QUERIES)}
+    limits = [
+        {"name": [{"service": _SERVICE, **({"method": method} if method else {})}]}
+        | ({"timeout": f"{seconds}s"} if seconds else {})
+        for method, seconds in named.items()
+    ]
+    return json.dumps({"methodConfig": limits})

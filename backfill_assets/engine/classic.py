@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,7 +105,6 @@ def _launch_environment(properties: Path, settings: EngineSettings) -> Iterator[
         yield
     finally:
         for name, value in saved.items():
-            with suppress(KeyError):
-                del os.environ[name]
+            os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value

@@ -66,7 +66,12 @@ CASTS: Mapping[str, frozenset[str]] = {
     WHOLE: frozenset({TIMESTAMP}), DECIMAL: frozenset({TIMESTAMP, STRING}),
     TIMESTAMP: frozenset({WHOLE, DOUBLE, DECIMAL}), STRING: frozenset({DOUBLE, ARRAY, TIMESTAMP, BINARY}),
 }  # fmt: skip
-LANDED_CASTS = {DECIMAL: frozenset({TIMESTAMP, DOUBLE})}
+# Kinds of columns to which both engines convert landed values of a kind alike; of texts, those in a common form.
+CONVERTED: Mapping[str, Collection[str]] = {
+    STRING: (STRING, WHOLE, DOUBLE, DECIMAL, DATE, TIMESTAMP, BOOLEAN), DECIMAL: (DECIMAL, WHOLE),
+    WHOLE: (WHOLE, DOUBLE, DECIMAL, BOOLEAN, STRING), DOUBLE: (DOUBLE, WHOLE, BOOLEAN),
+    BOOLEAN: (BOOLEAN, WHOLE, STRING), DATE: (DATE, STRING, TIMESTAMP), TIMESTAMP: (TIMESTAMP, DATE), BINARY: (BINARY,),
+}  # fmt: skip
 OF_LANDED_TEXT = frozenset({DATE, BOOLEAN})  # texts that a sender wrote have more forms than those of a table
 FROM_THE_END = (exp.Left, exp.Right, exp.Substring, exp.ArraySlice)
 SORTING = frozenset({"sort_array", "array_sort", "size", "cardinality", "array_size", "array_max", "array_min"})
@@ -113,11 +118,11 @@ def aggregation_differences(agg: str, of: str, types: Types) -> dict[str, str]:
 
 
 def converts(found: str, wanted: str) -> bool:
-    """Return whether landed values of one type become the other as on Spark; of texts, those in a common form do."""
+    """Return whether landed values of one type (`void`: all NULL) become the other as on Spark."""
     if found == "void":
         return True
     source, target = (kind_of_type(exp.DataType.build(t, dialect="spark")) for t in (found, wanted))
-    return source in (STRING, "") or source not in LANDED_CASTS.get(target, CASTS.get(target, ()))
+    return target in CONVERTED.get(source, ())
 
 
 def differences_in(parsed: Any, types: Types, keys: Keys, landed: bool = False) -> Iterator[str]:

@@ -13,7 +13,6 @@ import warnings
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,18 +74,9 @@ class _Open:
         return bool(found)
 
 
-class _Sessions:
-    """The sessions of this process, and the seconds that opening them has taken (`opening`), each per lake."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.open: dict[Path, _Open] = {}
-        self.opening: dict[Path, float] = defaultdict(float)
-
-
-@cache
-def _sessions() -> _Sessions:
-    return _Sessions()
+_lock = threading.RLock()
+_open: dict[Path, _Open] = {}  # the sessions of this process, by lake
+_opening: dict[Path, float] = defaultdict(float)  # the seconds that opening them has taken, by lake
 
 
 def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
@@ -97,9 +87,8 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
     SettingsError where this process or the lake's server already runs with other settings.
     """
     lake = lake.resolve()
-    sessions = _sessions()
-    with sessions.lock:
-        known, began = sessions.open.pop(lake, None), time.monotonic()
+    with _lock:
+        known, began = _open.pop(lake, None), time.monotonic()
         try:
             opened = _checked_or_new(lake, settings, known)
         except BackfillError:
@@ -109,8 +98,8 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
                 raise told from None
             raise
         if opened is not known:
-            sessions.opening[lake] += time.monotonic() - began
-        sessions.open[lake] = opened
+            _opening[lake] += time.monotonic() - began
+        _open[lake] = opened
         return opened.session
 
 
@@ -130,8 +119,8 @@ class OwnServer:
 
 def own_server(session: "SparkSession") -> OwnServer | None:
     """The lake's own server behind a session of this process; None where the engine is another."""
-    with (sessions := _sessions()).lock:
-        for lake, known in sessions.open.items():
+    with _lock:
+        for lake, known in _open.items():
             if known.session is session and (engine := SERVERS.get(known.settings.engine)):
                 return OwnServer(engine, ServerFolder.of(lake).scratch)
     return None
@@ -154,7 +143,7 @@ def said_or_asked(session: "SparkSession", key: str) -> str | None:
 def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str | None]]:
     """The settings `spark.sql.*` of a session of this process that other code than `say` has changed, each with its
     value before and now (None: not set). They are put back before this returns. One call of the engine."""
-    with _sessions().lock:
+    with _lock:
         said = _said(session)
         if not said or not (now := _settings(session)):
             return {}
@@ -170,19 +159,19 @@ def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str
 
 def _said(session: "SparkSession") -> dict[str, str]:
     """The settings that a session of this process is to have; empty for others."""
-    with (sessions := _sessions()).lock:
-        return next((o.said for o in sessions.open.values() if o.session is session), {})
+    with _lock:
+        return next((o.said for o in _open.values() if o.session is session), {})
 
 
 def opening_seconds(lake: Path) -> float:
     """How long this process has waited so far for sessions on a lake's engine to be opened."""
-    return _sessions().opening.get(lake.resolve(), 0.0)
+    return _opening.get(lake.resolve(), 0.0)
 
 
 def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
     if not settings.is_connect:
         session = open_classic(lake, settings)  # one for all lakes of this process, and so is what was said to it
-        same = (o for o in (known, *_sessions().open.values()) if o is not None and o.session is session)
+        same = (o for o in (known, *_open.values()) if o is not None and o.session is session)
         return next(same, None) or _Open(session, settings, None, _settings(session))
     endpoint = None
     if settings.has_server:
@@ -253,8 +242,8 @@ def _close(known: _Open) -> None:
 
 def drop_session(lake: Path) -> None:
     """Close this process's session on the lake's engine and let the embedded server go idle. Stops no server."""
-    with (sessions := _sessions()).lock:
-        known = sessions.open.pop(lake.resolve(), None)
+    with _lock:
+        known = _open.pop(lake.resolve(), None)
         if known is not None:
             _close(known)
     release(lake)
@@ -279,8 +268,8 @@ def explained(error: Exception) -> BackfillError | None:
 
 def _end_open_servers() -> list[Path]:
     """End the servers of this process's sessions, for all who use them; returns the lakes that have a session here."""
-    with (sessions := _sessions()).lock:
-        ours = dict(sessions.open)
+    with _lock:
+        ours = dict(_open)
     for lake, known in ours.items():
         if known.server is not None:
             end_server(lake, known.server)

@@ -13,8 +13,8 @@ from typing import Any
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.engines import Engine, advice, culprit
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.json_values import json_of
 from backfill_assets.core.unsteady import keys_of
-from backfill_assets.engine.confs import EMBEDDED, OWN_SERVERS
 from backfill_assets.engine.launch import SERVERS, engine_named, version_of
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import drop_session
@@ -54,22 +54,15 @@ class EngineReport:
         """Return the report as JSON values."""
         return {
             "engine": self.engine, "compared": self.compared, "differing": self.differing,
-            "tables": [
-                {
-                    "table": v.table, "days": [{**vars(d), "day": str(d.day)} for d in v.days],
-                    "differing": [{**vars(d), "day": str(d.day), "columns": dict(d.columns)} for d in v.differing],
-                    "samples": [{**vars(s), "day": str(s.day)} for s in v.samples],
-                }
-                for v in self.verdicts
-            ],
+            "tables": json_of(self.verdicts),
             "refused": [{"table": table, "reason": reason} for table, reason in self.refused],
         }  # fmt: skip
 
 
 def other_engine(lake: Lake) -> str:
-    """Return the engine to check a lake with: the embedded Spark, or the other one for a lake on Spark."""
-    (other,) = set(OWN_SERVERS) - {EMBEDDED}
-    return EMBEDDED if lake.settings.spark.engine == other else other
+    """Return the engine to check a lake with: one without Java for a lake on Spark, else the embedded Spark."""
+    is_spark = engine_named(lake.settings.spark.engine).needs_java
+    return next(name for name, engine in SERVERS.items() if engine.needs_java != is_spark)
 
 
 def check_engine(

@@ -53,6 +53,8 @@ def test_pairs_of_types_that_differ_are_not_converted() -> None:
     assert not converts("bigint", read_type("TIMESTAMP"))
     assert not converts("timestamp_ntz", read_type("STRING"))
     assert not converts("string", read_type("ARRAY<BIGINT>"))
+    assert not converts("bigint", read_type("DATE")), "Spark refuses the file"
+    assert not converts("struct<a:int>", read_type("STRING"))
 
 
 @pytest.mark.parametrize(
