@@ -12,8 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from backfill_assets.engine.confs import SAIL, EngineSettings
-from backfill_assets.engine.launch import SERVERS, version_of
+from backfill_assets.core.engines import SPARK
+from backfill_assets.engine.confs import OWN_SERVERS, SAIL, EngineSettings
+from backfill_assets.engine.launch import SERVERS, engine_named, version_of
 from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import ensure_server, server_status, stop_server
 from backfill_assets.engine.server_state import ServerFolder
@@ -127,6 +128,12 @@ def _family(pid: int) -> list[str]:
 
 def _network(pid: str) -> str:
     return str(Path(f"/proc/{pid}/ns/net").readlink())
+
+
+def test_every_engine_with_a_server_of_its_own_is_known_by_its_name() -> None:
+    assert tuple(SERVERS) == OWN_SERVERS
+    assert engine_named(SAIL) is SERVERS[SAIL]
+    assert engine_named("sc://somewhere") is SPARK
 
 
 def test_a_running_server_tells_what_it_is_made_of() -> None:
