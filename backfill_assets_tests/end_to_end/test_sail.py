@@ -86,13 +86,13 @@ import dagster as dg
 import backfill_assets.lake.writing as writing
 from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.lakes import run_rebuild
-real = writing._write_frame
+real = writing.write
 def write(frame, folder, *rest):
     real(frame, folder, *rest)
     if "/tables/raw/" not in str(folder):
         print(folder, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
-writing._write_frame = write
+writing.write = write
 with dg.DagsterInstance.local_temp(sys.argv[2]) as instance:
     run_rebuild(open_lake(Path(sys.argv[1])), sys.argv[3], sys.argv[4], instance)
 """
