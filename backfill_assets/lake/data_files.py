@@ -126,11 +126,14 @@ def columns(lake: LakeFolder, table: str) -> dict[str, str]:
     from deltalake.exceptions import DeltaError
 
     path = lake.table_path(table)
+    if not versions(path):
+        return {}
     try:
-        opened = LOGS.opened(path) if versions(path) else None
+        opened = LOGS.opened(path)
     except DeltaError:
         return {}
-    return {f.name: str(column_types(opened)[f.name] or f.type) for f in opened.schema().fields} if opened else {}
+    kinds = column_types(opened)
+    return {f.name: str(kinds[f.name] or f.type) for f in opened.schema().fields}
 
 
 def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:

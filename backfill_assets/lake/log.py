@@ -217,7 +217,8 @@ def torn_checkpoints(path: Path) -> list[Path]:
     """Checkpoints that are no whole Parquet file or whose version has no whole commit, and a hint that names such a
     checkpoint or one that is gone."""
     log = path / LOG
-    found = {int(n.partition(".")[0]): log / n for n in sorted(files.names(log)) if n.endswith(".checkpoint.parquet")}
+    named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(files.names(log))]
+    found = {int(version): log / n for n, version in named if n != version and version.isdigit()}
     whole = {v for v, file in found.items() if files.ends(file, len(MAGIC)) == (MAGIC, MAGIC)}
     whole = {v for v in whole if is_whole(commit_file(path, v))}
     torn = [file for v, file in found.items() if v not in whole]

@@ -62,7 +62,12 @@ class LogCache:
 
     def commits(self, table: Path) -> list[Commit]:
         """All commits, ascending; raises as `log.commits` does."""
-        return self.value(table, "commits", lambda before, last: [*(before or []), *_between(table, before, last)])
+
+        def read(before: list[Commit] | None, last: int) -> list[Commit]:
+            known = before or []
+            return [*known, *(c for c in commits(table, len(known) - 1) if c.version <= last)]
+
+        return self.value(table, "commits", read)
 
     def state(self, table: Path, day_column: str) -> TableView:
         """The newest receipt of every day; raises as `log.commits` does."""
@@ -83,10 +88,6 @@ class LogCache:
 
 
 LOGS = LogCache()  # of this process
-
-
-def _between(table: Path, before: list[Commit] | None, last: int) -> list[Commit]:
-    return [c for c in commits(table, len(before or []) - 1) if c.version <= last]
 
 
 def states_at(table: Path, day_column: str, versions: Collection[int]) -> dict[int, TableView]:
