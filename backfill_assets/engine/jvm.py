@@ -27,7 +27,7 @@ _COMPILER = (
     f"-XX:Tier4CompileThreshold={15_000 * _LATER}",
     f"-XX:Tier4BackEdgeThreshold={40_000 * _LATER}",
 )
-# WARN, because INFO writes thousands of lines an hour; the server's own class at INFO, because it tells its port.
+# WARN, because INFO writes thousands of lines an hour; the server's own class at INFO, because it logs its port.
 _LOGGING = f"""rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
 appender.console.type = Console
@@ -121,7 +121,7 @@ def _flags(settings: EngineSettings) -> list[str]:
         # Small heaps on few cores: measured less CPU than G1's, and it gives memory back when idle.
         "-XX:+UseSerialGC",
         *_COMPILER,
-        # A server that ran out of memory answers nobody; a dead one is replaced at the next call.
+        # A server that ran out of memory answers no call; a dead one is replaced at the next.
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:-UsePerfData",
         "-Dfile.encoding=UTF-8",

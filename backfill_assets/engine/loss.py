@@ -1,4 +1,4 @@
-"""Which errors mean a lost engine, a full disk or too little memory, and the one-line errors that say so.
+"""Errors that mean a lost engine, a full disk or too little memory, and the one-line errors for them.
 
 Not here: replacing the engine, which the next `open_session` does.
 """
@@ -70,14 +70,14 @@ def is_engine_loss(error: BaseException) -> bool:
 
 def engine_lost(error: BaseException) -> EngineLost:
     """The one-line error for `error`: without stack trace, without token."""
-    told = next((e for e in _chain(error) if _is_loss(e)), error)
-    if isinstance(told, EngineLost):
-        return told
-    words = _LOST_WORDS.search(str(told)) or _STOPPED_CONTEXT.search(str(told)) or _POISONED.search(str(told))
-    first = next((line.strip() for line in str(told).splitlines() if line.strip()), "")
+    lost = next((e for e in _chain(error) if _is_loss(e)), error)
+    if isinstance(lost, EngineLost):
+        return lost
+    words = _LOST_WORDS.search(str(lost)) or _STOPPED_CONTEXT.search(str(lost)) or _POISONED.search(str(lost))
+    first = next((line.strip() for line in str(lost).splitlines() if line.strip()), "")
     reason = scrub(words[0] if words else first)[:_REASON_LENGTH]
     return EngineLost(
-        "Spark", f"the engine died or cannot be reached ({type(told).__name__}: {reason})",
+        "Spark", f"the engine died or cannot be reached ({type(lost).__name__}: {reason})",
         "What was running on it did not finish; what it had committed stands",
         "Run again, a new engine is started; its log is server.log in the lake's folder .server",
     )  # fmt: skip
@@ -100,9 +100,9 @@ def disk_full(folders: Iterable[Path]) -> TransientError:
     """The one-line error for a full disk: which one it may be, by its free space, and what to do."""
     spaces = {str(f): shutil.disk_usage(f) for f in folders if f.exists()}
     tight = {f: s for f, s in spaces.items() if s.free < _TIGHT_BYTES} or spaces  # a failed write may have freed some
-    told = ", ".join(f"{f} ({s.free >> 20:,} of {s.total >> 20:,} MiB are free now)" for f, s in tight.items())
+    listed = ", ".join(f"{f} ({s.free >> 20:,} of {s.total >> 20:,} MiB are free now)" for f, s in tight.items())
     return TransientError(
-        f"the disk of {told or 'the lake'}", "no space is left on it, or a quota is used up",
+        f"the disk of {listed or 'the lake'}", "no space is left on it, or a quota is used up",
         "What was being written did not take effect; what was committed before stands",
         "Free space there, then run the same command again",
     )  # fmt: skip

@@ -158,7 +158,7 @@ def end(process: Process, grace_seconds: float, words: Collection[str] = ()) -> 
             return
         with suppress(psutil.NoSuchProcess):
             ask(psutil.Process(process.pid))
-        # Not psutil's wait: where nobody reaps orphans, a zombie would keep it waiting.
+        # Not psutil's wait: on a system that reaps no orphans, a zombie would keep it waiting.
         deadline = time.monotonic() + grace_seconds
         while process.is_alive() and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)

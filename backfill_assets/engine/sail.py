@@ -136,7 +136,7 @@ class Sail(ServerEngine):
         return {
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.ansi.enabled": "true",
-            # Where a column was made, which only Spark tells in its errors: an eighth of the client's work on plans.
+            # The place in the code of each column, which only Spark's errors name: an eighth of the work on plans.
             "spark.python.sql.dataFrameDebugging.enabled": "false",
         }
 

@@ -1,4 +1,4 @@
-"""What Sail is known to compute otherwise than Spark: functions, types, casts, windows, and the check of SQL for them.
+"""Functions, types, casts and windows that Sail is known to compute otherwise than Spark, and the check for them.
 
 Not here: plans of DataFrames (`sail_plans`). What is not listed runs; a test puts 1,900 questions to both engines.
 """

@@ -1,4 +1,4 @@
-"""What the plan of a user's DataFrame asks of Sail that is known to differ, down to the frames of its inputs.
+"""The check of a user's DataFrame for parts that Sail is known to compute otherwise, down to the frames of its inputs.
 
 Not here: what differs (`sail_differences`). Spark Connect keeps a plan as a message, which is read here.
 """

@@ -25,7 +25,7 @@ from backfill_assets.engine.server_state import Record, ServerFolder, take
 from backfill_assets.engine.supervisor import PROGRAMS, START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS
 
 _POLL_SECONDS = 0.05
-_START_LOCK_SECONDS = START_TIMEOUT_SECONDS + 60  # whoever holds it may first fetch jars, then start
+_START_LOCK_SECONDS = START_TIMEOUT_SECONDS + 60  # its holder may first fetch jars, then start
 SUPERVISOR = "backfill_assets.engine.supervisor"
 _STOP_COMMAND = "`backfill-assets server stop`"
 # Of this process: descriptors of the clients' locks that it holds, by folder, and the supervisors that it started.
@@ -36,7 +36,7 @@ _supervisors: list["subprocess.Popen[bytes]"] = []
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a lake's server listens, and its process. `url` contains the token, which the repr does not show; `socket`
+    """The address of a lake's server, and its process. `url` contains the token, which the repr does not show; `socket`
     is the unix socket to dial in its place, if there is one."""
 
     url: str = field(repr=False)
@@ -123,7 +123,7 @@ def begin_server(lake: Path, settings: EngineSettings) -> threading.Thread | Non
         return None
 
     def start() -> None:
-        """What the thread does."""
+        """Run in the thread."""
         with suppress(BackfillError, OSError):
             hold(lake)
             ensure_server(lake, settings)

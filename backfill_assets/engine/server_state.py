@@ -79,8 +79,8 @@ def accepts(port: int, path: str = "") -> bool:
 
 @dataclass(frozen=True)
 class ServerRequest:
-    """What a supervisor is to start: the command, the file with the token that it reads (mode 0600, of this request
-    alone), and when to stop (seconds idle). `socket`: see `Record`."""
+    """The server for a supervisor to start: the command, the file with its token (mode 0600, of this request alone),
+    and when to stop (seconds idle). `socket`: see `Record`."""
 
     command: list[str] = field(repr=False)
     properties: str
@@ -154,11 +154,11 @@ class ServerFolder:
         (self.folder / RECORD).unlink(missing_ok=True)
 
     def request(self) -> ServerRequest:
-        """What the supervisor is to start; raises OSError or ValueError where that cannot be read."""
+        """Read the supervisor's request. Raises OSError or ValueError if it cannot be read."""
         return ServerRequest(**json.loads((self.folder / "request.json").read_text(encoding="utf-8")))
 
     def write_request(self, request: ServerRequest) -> None:
-        """Write down what the supervisor is to start."""
+        """Publish the supervisor's request."""
         self.write_private(self.folder / "request.json", json.dumps(asdict(request)))
 
     def open_in_use(self) -> int:

@@ -94,8 +94,8 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
         except BackfillError:
             raise
         except Exception as error:
-            if told := explained(error):
-                raise told from None
+            if known_as := explained(error):
+                raise known_as from None
             raise
         if opened is not known:
             _opening[lake] += time.monotonic() - began
@@ -164,7 +164,7 @@ def _said(session: "SparkSession") -> dict[str, str]:
 
 
 def opening_seconds(lake: Path) -> float:
-    """How long this process has waited so far for sessions on a lake's engine to be opened."""
+    """Seconds that this process has waited so far for sessions on a lake's engine to be opened."""
     return _opening.get(lake.resolve(), 0.0)
 
 
