@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.common import DAY, json_option, lake_option, lake_root, print_json
+from backfill_assets.cli.common import DAY, json_option, lake_option, lake_root, opened, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
@@ -75,16 +75,11 @@ def init(start_date: date | None, files: str | None, form: str, select: str, **o
 @click.pass_context
 def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: bool) -> None:
     """Make a sample lake (unless there is one), load all of it through Dagster, twice."""
-    from backfill_assets.lake.home import open_lake
-
-    root = lake_root()
-    span = prepare(root, days, new, engine)
-    lake = open_lake(root)
     from backfill_assets.operations.report import refused_rows
     from backfill_assets.operations.status import status
-    from backfill_assets.pipeline.chosen import chosen_pipeline
 
-    pipeline = chosen_pipeline(lake)
+    span = prepare(lake_root(), days, new, engine)
+    lake, pipeline = opened()
     outcomes = []
     for title in ("Every table over every day:", "The same again: nothing changes:"):
         aside(title)
@@ -95,8 +90,7 @@ def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: 
     report = status(lake, pipeline, span)
     refused = refused_rows(lake, "")
     if as_json:
-        runs = [o.to_dict() for o in outcomes]
-        print_json({"lake": str(root), "runs": runs, "quarantine": refused, "status": report.to_dict()})
+        print_json({"lake": lake.root, "runs": outcomes, "quarantine": refused, "status": report})
     else:
         _draw(lake, report, refused, outcomes)
 

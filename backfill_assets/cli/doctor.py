@@ -37,16 +37,13 @@ def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
     if (root / "lake.toml").exists() and not any(d.level is Level.ERROR for d in found):
         found.append(fine("Dagster's pages", PAGES))
     if deep and not any(d.level is Level.ERROR for d in found):
-        from backfill_assets.lake.home import open_lake
         from backfill_assets.operations.doctor_tables import examine_contents
-        from backfill_assets.pipeline.chosen import chosen_pipeline
 
-        lake = open_lake(root)
-        found += examine_contents(lake, chosen_pipeline(lake))
+        found += examine_contents(*opened())
     elif deep and not as_json:
         click.echo("The contents are not read while something is broken.", err=True)
     if as_json:
-        print_json({"lake": str(root), "findings": [d.to_dict() for d in found]})
+        print_json({"lake": root, "findings": found})
     else:
         for diagnosis in found:
             _draw(diagnosis)

@@ -78,9 +78,7 @@ def _facts(lake: Path) -> dict[str, Any]:
     from backfill_assets.engine.server import server_status
 
     found = server_status(lake)
-    if found is None:
-        return {"running": False}
-    return {"running": True, **vars(found)}
+    return {"running": True, **vars(found)} if found else {"running": False}
 
 
 def _draw(facts: dict[str, Any], as_json: bool) -> None:

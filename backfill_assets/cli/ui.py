@@ -1,8 +1,7 @@
-"""`backfill-assets ui`: Dagster's pages for this user alone, also on a machine with other users.
+"""`backfill-assets ui`: Dagster's pages for this user alone, on the loopback, to which every user can connect.
 
-Lives here: the command, the guard before Dagster's web server, which knows no users, and the daemon's process. Does not
-live here: Dagster's workspace (`orchestration.dagster_private`). Every user of a machine can connect to the loopback: a
-secret in the address keeps them out, new at every start and in no file, cookie, environment or list of processes.
+A secret in the address keeps others out, new at every start and in no file, cookie, environment or list of processes.
+Not here: Dagster's workspace (`orchestration.dagster_private`).
 """
 
 import contextlib
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import lake_option
+from backfill_assets.cli.common import lake_option, opened
 from backfill_assets.core.errors import BackfillError
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ def ui(port: int) -> None:
     another machine: ssh -L 3000:127.0.0.1:3000 HOST, then open the same address there. Links in alerts lack the secret.
     Temporary files, sockets among them, lie in Dagster's home, closed to others. Ctrl-C ends it.
     """
-    from backfill_assets.cli.common import opened
     from backfill_assets.cli.dagster_home import UI_MODULE, instance_of, ui_place
     from backfill_assets.lake.folder import DAGSTER_FOLDER
 
@@ -108,7 +106,7 @@ def _serve(
 
 @contextlib.contextmanager
 def _daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
-    """`dagster-daemon run`, until the block ends; killed where it does not end in time."""
+    """Run `dagster-daemon run` until the block ends; kill it where it does not end in time."""
     named = ("-m", module) if module else ()
     program = subprocess.Popen((str(Path(sysconfig.get_path("scripts"), "dagster-daemon")), "run", *named))
     try:
@@ -123,10 +121,8 @@ def _daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
 
 
 def own_folder(home: Path) -> Path:
-    """The folder for temporary files, sockets among them, closed to others. It stays: a server of the lake outlives us.
-
-    In a folder of all users, another one can put a socket or a file where a process of ours will look for its own.
-    """
+    """Make the folder for temporary files and sockets, closed to others, who could put their own into a folder of all
+    users. It stays, since a server of the lake outlives this process."""
     own = home / "tmp"
     if len(os.fsencode(own)) > LONGEST_FOLDER_BYTES:
         return Path(tempfile.mkdtemp(prefix="backfill-assets-"))
@@ -151,7 +147,7 @@ def _listening(port: int) -> socket.socket:
 
 
 def guard(app: App, prefix: str) -> App:
-    """`app` (ASGI) for whoever knows `prefix`, by a name of this machine's own, and for pages of the same origin."""
+    """Return `app` (ASGI) for requests that know `prefix`, by a name of this machine, from pages of the same origin."""
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan" or _may_pass(scope, prefix):

@@ -67,12 +67,12 @@ class Account:
     def to_dict(self) -> dict[str, Any]:
         """Return the account as JSON values; duplicates are null where a loaded day did not count them."""
         return {
-            "files": self.files, "rows": self.rows, "raw": self.raw, "quarantined": self.quarantine,
-            "too_late": self.too_late, "duplicates": None if self.uncounted else self.duplicates,
-            "duplicates_per_1000": self.duplicates_per_1000, "uncounted": sum(self.uncounted.values()),
-            "waiting": sum(self.waiting.values()), "surplus": sum(self.surplus.values()),
+            **{name: getattr(self, name) for name in ("files", "rows", "raw", "too_late", "duplicates_per_1000")},
+            **{name: sum(getattr(self, name).values()) for name in ("uncounted", "waiting", "surplus")},
+            "quarantined": self.quarantine,
+            "duplicates": None if self.uncounted else self.duplicates,
             "wrong_days": {str(d): n for d, n in self.wrong.items()},
-        }  # fmt: skip
+        }
 
 
 def accounts(lake: Lake, view: LakeView) -> dict[str, Account]:

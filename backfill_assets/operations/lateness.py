@@ -126,9 +126,9 @@ def _spread(rows: int, *microseconds: float) -> Spread:
     return Spread(rows, *(value / 1e6 for value in microseconds))
 
 
-@dataclass(frozen=True)
-class LatenessReport:
-    """Lateness of the loaded rows. `overall` is None without upserts; `flips` is None unless requested.
+@dataclass(frozen=True, kw_only=True)
+class LatenessReport(Lateness):
+    """Lateness of the loaded rows, and what follows from it. `flips` is None unless requested.
 
     `watched` are the arrival days that `completeness` rests on; `age_days` is the smallest age at which the wanted
     share has arrived (None: not within the ages that could be watched), `look_back_days` the smallest look-back that
@@ -139,12 +139,7 @@ class LatenessReport:
     asked: LatenessScope
     frontier: datetime | None
     watched: DayRange | None
-    overall: Spread | None
-    early: int
-    deletes: int
     ages: tuple[tuple[int, int], ...]
-    by_arrival: tuple[DayLateness, ...]
-    by_event: tuple[DayLateness, ...]
     completeness: tuple[Aged, ...]
     age_days: int | None
     advice: tuple[Advice, ...]
@@ -237,16 +232,12 @@ def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime)
         if each and each.age_days is not None and (until := states.frontier(table))
     }
     return LatenessReport(
+        **vars(found),
         lake=str(lake.root),
         asked=replace(asked, source=source.name),
         frontier=frontier,
         watched=own.watched,
-        overall=found.overall,
-        early=found.early,
-        deletes=found.deletes,
         ages=tuple(ages.items()),
-        by_arrival=found.by_arrival,
-        by_event=found.by_event,
         completeness=own.shares,
         age_days=own.age_days,
         advice=advice,

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
@@ -37,7 +38,7 @@ class Delivered:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as JSON values."""
-        each = {"sources": {name: one.to_dict() for name, one in self.sources.items()}} if self.sources else {}
+        each = {"sources": json_of(self.sources)} if self.sources else {}
         return {**self.account.to_dict(), "quarantine": dict(self.quarantine), **each}
 
 
@@ -54,14 +55,8 @@ class LakeReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return {
-            "made_at": self.made_at.isoformat(),
-            "status": self.status.to_dict(),
-            "delivered": self.delivered.to_dict(),
-            "lateness": self.lateness.to_dict() if self.lateness else None,
-            "durations": [d.to_dict() for d in self.durations],
-            "writes": [w.to_dict() for w in self.writes],
-        }
+        values: dict[str, Any] = json_of(vars(self))
+        return values
 
 
 def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:

@@ -6,7 +6,7 @@ versions of the inputs' days now. Not here: the rule that picks the state (`core
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date
 from typing import Any
 
 from backfill_assets.core.contracts import Basis, Input, reads
@@ -32,9 +32,9 @@ def brief(states: States, table: str, day: date, state: State) -> str:
     if state is State.PENDING and states.contracts[table].is_landed:
         return f"as_of ({states.view.as_of:%Y-%m-%dT%H:%MZ}) stops the lake before it"
     if state is State.PENDING:
-        return (
-            f"its cut is {cut_of(day, states.view.grace):%Y-%m-%dT%H:%MZ}, the frontier {_told(states.frontier(table))}"
-        )
+        cut, frontier = cut_of(day, states.view.grace), states.frontier(table)
+        until = f"{frontier:%Y-%m-%dT%H:%MZ}" if frontier else "not there yet: nothing is loaded"
+        return f"its cut is {cut:%Y-%m-%dT%H:%MZ}, the frontier {until}"
     if state is State.INCOMPLETE:
         return f"required input days are missing: {_listed(states, table, day)}"
     if state is State.OUTDATED:
@@ -101,14 +101,9 @@ def _why_missing(states: States, table: str, day: date) -> str:
     if contract.is_landed:
         landed = states.view.source(table).landed.get(day)
         return f"never loaded; {len(landed.shas) if landed else 0} landed file(s) name it"
-    absent = [f"{i.table} {day}" for i in contract.inputs if _lacks(states, i, day)]
+    built = [i.table for i in contract.inputs if i.basis not in (Basis.ARRIVALS, Basis.FILES)]
+    absent = [f"{name} {day}" for name in built if day not in states.view.table(name).stamps]
     return f"never built; first build {', '.join(absent)}" if absent else "never built"
-
-
-def _lacks(states: States, wanted: Input, day: date) -> bool:
-    if wanted.basis in (Basis.ARRIVALS, Basis.FILES):
-        return False
-    return day not in states.view.table(wanted.table).stamps
 
 
 def _why_stale(states: States, table: str, day: date) -> str:
@@ -136,12 +131,9 @@ def _why_other_deliveries(source: Source, day: date, recorded: str) -> str:
         return f"as_of lies before it now ({view.as_of:%Y-%m-%dT%H:%MZ})"
     for known in range(len(own)):
         if raw_digest(day, replace(source, releases=tuple(own[:known]))) == recorded:
-            count = len(own) - known
-            return f"{count} `replay-late` let rows of it count since"
-    earlier = {
-        None,
-        *(f for t in view.tables.values() for f in (t.frontier, *t.frontiers.values())),
-    }  # with as_of, the frontier ends at it
+            return f"{len(own) - known} `replay-late` let rows of it count since"
+    # With as_of, the frontier ends at it.
+    earlier = {None, *(f for t in view.tables.values() for f in (t.frontier, *t.frontiers.values()))}
     if any(raw_digest(day, replace(source, view=replace(view, as_of=then))) == recorded for then in earlier):
         now = f"{view.as_of:%Y-%m-%dT%H:%MZ}" if view.as_of else "not set"
         return f"as_of changed within it: it is {now} now"
@@ -166,10 +158,6 @@ def _listed(states: States, table: str, day: date) -> str:
     names = dict.fromkeys(name for name, _ in absent)
     listed = [f"{name} {ranges([d for n, d in absent if n == name])}" for name in names]
     return "; ".join(listed) or "they exist now, or an input is incomplete itself"
-
-
-def _told(frontier: datetime | None) -> str:
-    return f"{frontier:%Y-%m-%dT%H:%MZ}" if frontier else "not there yet: nothing is loaded"
 
 
 @dataclass(frozen=True)
