@@ -115,7 +115,7 @@ def needing(report: StatusReport, most: int) -> tuple[list[tuple[str, str, str, 
 
 
 def _landed(delivered: "Delivered") -> Iterator[PageSection]:
-    """The account of all rows, per source where a lake has several."""
+    """Yield the account of all rows, per source where a lake has several."""
     for name, came in (delivered.sources or {"": delivered}).items():
         account, found = came.account, kinds(came.quarantine)
         parts = ", ".join(f"{number(rows)} {what}" for rows, what in account.parts())
@@ -159,19 +159,24 @@ def _lateness(report: "LakeReport") -> list[PageSection]:
     ]  # fmt: skip
 
 
+def _section(title: str, table: TextTable, nothing: str, lines: Sequence[str] = (), about: str = "") -> PageSection:
+    """Return the section of a table, or one that says `nothing` where it has no rows."""
+    if not table.rows:
+        return PageSection(title, about=[nothing])
+    return PageSection(title, [table], lines, [about] if about else [])
+
+
 def _durations(report: "LakeReport") -> PageSection:
-    if not report.durations:
-        return PageSection("Durations", about=["No write of this lake was measured."])
     rows = [
         (d.table, d.writes, *(_seconds(s, 1) for s in (d.median, d.p95, d.greatest)), _seconds(d.per_day, 2))
         for d in report.durations
     ]
     about = "A write is one commit of one table, whatever number of days it holds."
-    return PageSection("Durations", [TextTable(DURATIONS, rows)], about=[about])
+    return _section("Durations", TextTable(DURATIONS, rows), "No write of this lake was measured.", about=about)
 
 
 def _checks(report: "LakeReport", history: "History") -> PageSection:
-    """Per table and check the days by their newest verdict, and the newest findings."""
+    """Return per table and check the days by their newest verdict, and the newest findings."""
     if not history.checks:
         return PageSection("Checks", about=["Dagster remembers no check of these tables."])
     known = {(c.table, c.check): (c.passed, c.found) for c in history.checks}
@@ -198,9 +203,6 @@ def _verdict(counted: tuple[int, int] | None) -> str:
 
 
 def _runs(report: "LakeReport", history: "History") -> PageSection:
-    if not history.runs:
-        return PageSection("Runs", about=["Dagster remembers no run on this lake."])
-
     def tables(names: Sequence[str]) -> str:
         return "all" if len(names) == len(report.status.tables) else ", ".join(names) or "–"
 
@@ -217,12 +219,10 @@ def _runs(report: "LakeReport", history: "History") -> PageSection:
         )
         for r in history.runs[:MOST_RUNS]
     ]
-    return PageSection("Runs", [TextTable(RUNS, rows, "the newest runs")])
+    return _section("Runs", TextTable(RUNS, rows, "the newest runs"), "Dagster remembers no run on this lake.")
 
 
 def _writes(report: "LakeReport") -> PageSection:
-    if not report.writes:
-        return PageSection("Writes", about=["Nothing was written yet."])
     rows = []
     for w in report.writes[:MOST_WRITES]:
         days = f"{from_inclusive(w.days[0], w.days[-1])} ({len(w.days)})"
@@ -230,7 +230,7 @@ def _writes(report: "LakeReport") -> PageSection:
         rows.append((_minute(w.at), f"{w.table} v{w.version}", days, w.rows, w.reason, w.note, took, w.run_id[:8]))
     more = f"The newest {len(rows)} of {number(len(report.writes))}; `backfill-assets report --json` has them all."
     lines = [more] if len(report.writes) > len(rows) else []
-    return PageSection("Writes", [TextTable(WRITES, rows, "the newest writes")], lines)
+    return _section("Writes", TextTable(WRITES, rows, "the newest writes"), "Nothing was written yet.", lines)
 
 
 def _minute(instant: datetime | None) -> str:
@@ -282,7 +282,7 @@ def _class(look: str) -> str:
 
 
 def _stretch(days: Sequence[DayStatus]) -> Markup:
-    """Days of one state as one rectangle; its title names the days and their rows."""
+    """Draw days of one state as one rectangle; its title names the days and their rows."""
     first, last = days[0], days[-1]
     state = f"{first.state.value}, will change" if first.will_change else first.state.value
     rows = f", {sum(d.rows or 0 for d in days):,} rows" if any(d.rows is not None for d in days) else ""
