@@ -67,8 +67,10 @@ class Account:
     def to_dict(self) -> dict[str, Any]:
         """Return the account as JSON values; duplicates are null where a loaded day did not count them."""
         return {
-            **{name: getattr(self, name) for name in ("files", "rows", "raw", "too_late", "duplicates_per_1000")},
+            **{name: getattr(self, name) for name in ("files", "rows", "duplicates_per_1000")},
             **{name: sum(getattr(self, name).values()) for name in ("uncounted", "waiting", "surplus")},
+            "raw": self.raw,
+            "too_late": self.too_late,
             "quarantined": self.quarantine,
             "duplicates": None if self.uncounted else self.duplicates,
             "wrong_days": {str(d): n for d, n in self.wrong.items()},
