@@ -67,7 +67,9 @@ class Account:
     def to_dict(self) -> dict[str, Any]:
         """Return the account as JSON values; duplicates are null where a loaded day did not count them."""
         return {
-            **{name: getattr(self, name) for name in ("files", "rows", "duplicates_per_1000")},
+            "files": self.files,
+            "rows": self.rows,
+            "duplicates_per_1000": self.duplicates_per_1000,
             **{name: sum(getattr(self, name).values()) for name in ("uncounted", "waiting", "surplus")},
             "raw": self.raw,
             "too_late": self.too_late,
