@@ -178,10 +178,8 @@ def unsent(way: str, why: str) -> BackfillError:
 
 @dataclass(frozen=True)
 class Outbox:
-    """The alerts of one instance of Dagster in one lake. `pause`: seconds between two attempts at a message.
-
-    Deleting the folder sends old news once more and loses what waits.
-    """
+    """The alerts of one instance of Dagster in one lake; deleting the folder sends old news once more and loses what
+    waits. `pause`: seconds between two attempts at a message."""
 
     folder: Path
     pause: float = PAUSE_SECONDS

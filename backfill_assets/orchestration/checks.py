@@ -75,10 +75,8 @@ def day_evaluation(
 
 
 def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetCheckResult]:
-    """Results for buttons that start checks without a partition: the newest written day, read and judged again.
-
-    It is judged as by the load: by `[gates]`, against the receipts of earlier days, required days included.
-    """
+    """Results for buttons that start checks without a partition: the newest written day, read and judged again, as by
+    the load against `[gates]` and the receipts of earlier days."""
     lake, states = opened.lake, opened.states()
     table = states.view.table(contract.name)
     newest = max((d for d, s in table.stamps.items() if s.entry.rows), default=None)
@@ -117,10 +115,8 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
 
 
 def judged(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:
-    """Whether no written day of the table is stale or given up, with the metadata of the check.
-
-    `given_up` is a text about days that no sensor requests any more; empty without any.
-    """
+    """Whether no written day of the table is stale or given up, with the metadata of the check. `given_up` is a text
+    about days that no sensor requests any more."""
     counted = {d: states.of(table, d) for d in states.view.table(table).stamps}
     stale = sorted(d for d, s in counted.items() if s is State.STALE)
     facts: dict[str, Any] = {"stale days": len(stale)}

@@ -41,7 +41,7 @@ class LakeContext:
 
 @dataclass(frozen=True)
 class Opened:
-    """A lake and its pipeline as the definitions were loaded; all steps of a run use them.
+    """A lake and its pipeline as the definitions were loaded, for all steps of a run.
 
     `missing` is the error of a folder without a lake: its tables are shown with the settings of a sample. `by` is the
     user whose command runs in this process (`who.whoami`); empty in Dagster's own processes.

@@ -49,10 +49,8 @@ def instance_id(instance: dg.DagsterInstance) -> str:
 
 
 def tag_values(instance: dg.DagsterInstance, keys: Sequence[str]) -> dict[str, set[str]]:
-    """Every value that any run has of each tag in `keys`; tags without a run are left out.
-
-    Public names read whole runs, one for each in the history.
-    """
+    """Every value that any run has of each tag in `keys`; tags without a run are left out. Public names read whole
+    runs, one for each in the history."""
     found: dict[str, set[str]] = {}
     for first in range(0, len(keys), KEYS_PER_QUERY):
         found |= dict(instance.get_run_tags(keys[first : first + KEYS_PER_QUERY]))
@@ -68,10 +66,9 @@ def check_target(record: dg.EventLogRecord) -> AssetCheckEvaluationTargetMateria
 
 @dataclass(frozen=True)
 class CheckRow:
-    """The newest execution of a check on a partition (None: of the whole table).
+    """The newest execution of a check on a partition (None: of the whole table), which the run `run_id` planned.
 
-    `run_id` planned it; `evaluated` and `passed` are its result; `is_current`: it belongs to the newest
-    materialization; `is_made`: there is a materialization; `order`: its place among all executions.
+    `is_current`: it belongs to the newest materialization; `is_made`: there is one; `order`: its place among all.
     """
 
     table: str
@@ -86,10 +83,8 @@ class CheckRow:
 
 
 def check_rows(instance: dg.DagsterInstance, table: str, checks: Iterable[str]) -> list[CheckRow]:
-    """The newest execution per check and partition of a table, also those planned and never evaluated.
-
-    Public names give one evaluation at a time.
-    """
+    """The newest execution per check and partition of a table, also those never evaluated. Public names give one
+    evaluation at a time."""
     storage: Any = instance.event_log_storage
     keys = [dg.AssetCheckKey(dg.AssetKey(table), name) for name in checks]
     return [
@@ -103,10 +98,8 @@ def check_rows(instance: dg.DagsterInstance, table: str, checks: Iterable[str]) 
 
 
 def planned_partitions(instance: dg.DagsterInstance, table: str) -> dict[str, str]:
-    """The partitions whose newest plan no materialization followed, each with the id of the run that planned it.
-
-    The public `get_status_by_partition` names no runs.
-    """
+    """The partitions whose newest plan no materialization followed, each with the id of the run that planned it. The
+    public `get_status_by_partition` names no runs."""
     storage: Any = instance.event_log_storage
     found = storage.get_latest_asset_partition_materialization_attempts_without_materializations(dg.AssetKey(table))
     return {partition: run_id for partition, (run_id, _) in found.items()}
@@ -115,10 +108,8 @@ def planned_partitions(instance: dg.DagsterInstance, table: str) -> dict[str, st
 def newest_materializations(
     instance: dg.DagsterInstance, table: str, partitions: Iterable[str]
 ) -> dict[str, dg.EventLogRecord]:
-    """The newest materialization of each partition that has one.
-
-    The public `fetch_materializations` gives the newest of all partitions together, however often each was written.
-    """
+    """The newest materialization of each partition that has one. The public `fetch_materializations` gives the newest
+    of all partitions together, however often each was written."""
     storage: Any = instance.event_log_storage
     key, wanted = dg.AssetKey(table), set(partitions)
     if not wanted:
@@ -132,10 +123,8 @@ def newest_materializations(
 
 
 def report_evaluation(instance: dg.DagsterInstance, run_id: str, job: str, evaluation: dg.AssetCheckEvaluation) -> None:
-    """Record an evaluation for the run of `job` that planned it and ended without a result.
-
-    The public `report_runless_asset_event` adds a row without a run, and accepts one such row per partition for ever.
-    """
+    """Record an evaluation for the run of `job` that planned it and ended without a result. The public
+    `report_runless_asset_event` adds a row without a run, and accepts one such row per partition for ever."""
     undocumented: Any = instance
     undocumented.report_dagster_event(
         run_id=run_id,

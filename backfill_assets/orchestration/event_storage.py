@@ -39,10 +39,8 @@ Numbered = tuple[dg.EventLogEntry, int]  # an event and its id in the index
 
 
 class BatchedEventLogStorage(SqliteEventLogStorage):
-    """Dagster's SQLite event storage, with the same files and rows.
-
-    Set either `base_dir`, as for Dagster's class, or `home`: Dagster's home, with the files in `history/runs` below it.
-    """
+    """Dagster's SQLite event storage, with the same files and rows. Set either `base_dir`, as for Dagster's class, or
+    `home`: Dagster's home, with the files in `history/runs` below it."""
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
         self._engines: dict[str, sa.Engine] = {}

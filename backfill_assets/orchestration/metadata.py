@@ -152,10 +152,8 @@ def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, secon
 
 
 def earlier_facts(instance: dg.DagsterInstance, rebuild: Rebuild) -> dict[str, dict[str, Any]]:
-    """Facts that only computing gives, from the newest materialization of each settled day.
-
-    Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them.
-    """
+    """Facts that only computing gives, from the newest materialization of each settled day: plots draw the newest one,
+    and a rerun that changes nothing must not blank them."""
     keys = [str(day) for day in rebuild.days if day in rebuild.ready.settled]
     records = newest_materializations(instance, rebuild.table.name, keys)
     return {key: facts_of(record, rebuild.ready.entries[parse_day(key)]) for key, record in records.items()}

@@ -51,10 +51,7 @@ ELSEWHERE_FROM = "the receipt: the run is one of another Dagster instance"
 
 
 def reconcile(instance: dg.DagsterInstance, lake: Lake, states: States, run_id: str) -> list[str]:
-    """Mark the run as alive, fail runs whose process is gone, and record what Dagster missed.
-
-    Returns a line per change.
-    """
+    """Mark the run as alive, fail runs whose process is gone, and record what Dagster missed; a line per change."""
     markers_of(instance, lake).mark(run_id)
     return end_dead_runs(instance, lake) + follow_receipts(instance, lake, states)
 
@@ -172,10 +169,8 @@ def repair_events(
 
 
 def _unhappy(instance: dg.DagsterInstance) -> int:
-    """A number that changes with each run that failed or was cancelled; 0 without any.
-
-    Times alone would not do: the clock may be set back.
-    """
+    """A number that changes with each run that failed or was cancelled, also where the clock was set back; 0 without
+    any."""
     wanted = dg.RunsFilter(statuses=UNHAPPY)
     newest = instance.get_run_records(wanted, limit=1, order_by="update_timestamp", ascending=False)
     # Storage keeps UTC without saying so.

@@ -56,10 +56,8 @@ def markers_of(instance: dg.DagsterInstance, lake: Lake) -> Markers:
 
 
 def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
-    """Fail the instance's running runs whose process is gone; Dagster alone would wait for ever.
-
-    Returns a line per run. Runs on other hosts are left to those hosts and to Dagster's run monitoring.
-    """
+    """Fail the instance's running runs whose process is gone, for which Dagster alone would wait; a line per run. Runs
+    on other hosts are left to those hosts and to Dagster's run monitoring."""
     folder, here, done = markers_of(instance, lake).folder, PlacedProcess.this(), list[str]()
     with FileLock(lake.locks / "reconcile.lock"):
         # Through a link, these would be other files than markers.
