@@ -42,6 +42,7 @@ __all__ = [
     "is_engine_loss", "open_session", "opening_seconds", "own_server", "said_or_asked", "say",
 ]  # fmt: skip
 CLIENTS_LOG = "pyspark.sql.connect.logging"  # prints every error that is raised as well, as JSON
+QUERY_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # so do these, on stderr
 # Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.
 _RETRIES, _FIRST_BACKOFF_MS, _LONGEST_BACKOFF_MS = 4, 200, 2000
 # Set by this package for a moment (`load.steadiness`), and by Delta as it opens a table; no row depends on them.
@@ -98,9 +99,18 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
                 raise known_as from None
             raise
         if opened is not known:
+            silence_raised_errors()
             _opening[lake] += time.monotonic() - began
         _open[lake] = opened
         return opened.session
+
+
+def silence_raised_errors() -> None:
+    """Keep pyspark from printing errors of queries, which it raises as well."""
+    from pyspark.logger import PySparkLogger  # whoever asks first for a logger decides its class
+
+    for name in QUERY_LOGS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def engine_of(session: "SparkSession") -> Engine:

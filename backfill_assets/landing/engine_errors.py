@@ -4,11 +4,7 @@ Not here: whether the engine is gone (`engine.loss`). Spark gives conditions and
 kinds and words.
 """
 
-import logging
 import re
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from backfill_assets.core.engines import SHORT_OF_MEMORY, SPARK, Engine
@@ -16,9 +12,6 @@ from backfill_assets.core.errors import SettingsError
 
 OF_SELECT = "[source] select in lake.toml"
 UNFIT = "select does not fit its columns: "  # how such a reason begins
-# Spark's own loggers of failed queries print pages of JSON on stderr for errors that are dealt with here.
-SPARKS_LOG = "SQLQueryContextLogger"  # of plans that cannot be analysed
-CONTEXT_LOGGERS = (SPARKS_LOG, "DataFrameQueryContextLogger")
 # The text of `select` is wrong, whatever the files are: syntax, functions and their arguments.
 OF_THE_TEXT = ("42601", "42883", "42605", "42803")
 # Classes of SQL states that speak of data and types, never of the machine: data exceptions, what Spark cannot analyse
@@ -86,23 +79,3 @@ def refusal(error: Exception, engine: Engine = SPARK) -> Exception:
         "Nothing was read",
         "Correct the expression; it sees the file's columns only",
     )  # fmt: skip
-
-
-@contextmanager
-def quiet(names: Sequence[str] = CONTEXT_LOGGERS) -> Iterator[None]:
-    """Keep pyspark from printing expected errors of this thread's queries; messages of other threads pass."""
-    from pyspark.logger import PySparkLogger  # whoever asks first for a logger decides its class
-
-    loggers, mine = [PySparkLogger.getLogger(name) for name in names], threading.get_ident()
-
-    def of_others(record: logging.LogRecord) -> bool:
-        """Whether another thread logs it."""
-        return record.thread != mine
-
-    for logger in loggers:
-        logger.addFilter(of_others)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(of_others)

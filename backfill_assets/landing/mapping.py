@@ -14,7 +14,7 @@ from backfill_assets.core.engines import SPARK, Engine, advice, culprit
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
 from backfill_assets.landing.casting import as_target, is_lost, misfit, spark_word, unpacked, vessel
-from backfill_assets.landing.engine_errors import OF_SELECT, UnfitSelect, absent_column, analysis_errors, quiet, refusal
+from backfill_assets.landing.engine_errors import OF_SELECT, UnfitSelect, absent_column, analysis_errors, refusal
 from backfill_assets.landing.select import FILE, can_raise, expressions, refuse_beyond_the_row
 
 if TYPE_CHECKING:
@@ -57,10 +57,9 @@ def mapped(
     frame = frame.drop(*inexact)
     for _ in range(len(chosen.forgiving) * 8):
         try:
-            with quiet():
-                made = _cast(frame, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
-                made.columns  # noqa: B018 - a Connect session analyses only when asked
-                return made
+            made = _cast(frame, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
+            made.columns  # noqa: B018 - a Connect session analyses only when asked
+            return made
         except analysis_errors() as error:
             column = absent_column(error)
             if not column:

@@ -17,7 +17,7 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import IngestedFile, StoredFile, discard, find
-from backfill_assets.landing.engine_errors import is_of_the_data, quiet
+from backfill_assets.landing.engine_errors import is_of_the_data
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
 from backfill_assets.landing.select import uses_path
@@ -51,8 +51,7 @@ def count_days(session: "SparkSession", files: Sequence[StoredFile], settings: L
     if not files:
         return {}
     try:
-        with quiet():
-            return _counted(session, files, settings)
+        return _counted(session, files, settings)
     except Exception as error:
         if not (is_of_the_data(error) or isinstance(error, Unreadable)) or is_engine_loss(error):
             raise

@@ -19,7 +19,7 @@ from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.casting import spark_word
 from backfill_assets.landing.content_store import StoredFile
-from backfill_assets.landing.engine_errors import UnfitSelect, analysis_errors, quiet, refusal
+from backfill_assets.landing.engine_errors import UnfitSelect, analysis_errors, refusal
 from backfill_assets.landing.mapping import RAISED, delivery_types, mapped, settings_for
 from backfill_assets.landing.select import FILE, ROW, names_of
 from backfill_assets.load.landed_rows import landed_rows, row_text
@@ -67,8 +67,7 @@ def _alike(session: "SparkSession", files: Sequence[StoredFile], settings: LakeS
     from pyspark.sql import functions as F
 
     try:
-        with quiet():
-            kept = landed_rows(session, files)
+        kept = landed_rows(session, files)
     except analysis_errors() as error:
         raise refusal(error) from None
     kept = _placed(session, kept, files)

@@ -18,7 +18,6 @@ from backfill_assets.core.unsteady import unsteady
 from backfill_assets.engine.session import changed_settings, engine_of
 from backfill_assets.engine.session import explained as loss_told
 from backfill_assets.lake.model import Table, source_files
-from backfill_assets.landing.engine_errors import SPARKS_LOG, quiet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,8 +107,7 @@ def settings_kept(session: "SparkSession", table: Table) -> Iterator[None]:
 def telling_mistakes(table: Table) -> Iterator[None]:
     """Turn an error of a user's transform into a BackfillError of one line, with file and line."""
     try:
-        with quiet((SPARKS_LOG,)):
-            yield
+        yield
     except BackfillError:
         raise
     except Exception as error:

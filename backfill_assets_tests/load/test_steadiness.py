@@ -5,7 +5,6 @@ text of plans by itself (`core.test_plan_text`).
 """
 
 import sys
-import threading
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,14 +12,12 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.logger import PySparkLogger
 
 from backfill_assets.core.contracts import Column, Contract, Input
 from backfill_assets.core.days import asked_days
 from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.engine_errors import SPARKS_LOG
 from backfill_assets.load.steadiness import FIELDS, explained_plan, refuse_unsteady, telling_mistakes
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.files import SMALLEST
@@ -208,19 +205,3 @@ def test_a_mistake_in_a_transform_is_told_with_file_and_line() -> None:
         telling_mistakes(table),
     ):
         transform({}, Chunk(asked_days(date(2024, 3, 1), None), None))
-
-
-def test_sparks_own_telling_is_silent_for_this_thread_only_whoever_else_makes_a_plan_meanwhile(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    log, table = PySparkLogger.getLogger(SPARKS_LOG), tables(LakeSettings.model_validate(tomllib.loads(SMALLEST)))[1]
-    outer, inner = telling_mistakes(table), telling_mistakes(table)
-    with outer:
-        log.error("of mine")
-        other = threading.Thread(target=inner.__enter__)
-        other.start()
-        other.join()
-    inner.__exit__(None, None, None)
-    log.error("afterwards")
-    assert caplog.messages == ["afterwards"]
-    assert not log.filters
