@@ -109,7 +109,7 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
 def stocked(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
     """The records' contents in the content store, ingested again from the landing where it lost or altered them.
 
-    Of a refused content the ledger alone is asked.
+    Refused contents come from the ledger alone.
     """
     found = iter(taken_again(lake_session, [r for r in records if r.refused is None]))
     return [_refused_file(r) if r.refused is not None else next(found) for r in records]

@@ -116,7 +116,7 @@ def refuse_lowered(states: States, contract: Contract) -> None:
 
 
 def _refuse_doubted(states: States, contract: Contract) -> None:
-    """Raise where the ledger that says which deliveries the days are made from is not as we wrote it."""
+    """Raise where another program changed the ledger of the deliveries that the days are made from."""
     for source in (states.view.source(i.table) for i in contract.inputs if i.basis is Basis.ARRIVALS):
         if doubted := source.doubted_arrivals():
             changed = f"another program changed the ledger {source.ledger_name} of {_listed(doubted)}"
@@ -129,7 +129,7 @@ def _refuse_doubted(states: States, contract: Contract) -> None:
 
 
 def reload_command(landed: str, days: Collection[date]) -> str:
-    """What an operator types to load these arrival days of the landed table again, and with them the ledgers."""
+    """The command that loads these arrival days of the landed table again, and with them the ledgers."""
     return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables {landed}"
 
 

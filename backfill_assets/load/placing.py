@@ -107,7 +107,8 @@ def judged_rows(
 
 def with_bad_rows(records: Iterable[FileRecord], days: Sequence[date]) -> list[FileRecord]:
     """The contents with a row, on one of the days, that the scan found to be unusable."""
-    return [r for r in records if any(bad for d, (_, bad, _) in r.days.items() if d in days)]
+    wanted = set(days)
+    return [r for r in records if any(bad for d, (_, bad, _) in r.days.items() if d in wanted)]
 
 
 def _as_read(

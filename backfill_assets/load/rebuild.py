@@ -133,18 +133,15 @@ class Rebuild:
         strays = self.ready.strays()
         if not strays:
             return
-        none = sum(p.rows for d, p in strays.items() if d is None)
-        known = sorted(str(d) for d in strays if d is not None)  # the audit has only text for a day of the year 12000
-        told = [f"{sum(p.rows for p in strays.values()) - none} row(s) of {known[0]}..{known[-1]}"] if known else []
-        told += [f"{none} row(s) without a day"] if none else []
-        wide = (
-            f"run the range {min(known[0], str(self.days.start))}..{max(known[-1], str(self.days.last))}"
-            if known
-            else "correct it"
-        )
+        rows = {d: p.rows for d, p in strays.items()}
+        none, days = rows.pop(None, 0), sorted(str(d) for d in strays if d is not None)  # a text for the year 12000
+        parts = [f"{sum(rows.values())} row(s) of {days[0]}..{days[-1]}"] if days else []
+        parts += [f"{none} row(s) without a day"] if none else []
+        first, last = str(self.days.start), str(self.days.last)
+        wide = f"run the range {min(days[0], first)}..{max(days[-1], last)}" if days else "correct it"
         raise ContractBroken(
             f"the table {self.table.name}",
-            f"asked for {self.days}, the transform gave {' and '.join(told)}",
+            f"asked for {self.days}, the transform gave {' and '.join(parts)}",
             "Nothing was written",
             f"Return rows of the asked days only; if those days are meant, {wide}",
         )
