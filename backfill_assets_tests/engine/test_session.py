@@ -10,21 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.logger import PySparkLogger
 
 from backfill_assets.core.errors import BackfillError, EngineLost
 from backfill_assets.engine import cache
 from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.java import find_java, launch_options
 from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import (
-    QUERY_LOGS,
-    EngineSettings,
-    engine_lost,
-    is_engine_loss,
-    open_session,
-    silence_raised_errors,
-)
+from backfill_assets.engine.session import EngineSettings, engine_lost, is_engine_loss, open_session
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 pytestmark = pytest.mark.on_spark("it is Spark's sessions, server and driver")
@@ -294,13 +286,6 @@ def test_a_loss_is_found_behind_the_error_it_caused() -> None:
     outer.__cause__ = Py4JNetworkError("gone")
     assert is_engine_loss(outer)
     assert "Py4JNetworkError" in str(engine_lost(outer))
-
-
-def test_an_error_of_a_query_that_pyspark_raises_is_not_printed_as_well(caplog: pytest.LogCaptureFixture) -> None:
-    silence_raised_errors()
-    for name in QUERY_LOGS:
-        PySparkLogger.getLogger(name).error("said twice")
-    assert caplog.messages == []
 
 
 def test_no_secret_of_an_address_is_shown() -> None:

@@ -12,10 +12,12 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.logger import PySparkLogger
 
 from backfill_assets.core.contracts import Column, Contract, Input
 from backfill_assets.core.days import asked_days
 from backfill_assets.core.errors import BackfillError, ContractBroken
+from backfill_assets.engine.session import QUERY_LOGS, silence_raised_errors
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.steadiness import FIELDS, explained_plan, refuse_unsteady, telling_mistakes
@@ -205,3 +207,10 @@ def test_a_mistake_in_a_transform_is_told_with_file_and_line() -> None:
         telling_mistakes(table),
     ):
         transform({}, Chunk(asked_days(date(2024, 3, 1), None), None))
+
+
+def test_an_error_of_a_query_that_pyspark_raises_is_not_printed_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    silence_raised_errors()
+    for name in QUERY_LOGS:
+        PySparkLogger.getLogger(name).error("said twice")
+    assert caplog.messages == []
