@@ -73,7 +73,6 @@ print(replace_module.replace_days(lake, write, lambda days: {}).write_id, flush=
 SERVER_KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-import backfill_assets.lake.staging as staging_module
 import backfill_assets.load.derived as build_module
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.lake.home import open_lake
@@ -101,7 +100,7 @@ def killing(module, name):
 
 backfill(lake, *sys.argv[2:], ["raw"], toy())
 killing(build_module, "conform")
-killing(staging_module, "stage")
+killing(build_module, "stage")
 backfill(lake, *sys.argv[2:], ["echo"], toy())
 """
 KILLED_BEFORE_RAW = """
