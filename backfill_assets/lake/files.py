@@ -51,10 +51,10 @@ def below(folder: Path, pattern: str = "*") -> list[Path]:
 
 
 def size(path: Path | str) -> int | None:
-    """Bytes of a file; None if it is gone or cannot be reached."""
+    """Bytes of a file; None if it is gone. Raises OSError if the disk does not say."""
     try:
         return os.stat(path).st_size  # noqa: PTH116  # thousands of files: a path object costs as much
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

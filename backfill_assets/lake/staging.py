@@ -5,6 +5,8 @@ table do not see them. A marker, locked by the writing process, protects the fil
 share a folder: they would share `_temporary`.
 """
 
+import errno
+import os
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,8 +40,11 @@ class StagedFile:
 
     @property
     def size(self) -> int:
-        """Its bytes; 0 if it is gone."""
-        return files.size(self.path) or 0
+        """Its bytes. Raises OSError, also if it is gone: a commit names no size that nobody read."""
+        found = files.size(self.path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
+        return found
 
 
 @dataclass

@@ -222,6 +222,8 @@ def moments(draw: st.DrawFn) -> tuple[int, tuple[str, ...]]:
     return draw(st.sampled_from([0, 30, 300, 3000])) * draw(st.integers(1, 10)) // 10, EVERYWHERE
 
 
+# A generator that is being thrown away meets the exception, too; there Python ignores it, and pytest would not.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.usefixtures("storages")
 @settings(max_examples=STORIES, suppress_health_check=list(HealthCheck), phases=[Phase.generate], print_blob=True,
           deadline=None)  # fmt: skip

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock, Timeout
 
-from backfill_assets.lake.files import SYNC_ALL_FROM, linked, load_lock, publish, sync, sync_all, table_lock
+from backfill_assets.lake.files import SYNC_ALL_FROM, linked, load_lock, publish, size, sync, sync_all, table_lock
+from backfill_assets.lake.staging import StagedFile
 from backfill_assets_tests.processes import PIPES, start
 
 HOLD = """
@@ -150,3 +151,16 @@ def test_every_file_lies_once_below_its_value_even_where_names_are_equal(tmp_pat
     folder = linked(tmp_path, "day", files)
     assert sorted(p.read_text() for p in (folder / "day=2024-03-01").iterdir()) == ["one", "two"]
     assert linked(tmp_path, "day", files) != folder
+
+
+def test_a_size_that_the_disk_does_not_give_is_an_error_and_not_a_file_that_is_gone(tmp_path: Path) -> None:
+    """A commit once named the size 0, and was refused by every reader, because one `stat` had met an error."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert size(tmp_path / "gone") is None
+    with pytest.raises(OSError, match="symbolic links"):
+        size(loop)
+    with pytest.raises(OSError, match="symbolic links"):
+        assert StagedFile(loop, None).size
+    with pytest.raises(FileNotFoundError, match="gone"):
+        assert StagedFile(tmp_path / "gone", None).size
