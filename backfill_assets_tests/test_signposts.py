@@ -83,9 +83,11 @@ TEST_FILE = re.compile(r"(?<![\w./])(?:(?P<room>\w+(?:[./]\w+)*)[./])?(?P<name>t
 
 
 def told_by(source: Source) -> Iterator[str]:
-    """The docstrings and comments of a file."""
+    """The docstrings of a file, and its comments where one may name a test: splitting a file into tokens is dear."""
     kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    yield from (ast.get_docstring(node) or "" for node in ast.walk(source.tree) if isinstance(node, kinds))
+    yield from (ast.get_docstring(node) or "" for node in source.nodes if isinstance(node, kinds))
+    if not re.search("#.*test_", source.text):
+        return
     tokens = tokenize.generate_tokens(io.StringIO(source.text).readline)
     yield from (token.string for token in tokens if token.type == tokenize.COMMENT)
 
