@@ -1,8 +1,8 @@
 """Signposts lead somewhere: what a module's docstring points to exists, in this room or the one that it names.
 
-Tested here: the names in parentheses behind "Does not live here", which a reader follows, and every file of tests that
-a docstring or a comment names. Not tested here: whether they are the right ones, and other names in backticks
-(settings, tables, columns).
+Tested here: the names in parentheses behind "Not here", "Elsewhere" or "Does not live here", which a reader follows,
+and every file of tests that a docstring or a comment names. Not tested here: whether they are the right ones, and other
+names in backticks (settings, tables, columns).
 """
 
 import ast
@@ -17,7 +17,9 @@ import pytest
 
 from backfill_assets_tests.sources import PACKAGE, TESTS, Source, sources
 
-ELSEWHERE = re.compile(r"not\s+live\s+here:(?P<text>.*?)(?:\.\s|\.?\Z)", re.DOTALL)  # that sentence
+ELSEWHERE = re.compile(  # that sentence
+    r"\b(?:not\s+(?:live\s+)?here|elsewhere):(?P<text>.*?)(?:\.\s|\.?\Z)", re.DOTALL | re.IGNORECASE
+)
 NAME = re.compile(r"`([a-z_]+(?:\.\w+)*)`")
 SIGNPOST = re.compile(rf"\(({NAME.pattern}(?:,\s(?:and\s)?{NAME.pattern})*)\)")  # nothing but names in parentheses
 
@@ -72,10 +74,12 @@ def test_what_a_sign_points_to_is_there() -> None:
     [
         ("Lives here: a. Does not\nlive here: reading (`log`), commits (`lake.committer.commit_files`).",
          ["log", "lake.committer.commit_files"]),
+        ("Not here: a\nday (`judging`), plans (`plan_gate`, and `plan`). Elsewhere: rows (`core.view`).",
+         ["judging", "plan_gate", "plan", "core.view"]),
         ("Lives here: the table (`arrivals`). Does not live here: more (the rows of `raw`).\nWhy (`because`).", []),
     ],
 )  # fmt: skip
-def test_only_names_behind_does_not_live_here_are_signposts(sign: str, names: list[str]) -> None:
+def test_only_names_behind_not_here_and_elsewhere_are_signposts(sign: str, names: list[str]) -> None:
     assert list(pointed_to(sign)) == names
 
 

@@ -118,7 +118,8 @@ class Overrides:
 
 
 def overrides() -> Overrides:
-    """Return the replacements of the running command."""
+    """Return the functions that the running command's caller put in place of the usual ones (`Overrides`; usually
+    none)."""
     return click.get_current_context().find_object(Overrides) or Overrides()
 
 

@@ -52,7 +52,8 @@ class Codes:
 
 
 def written_as(built: Built) -> State:
-    """The state of a day right after its write."""
+    """The state that a write of this kind leaves a day in: complete -> fresh, merged -> outdated, others by their
+    name."""
     return {Built.COMPLETE: State.FRESH, Built.MERGED: State.OUTDATED}.get(built) or State(built.value)
 
 

@@ -2,7 +2,7 @@
 
 An order is total if its columns hold a key: of an input (with its day), or of the grouped or deduplicated rows just
 below; any other order is refused. Not here: parsing the plan's text (`plan_text`), asking Spark for it and refusing
-(`load.steadiness`), and functions of one row (`landing.row_functions`).
+(`load.steadiness`), and functions of one row (`landing.select`).
 """
 
 import re

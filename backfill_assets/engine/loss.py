@@ -88,7 +88,7 @@ def is_short_of_memory(error: BaseException) -> bool:
     return any(_quotes(e, SHORT_OF_MEMORY) for e in _chain(error))
 
 
-def short_of_memory() -> SettingsError:
+def memory_exceeded() -> SettingsError:
     """Return the one-line error for a query that does not fit the engine's memory."""
     return SettingsError(
         "the engine", "a query needs more memory than `memory` below [spark] leaves it", "Nothing was written",

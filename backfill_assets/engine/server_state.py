@@ -177,7 +177,11 @@ class ServerFolder:
 
 
 class ServerEngine(Engine, ABC):
-    """An engine of which a lake has a server of its own. `packages`: those that it is made of."""
+    """An engine of which a lake has a server of its own. `packages`: those that it is made of.
+
+    A new one also needs its name in `launch.SERVERS` and `confs.OWN_SERVERS`, its program in `supervisor.PROGRAMS`, and
+    a log line that `supervisor._LISTENING` finds.
+    """
 
     packages: tuple[str, ...] = ()
 

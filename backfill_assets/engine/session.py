@@ -28,7 +28,7 @@ from backfill_assets.engine.loss import (
     is_engine_loss,
     is_poisoned,
     is_short_of_memory,
-    short_of_memory,
+    memory_exceeded,
 )
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import Endpoint, end_server, ensure_server, hold, release
@@ -270,7 +270,7 @@ def explained(error: Exception) -> BackfillError | None:
     if full:
         return disk_full([*lakes, Path(tempfile.gettempdir())])
     if is_short_of_memory(error):
-        return short_of_memory()
+        return memory_exceeded()
     if isinstance(error, OSError) and error.filename and not isinstance(error, FileNotFoundError):
         return unusable(error)
     return engine_lost(error) if is_engine_loss(error) else None

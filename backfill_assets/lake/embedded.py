@@ -1,6 +1,6 @@
 """The embedded engine (DuckDB): queries over Parquet files of a lake, in pieces, spilling what memory does not hold.
 
-Not here: the questions (`audit`, `writing`, `load.arrivals`), and queries over whole versions of tables (`rows`).
+Not here: the questions (`audit`, `writing`, `load.arrivals`), and queries over whole versions of tables (`store`).
 """
 
 import atexit

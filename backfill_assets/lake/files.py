@@ -98,7 +98,7 @@ def rename(path: Path, name: str) -> None:
 
 
 def refuse_link(folder: Path, root: Path) -> None:
-    """Raise BackfillError if a symbolic link between `root` and `folder` leads elsewhere."""
+    """Raise BackfillError if a symbolic link between `root` and `folder` leads out of `root`."""
     if folder.resolve() != root.resolve() / folder.relative_to(root):
         raise BackfillError(
             f"the folder {folder}", "a link leads out of the table", "What a killed write left was not removed",

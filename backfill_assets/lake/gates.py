@@ -1,7 +1,8 @@
 """The gates of a write: conditions on a day's rows that refuse it or only warn, one entry of `GATES` each.
 
-Not here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`), gates of plans (`plan_gate`).
-A new gate is a function that returns a `Finding`, an entry in `GATES`, and its bounds in `TableGate`.
+Not here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`), plans (`operations.plan_gate`).
+A new gate is a function that returns a `Finding`, an entry in `GATES`, and its bounds in `TableGate`. A figure that it
+needs: `audit` figures, `DayProfile`, `kept_counts`. Sample keys: `audit.sample_keys`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -15,7 +15,7 @@ from backfill_assets.lake.store import TableStore
 
 @dataclass(frozen=True)
 class Lake(LakeFolder):
-    """An opened lake."""
+    """A lake whose settings were read (`LakeFolder`), with the store of its tables (`store`). Made by `open_lake`."""
 
     @property
     def store(self) -> TableStore:

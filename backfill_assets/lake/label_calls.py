@@ -1,6 +1,6 @@
 """Aggregates in the text of a declared label, e.g. `sum_ahead(total)`: their place and argument.
 
-Not here: which aggregates exist and what they mean (`pipeline.declared_label`).
+Not here: which aggregates exist and what they mean (`pipeline.declared`).
 """
 
 import re

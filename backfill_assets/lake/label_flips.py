@@ -77,7 +77,7 @@ def declared_label(settings: Mapping[str, Any]) -> LabelQuestion | None:
     return LabelQuestion(tuple(settings["entity"]), terms, settings["condition"], settings["horizon_days"])
 
 
-def label_by_rule(labels: LabelSettings) -> LabelQuestion:
+def question_by_rule(labels: LabelSettings) -> LabelQuestion:
     """Return the label by measure and rule."""
     agg, of = ("count", "1") if labels.measure == "events" else ("sum", labels.measure)
     horizon = labels.horizon_days
@@ -114,7 +114,7 @@ def label_flips(
         until = f"the frontier is {frontier:%Y-%m-%dT%H:%M:%SZ}, so nothing is known from later on"
         raise _uncounted(since, until, "Give an earlier day to --since")
     versions, asked = ((c, view.table(c.name).version) for c, _ in roles if c)
-    return count_flips(lake, label or label_by_rule(lake.settings.labels), (versions, asked), since)
+    return count_flips(lake, label or question_by_rule(lake.settings.labels), (versions, asked), since)
 
 
 def _uncounted(since: datetime, culprit: str, fix: str) -> BackfillError:

@@ -105,7 +105,7 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     """
     from pyspark.sql import functions as F
 
-    refuse_select(chosen.forgiving, {name.lower(): kind for name, kind in frame.dtypes}, chosen.engine)
+    refuse_differing(chosen.forgiving, {name.lower(): kind for name, kind in frame.dtypes}, chosen.engine)
     types, selected = delivery_types(chosen.payload), _selected(frame, chosen)
     columns, vessels, told, doubted = dict[str, "Column"](), dict[str, "Column"](), [], []
     for name, (index, found) in selected.items():
@@ -135,7 +135,7 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     return made.withColumns(columns).withColumn(RAISED, F.concat_ws("; ", *told) if told else F.lit(""))
 
 
-def refuse_select(expressions: Iterable[str], types: Mapping[str, str], engine: Engine) -> None:
+def refuse_differing(expressions: Iterable[str], types: Mapping[str, str], engine: Engine) -> None:
     """Raise SettingsError naming an expression that differs on the engine; `types` are those of the file's columns."""
     for expression in expressions:
         if names := engine.differences(expression, types, landed=True):

@@ -171,7 +171,8 @@ def settled_candidate(states: States, contract: Contract, days: DayRange, settle
 
 
 def as_profile(entry: DayEntry) -> DayProfile:
-    """Profile of a day as far as its receipt holds it."""
+    """Profile of a day as far as its receipt holds it. Receipts do not keep `duplicates` and `sums`: a gate on these
+    judges files only, at writes and after chunks."""
     nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
     broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
     return DayProfile(entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms)

@@ -111,7 +111,7 @@ class Rebuild:
         refusing = [f for f in self.findings if f.refuses]
         first = refusing[0]
         days = sorted({f.day for f in refusing})
-        samples = self.samples(first)
+        samples = self.sample_keys(first)
         keys = f"; for example {', '.join(samples)}" if samples else ""
         return ContractBroken(
             f"the table {self.table.name}",
@@ -121,7 +121,7 @@ class Rebuild:
             f"`backfill-assets backfill --from {days[0]} --to {days[-1]} --tables {self.table.name}`",
         )
 
-    def samples(self, finding: Finding) -> list[str]:
+    def sample_keys(self, finding: Finding) -> list[str]:
         """Up to ten keys of the rows that a finding names."""
         staged = self.ready.staged
         if staged is None or not any(g.names_rows for g in GATES if g.name == finding.check):

@@ -25,7 +25,8 @@ PER = 1000
 class Account:
     """Rows that landed and were not withdrawn, over all days, by where they are.
 
-    `duplicates` are those of days that counted them; `uncounted` maps other loaded days to their remaining rows.
+    `duplicates`: repeated rows, by the receipts that count them. `uncounted`: loaded days whose older receipts do not,
+    each with the landed rows that nothing else explains.
     `waiting` maps days to rows that are not loaded, `surplus` days to loaded rows whose files were withdrawn or altered
     since: both end with the next load. `wrong` maps loaded days to rows that landed minus rows accounted for, where
     these differ.

@@ -33,13 +33,13 @@ class UnfitDaysWarning(UserWarning):
     """The same, for callers that chose a warning."""
 
 
-def unfit_now(states: States, table: str, days: Iterable[date]) -> dict[date, State]:
+def unfit_days_now(states: States, table: str, days: Iterable[date]) -> dict[date, State]:
     """Return the days that are not fit by the states of the lake."""
     found = {d: states.of(table, d) for d in days}
     return {d: s for d, s in found.items() if s in UNFIT}
 
 
-def unfit_then(view: TableView, days: Iterable[date]) -> dict[date, State]:
+def unfit_days_then(view: TableView, days: Iterable[date]) -> dict[date, State]:
     """Return the days that were not fit by the receipts of a version; a day that another program changed is stale."""
     by_receipt = {Built.PENDING: State.PENDING, Built.INCOMPLETE: State.INCOMPLETE}
     found = {}

@@ -1,8 +1,9 @@
 """The gate after a chunk: every gate of a write (`lake.gates`) again on the files, and those that compare with before.
 
 Elsewhere: the account of landed rows (`account`), acting on findings (`plan_run`). Figures of two origins are compared,
-so that a mistake of either shows. A gate about the rows of a day is an entry of `lake.gates.GATES` and judges plans,
-too; one about a day before and after is an entry of `PLAN_GATES`.
+so that a mistake of either shows. A gate about the rows of a day is an entry of `lake.gates.GATES`: it judges a
+chunk's files again, with the plan's tolerances as bounds; the lake's own bounds (`[gates.tables]`) were judged before
+each commit. One about a day before and after is an entry of `PLAN_GATES`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from backfill_assets.operations.why import ranges
 
 SHOWN = 5
 FEWEST_ROWS = 20  # below it a relative change is chance
+BY_TOLERANCES = (gates.ROW_COUNT, gates.PROFILE)  # shown by the tolerances that bound them
 SMALLEST_DRIFT = 1e-9  # in place of the bound 0: the gates of a write take that for none
 
 
@@ -60,7 +62,7 @@ class TableEvidence:
     read: Mapping[date, DayProfile]
     read_before: Mapping[date, DayProfile] = field(default_factory=dict)
 
-    def to_judge(self, day: date, bounds: Tolerances) -> Judged:
+    def as_judged(self, day: date, bounds: Tolerances) -> Judged:
         """The day's files as the gates of a write judge them, with the plan's tolerances for bounds.
 
         Usual are the days with rows before it, by receipts from before the plan began, and the day itself before.
@@ -106,14 +108,14 @@ def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFin
     """What the gates of a write and those of plans refuse about one table's days, ascending; nothing: all passed."""
     for day in sorted(evidence.after):
         refused = [(gate.name, text) for gate in PLAN_GATES for text in gate.evaluate(evidence, day, bounds)]
-        refused += [(f.check, f.message) for f in gates.judge(evidence.to_judge(day, bounds)) if f.refuses]
+        refused += [(f.check, f.message) for f in gates.judge(evidence.as_judged(day, bounds)) if f.refuses]
         yield from (GateFinding(evidence.contract.name, day, name, text) for name, text in refused)
 
 
 def described(bounds: Tolerances) -> list[str]:
     """The gates of a plan with these tolerances, a few words each."""
     found = [gate.description(bounds) for gate in PLAN_GATES]
-    found += ["keys unique", "required columns filled", "rules kept"]
+    found += [gate.name.replace("_", " ") for gate in gates.GATES if gate.name not in BY_TOLERANCES]
     found += [_unless_none(bounds.nulls, "NULL shares within {:.0%} of usual")]
     found += [_unless_none(bounds.drift, "drift within {:g} (population stability index)")]
     return [text for text in found if text]

@@ -24,7 +24,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
-from backfill_assets.operations.fitness import Unfit, settle, unfit_now, unfit_then
+from backfill_assets.operations.fitness import Unfit, settle, unfit_days_now, unfit_days_then
 from backfill_assets.operations.snapshots import KeptTable, Snapshot, file_of, find_snapshot
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class TableReader(Readable):
         states = self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
         view = states.view.table(self.contract.name)
         days = self._asked(view.stamps)
-        settle(self.contract, unfit_now(states, self.contract.name, days), self.unfit)
+        settle(self.contract, unfit_days_now(states, self.contract.name, days), self.unfit)
         return view.version, days
 
     def _version_then(self) -> tuple[int, list[date]]:
@@ -200,7 +200,7 @@ class TableReader(Readable):
         version = self.moment.of(self.contract.name)
         view = self.lake.store.view(self.contract.name, self.contract.day_column, version)
         days = self._asked(view.stamps)
-        settle(self.contract, unfit_then(view, days), self.unfit)
+        settle(self.contract, unfit_days_then(view, days), self.unfit)
         return version, days
 
     def _asked(self, stamps: Any) -> list[date]:

@@ -29,7 +29,7 @@ from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.fitness import Unfit, differing_days, settle, unfit_now
+from backfill_assets.operations.fitness import Unfit, differing_days, settle, unfit_days_now
 
 FILE, SCHEMA = "snapshot.json", 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -147,7 +147,7 @@ def _chosen(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> list[Chos
         days = list(asked.days) if asked.days else sorted(held)
         if view.version < 0:
             raise _refused(asked.name, f"the table {contract.name} was never made", "Name others with --tables")
-        settle(contract, unfit_now(states, contract.name, days), asked.unfit)
+        settle(contract, unfit_days_now(states, contract.name, days), asked.unfit)
         entries = {d: held[d] for d in days if d in held}
         found.append((contract, view.version, entries, lake.store.data_files(contract, view.version, list(entries))))
     return found

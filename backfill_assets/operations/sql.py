@@ -26,7 +26,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.too_late import contract_of
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
-from backfill_assets.operations.fitness import told, unfit_now
+from backfill_assets.operations.fitness import told, unfit_days_now
 from backfill_assets.operations.reader import SnapshotReader
 from backfill_assets.operations.snapshots import find_snapshot
 
@@ -129,7 +129,7 @@ def _views(
         return [_View(c, lake.store.data_files(c, moment.of(n)) if written(n) else []) for n, c in known.items()], {}
     states = pipeline.states(read_view(lake, pipeline.contracts))
     views = [_View(c, _live(lake, states, c)) for c in known.values()]
-    unfit = {n: told(unfit_now(states, n, _written(states, n))) for n in known if n in states.contracts}
+    unfit = {n: told(unfit_days_now(states, n, _written(states, n))) for n in known if n in states.contracts}
     return views, {n: words for n, words in unfit.items() if words}
 
 

@@ -15,7 +15,7 @@ from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import GateRefused, SettingsError
 from backfill_assets.orchestration.alert_channels import TELL_AGAIN_SECONDS, Channels, Message, Outbox, ui_url
 from backfill_assets.orchestration.dagster_private import instance_id
-from backfill_assets.orchestration.history import cause, evaluations_of, failed_steps, message_of
+from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of, failed_steps
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, table_made_by
 
 LISTED_FINDINGS = 10
@@ -115,7 +115,7 @@ def _once_a_day(box: Outbox, message: Message) -> None:
 
 def _report_findings(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     given = {_name(e): e for e in evaluations_of(instance, run.run_id)}
-    found = {name: message_of(e) for name, e in given.items() if not e.passed}
+    found = {name: evaluation_text(e) for name, e in given.items() if not e.passed}
     outbox(root, instance).tell(
         found, lambda name: name in given, lambda fresh: findings(run, [given[name] for name in fresh])
     )
@@ -132,7 +132,7 @@ def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> M
 def findings(run: dg.DagsterRun, found: Sequence[dg.AssetCheckEvaluation]) -> Message:
     """The alert of a run whose checks found something: counts, and the first ten. The subject names the tables and
     days of the findings."""
-    listed = [f"{_name(e)}: {message_of(e)}" for e in found[:LISTED_FINDINGS]]
+    listed = [f"{_name(e)}: {evaluation_text(e)}" for e in found[:LISTED_FINDINGS]]
     more = [f"and {len(found) - LISTED_FINDINGS} more"] if len(found) > LISTED_FINDINGS else []
     days = sorted(parse_day(e.partition) for e in found if e.partition)
     span = from_inclusive(days[0], days[-1]) if days else None

@@ -121,7 +121,8 @@ def read_tick_state(instance: dg.DagsterInstance, lake_context: LakeContext, now
 def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> GivenUp:
     """The days that need a rebuild and that no sensor requests any more.
 
-    Judges every day, and so only where some run may have been a last attempt: from the second on, a tag has the number.
+    Judging every day is slow, so it is done only if some run may have been a last attempt. Runs carry `ATTEMPT_TAG`
+    from the second attempt on; without it a run counts as attempt 0.
     """
     tried = tag_values(instance, [runs.ATTEMPT_TAG]).get(runs.ATTEMPT_TAG, set()) | {"0"}
     if not any(int(n) + 1 >= lake.settings.lateness.attempts for n in tried if n.isdigit()):

@@ -57,7 +57,7 @@ def evaluations(
     wanted = [f for f in findings if f.check in chosen]
     refused = next((f for f in wanted if f.refuses), None)
     for finding in wanted:
-        more = {"sample_keys": dg.MetadataValue.json(rebuild.samples(finding))} if finding is refused else {}
+        more = {"sample_keys": dg.MetadataValue.json(rebuild.sample_keys(finding))} if finding is refused else {}
         yield day_evaluation(name, finding, newest.get(str(finding.day)), more)
 
 

@@ -146,7 +146,7 @@ def _findings(instance: dg.DagsterInstance, failed: Iterable[CheckRow]) -> Itera
         for evaluation in evaluations_of(instance, run_id):
             key = (run_id, evaluation.asset_key.path[-1], evaluation.check_name, evaluation.partition)
             if key in wanted:
-                given[key] = (evaluation.severity.value.lower(), message_of(evaluation))
+                given[key] = (evaluation.severity.value.lower(), evaluation_text(evaluation))
     for row in rows:
         severity, what = given.get((row.run_id, row.table, row.check, row.partition), ("", ""))
         yield PastFinding(row.table, row.check, row.partition or "", row.run_id, severity, what)
@@ -158,7 +158,7 @@ def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.Ass
         yield event.asset_check_evaluation_data
 
 
-def message_of(evaluation: dg.AssetCheckEvaluation) -> str:
+def evaluation_text(evaluation: dg.AssetCheckEvaluation) -> str:
     """The words of an evaluation: our `what`, or the stale days of the standing check."""
     for name in ("what", "which"):
         if name in evaluation.metadata:

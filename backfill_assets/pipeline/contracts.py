@@ -193,7 +193,7 @@ def built_in_features(settings: LakeSettings) -> tuple[Declared, ...]:
     return tuple(Declared(c, c.value.of, None, (c.value.of,) if c.value.of else ()) for c in columns)
 
 
-def label_by_rule(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
+def label_from_rule(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
     """The two aggregates of a label by measure and rule, and its condition. Raises SettingsError."""
     asked, known = settings.labels, event_types(settings)
     where = f'[labels] measure = "{asked.measure}"'
@@ -235,7 +235,7 @@ def features(
 
 
 def labels(settings: LakeSettings, terms: Sequence[Declared], source_table: str, *, built_in: bool) -> Contract:
-    """The contract of labels: a column per aggregate and the label, per entity of features_as_known."""
+    """The contract of labels: per row of features_as_known its key, a column per term, `label` and `label_state`."""
     asked, entity = settings.labels, settings.features.entity
     origins = tuple(dict.fromkeys(f"{source_table}.{column}" for t in terms for column in t.columns))
     state = "mature once the horizon and the maturity days have passed, else provisional"

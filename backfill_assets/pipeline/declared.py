@@ -51,14 +51,15 @@ def _declared(made: Aggregation, of: Expression | None, only: Expression | None 
     return Declared(made, of.text if of else None, only.text if only else None, columns)
 
 
-def _value(of: Expression | None, only: Expression | None, where: str, scale: int = DOUBLE_SCALE) -> Value:
-    """The value to aggregate over the events for which `only` is true. A bare column keeps its type; any other
-    expression is cast to its type. Raises SettingsError naming `where` for a type that is unknown."""
+def _value(of: Expression | None, only: Expression | None, setting: str, scale: int = DOUBLE_SCALE) -> Value:
+    """The value to aggregate, over the events for which `only` is true. A bare column stays as it is; any other
+    expression is `try_cast` to the type inferred for it. Raises SettingsError, naming `setting`, if none could be."""
     condition = None if only is None else only.sql if only.type else f"try_cast({only.sql} AS BOOLEAN)"
     if of is None:
         return Value(where=condition)
     if of.type is None:
-        raise refused(where, f"the type of {of.text} cannot be told", f"Write cast({of.text} AS DECIMAL(18,2)), or so")
+        advice = f"Write cast({of.text} AS DECIMAL(18,2)), or so"
+        raise refused(setting, f"the type of {of.text} cannot be told", advice)
     sql = of.sql if of.text.strip("` ") in of.columns else f"try_cast({of.sql} AS {of.type})"
     return Value(sql, str(of.type), condition, scale if of.type.kind == "DOUBLE" else DOUBLE_SCALE)
 

@@ -148,7 +148,7 @@ def _labels(settings: LakeSettings) -> Table:
     settings, staging = settings.of_source(source), named(contracts.STAGING, source)
     asked, entity = settings.labels, settings.features.entity
     if asked.label is None:
-        terms, condition = contracts.label_by_rule(settings)
+        terms, condition = contracts.label_from_rule(settings)
     else:
         from backfill_assets.pipeline.declared import declared_label
 

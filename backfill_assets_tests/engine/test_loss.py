@@ -17,7 +17,7 @@ from backfill_assets.engine.loss import (
     is_engine_loss,
     is_poisoned,
     is_short_of_memory,
-    short_of_memory,
+    memory_exceeded,
 )
 
 
@@ -82,4 +82,4 @@ def test_sails_lack_of_memory_is_told_with_the_setting_and_is_no_loss() -> None:
     assert is_short_of_memory(error)
     assert not is_engine_loss(error)
     assert not is_short_of_memory(ValueError("Resources exhausted"))
-    assert "memory" in str(short_of_memory())
+    assert "memory" in str(memory_exceeded())

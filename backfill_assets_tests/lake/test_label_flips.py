@@ -25,7 +25,7 @@ from backfill_assets.lake.label_flips import (
     LabelTerm,
     count_flips,
     declared_label,
-    label_by_rule,
+    question_by_rule,
 )
 from backfill_assets.lake.settings import LabelSettings
 from backfill_assets.pipeline import contracts
@@ -155,7 +155,7 @@ def test_flips_are_what_counting_each_label_twice_gives(tmp_path: Path, measure:
     for maturity in MATURITIES_DAYS:
         ripe = [(e, d) for e, d in rows if midnight(d + ONE_DAY * (4 + maturity)) <= since]
         expected.append(Flip(maturity, len(ripe), sum(answer(*r, now) != answer(*r, then) for r in ripe)))
-    assert count_flips(lake, label_by_rule(labels), BUILT_IN, since) == tuple(expected)
+    assert count_flips(lake, question_by_rule(labels), BUILT_IN, since) == tuple(expected)
     assert expected[0].flipped, "the case must have something to find"
 
 
@@ -175,7 +175,7 @@ def test_a_version_is_known_from_after_its_arrival_until_its_replacement_has_arr
         version(1, "is replaced at it", FIRST + ONE_DAY, (midnight(FIRST), since)),
     ]
     lake = table(tmp_path, contracts.staging(), rows)
-    label = label_by_rule(LabelSettings(horizon_days=1))
+    label = question_by_rule(LabelSettings(horizon_days=1))
     assert count_flips(lake, label, BUILT_IN, since)[0] == Flip(0, 2, 2)
 
 
@@ -184,7 +184,7 @@ def test_a_year_of_real_commits_gives_the_known_flips(tmp_path: Path, shared: Pa
     lake = bare_lake(tmp_path)
     _golden_tables(tmp_path / "tables", known["sql"], shared)
     since = datetime.fromisoformat(known["params"]["T1"]).replace(tzinfo=UTC)
-    label = label_by_rule(LabelSettings(horizon_days=known["params"]["H"]))
+    label = question_by_rule(LabelSettings(horizon_days=known["params"]["H"]))
     turned = count_flips(lake, label, (_narrow(BUILT_IN[0][0]), _narrow(BUILT_IN[1][0])), since)
     assert {f"M={f.maturity_days}d": {"n": f.labels, "flipped": f.flipped} for f in turned} == known["golden"][
         "label_flips_T1_to_T_by_maturity_lag"

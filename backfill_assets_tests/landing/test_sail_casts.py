@@ -12,7 +12,7 @@ import pytest
 from backfill_assets.core.column_types import read_type
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.sail import DOUBTFUL, Sail
-from backfill_assets.landing.mapping import refuse_select, uncast
+from backfill_assets.landing.mapping import refuse_differing, uncast
 from backfill_assets_tests.processes import run_python
 
 COLUMNS = {"a": "string", "n": "bigint", "t": "timestamp_ntz"}
@@ -71,7 +71,7 @@ def test_pairs_of_types_that_differ_are_not_converted() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_known_to_differ_may_run(expression: str) -> None:
-    refuse_select([expression], COLUMNS, Sail())
+    refuse_differing([expression], COLUMNS, Sail())
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_what_is_not_known_to_differ_may_run(expression: str) -> None:
 )
 def test_what_differs_is_refused_by_name(expression: str, named: str) -> None:
     with pytest.raises(SettingsError, match=rf'{named}.*on sail not always what Spark gives.*engine = "embedded"'):
-        refuse_select([expression], COLUMNS, Sail())
+        refuse_differing([expression], COLUMNS, Sail())
 
 
 def test_a_cast_that_cannot_be_told_from_null_is_left_to_the_payload() -> None:

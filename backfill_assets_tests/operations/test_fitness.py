@@ -13,7 +13,14 @@ from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import State
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.fitness import UnfitDays, UnfitDaysWarning, settle, told, unfit_now, unfit_then
+from backfill_assets.operations.fitness import (
+    UnfitDays,
+    UnfitDaysWarning,
+    settle,
+    told,
+    unfit_days_now,
+    unfit_days_then,
+)
 from backfill_assets_tests.builders import FEATURES, day
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 
@@ -24,7 +31,7 @@ def test_fresh_days_are_fit_and_stale_and_missing_ones_are_named(tmp_path: Path)
     lake, pipeline = synthetic_lake(tmp_path, 4)
 
     def unfit(*days: date) -> str:
-        return told(unfit_now(pipeline.states(read_view(lake, pipeline.contracts)), "features", days))
+        return told(unfit_days_now(pipeline.states(read_view(lake, pipeline.contracts)), "features", days))
 
     assert unfit(*DAYS) == ""
     build(lake, pipeline, "staging", {DAYS[3]: 5})
@@ -38,7 +45,7 @@ def test_a_version_is_judged_by_what_its_receipts_say() -> None:
 
     stamps = {day(n): stamp(b) for n, b in enumerate((Built.COMPLETE, Built.PENDING, Built.INCOMPLETE, Built.HELD))}
     view = TableView(1, {**stamps, day(5): stamp(Built.COMPLETE)}, foreign=frozenset({day(5)}))
-    assert unfit_then(view, [day(n) for n in range(6)]) == {
+    assert unfit_days_then(view, [day(n) for n in range(6)]) == {
         day(1): State.PENDING, day(2): State.INCOMPLETE, day(4): State.MISSING, day(5): State.STALE,
     }  # fmt: skip
 

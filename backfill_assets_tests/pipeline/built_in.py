@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline.contracts import label_by_rule
+from backfill_assets.pipeline.contracts import label_from_rule
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.pipeline.transforms.aggregation import Outcome, built_in_columns
 
@@ -36,7 +36,7 @@ def outcome_by_rule(measure: str, rule: str, horizon_days: int, matures_after_da
     asked = {"measure": measure, "rule": rule, "horizon_days": horizon_days}
     source = {"files": "landing/**", "format": "jsonl", "select": "seq"}
     settings = LakeSettings.model_validate({"start_date": "2024-03-01", "source": source, "labels": asked})
-    terms, condition = label_by_rule(settings)
+    terms, condition = label_from_rule(settings)
     return Outcome(tuple(t.aggregation for t in terms), condition, matures_after_days)
 
 

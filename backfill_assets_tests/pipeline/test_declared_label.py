@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.pipeline.contracts import label_by_rule
+from backfill_assets.pipeline.contracts import label_from_rule
 from backfill_assets.pipeline.declared import declared_label
 from backfill_assets.pipeline.transforms.aggregation import Reach
 from backfill_assets_tests.pipeline.test_declared import orders
@@ -59,10 +59,10 @@ def test_a_rule_is_refused_beside_a_label() -> None:
 
 
 def test_measure_and_rule_are_conditions_for_entities_of_other_names() -> None:
-    terms, condition = label_by_rule(orders(rule="rise", horizon_days=3))
+    terms, condition = label_from_rule(orders(rule="rise", horizon_days=3))
     assert condition == "forward > backward"
     assert [(t.name, t.agg, t.reach.first, t.reach.last) for t in (t.aggregation for t in terms)] == [
         ("forward", "count", -3, -1), ("backward", "count", 0, 2),
     ]  # fmt: skip
     with pytest.raises(SettingsError, match="there is no column value"):
-        label_by_rule(orders(measure="value"))
+        label_from_rule(orders(measure="value"))
