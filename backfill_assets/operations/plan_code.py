@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -44,29 +44,50 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
     """
     pipeline = lake.settings.pipeline
     place, _, name = (pipeline.tables or "").rpartition(":")
-    if not place.endswith(".py") and (place or pipeline.sql is None):
+    if not place.endswith(".py") and (place or not pipeline.sql):
         what = f"they are made by the module {place}" if place else "they are those of this product"
         raise _refused(
             "the tables of this lake", f"{what}, no file beside lake.toml, so that there is no older version to take",
             "Install the older version in an environment of its own and plan there, or name a file of yours in "
             "`[pipeline] tables`",
         )  # fmt: skip
-    commit, folder = _commit(lake.root, ref), Path(_git(lake.root, "rev-parse", "--show-toplevel").decode().strip())
+    named = [(lake.root / place).resolve()] if place else []
+    named += [_resolved(lake.root, pipeline.sql)] if pipeline.sql else []
+    folder = _repository(named)
+    commit = _commit(folder, ref)
     files: set[Path] = set()
-    tables = os.path.relpath(lake.root.resolve() / place, folder) if place else ""
-    sql = os.path.relpath(lake.root.resolve() / pipeline.sql, folder) if pipeline.sql is not None else ""
+    tables = os.path.relpath(named[0], folder) if place else ""
+    sql = os.path.relpath(named[-1], folder) if pipeline.sql else ""
     with _exported(folder, commit) as export:
         if place:
-            files |= _python(export / tables, (lake.root / place).resolve(), ref, reached)
+            files |= _python(export / tables, named[0], ref, reached)
         if sql:
             files |= (queries := {*export.glob(sql)})
             if not queries:
-                raise _refused(f"{lake.root / sql} at {ref}", "git does not know such a file there", COMMIT_IT)
+                raise _refused(f"{folder / sql} at {ref}", "git does not know such a file there", COMMIT_IT)
         digest = _freeze(lake.root, {f.relative_to(export).as_posix(): f.read_bytes() for f in files})
     frozen = f"{FOLDER}/{CODE}/{digest}"
     return PlanCode(
         ref, commit, f"{frozen}/{tables}:{name}" if place else "", f"{frozen}/{sql}" if sql else "", digest, len(files)
     )
+
+
+def _resolved(root: Path, pattern: str) -> Path:
+    """The pattern of the SQL files as an absolute one; links and `..` are resolved in front of its first wildcard."""
+    parts = Path(pattern).parts
+    fixed = next((n for n, part in enumerate(parts[:-1]) if set(part) & set("*?[")), len(parts) - 1)
+    return root.joinpath(*parts[:fixed]).resolve().joinpath(*parts[fixed:])
+
+
+def _repository(files: Sequence[Path]) -> Path:
+    """The top folder of the git repository that holds the files (they need not exist); raises BackfillError if they lie
+    in several."""
+    places = [next(folder for folder in file.parents if folder.is_dir()) for file in files]
+    tops = {_git(place, "rev-parse", "--show-toplevel").decode().strip() for place in places}
+    if len(tops) > 1:
+        why = f"they lie in {len(tops)} git repositories ({', '.join(sorted(tops))}); one commit cannot hold both"
+        raise _refused("the pipeline file and the SQL files", why, "Move them into one repository")
+    return Path(tops.pop())
 
 
 def _python(file: Path, today: Path, ref: str, reached: Reach) -> set[Path]:

@@ -140,6 +140,32 @@ def test_sql_files_are_those_of_the_commit_too_and_may_stand_alone(lake: Any) ->
         pin_code(lake, "HEAD", reached)
 
 
+@pytest.mark.parametrize("way", ["relative", "absolute", "link", "sql"])
+def test_the_files_may_lie_in_another_repository_than_the_lake(lake: Any, tmp_path: Path, way: str) -> None:
+    other = SimpleNamespace(root=tmp_path / "other")
+    other.root.mkdir()
+    git(other.root, "init", "-q")
+    committed(other, src__tables_py="import sums\n", src__sums_py="SUM = 'old'\n", sql__a_sql="-- old")
+    git(other.root, "tag", "good")
+    committed(other, src__sums_py="SUM = 'new'\n", sql__a_sql="-- new")
+    named = {"relative": "../../other/src/tables.py", "absolute": str(other.root / "src/tables.py")}
+    if way == "link":
+        (lake.root / "pipeline.py").unlink()
+        (lake.root / "pipeline.py").symlink_to(other.root / "src/tables.py")
+    lake.settings.pipeline.tables = f"{named.get(way, 'pipeline.py')}:tables" if way != "sql" else None
+    lake.settings.pipeline.sql = "../../other/sql/*.sql" if way == "sql" else None
+    code = pin_code(lake, "good", reached)
+    assert code.commit == git(other.root, "rev-parse", "good")
+    if way == "sql":
+        assert [p.read_text() for p in lake.root.glob(code.sql)] == ["-- old"]
+    else:
+        frozen = lake.root / code.tables.partition(":")[0]
+        assert (frozen.read_text(), frozen.with_name("sums.py").read_text()) == ("import sums\n", "SUM = 'old'\n")
+        lake.settings.pipeline.sql = "../../repository/lake/sql/*.sql"
+        with pytest.raises(BackfillError, match="they lie in 2 git repositories"):
+            pin_code(lake, "good", reached)
+
+
 def test_a_plan_is_pinned_to_the_older_code_and_held_to_it(tmp_path: Path) -> None:
     root = synthetic_lake(tmp_path / "lake", 3)[0].root
     with (root / "lake.toml").open("a") as settings:
