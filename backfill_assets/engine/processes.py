@@ -162,3 +162,12 @@ def end(process: Process, grace_seconds: float, words: Collection[str] = ()) -> 
         deadline = time.monotonic() + grace_seconds
         while process.is_alive() and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
+
+
+def end_in(folder: Path, grace_seconds: float, words: Collection[str]) -> None:
+    """End this user's processes that work in `folder` and have one of the words in their command line."""
+    for found in psutil.process_iter():
+        process = Process.of(found.pid)  # before its folder is read: the number may be given again meanwhile
+        with suppress(psutil.Error):
+            if process is not None and found.cwd() == str(folder):
+                end(process, grace_seconds, words)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from backfill_assets.core.ownership import open_unlinked
-from backfill_assets.engine.processes import Process, end
+from backfill_assets.engine.processes import Process, end, end_in
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
 
 POLL_SECONDS = 0.25
@@ -67,6 +67,7 @@ class Supervisor:
 
     def _started(self) -> Record | None:
         """Start the JVM and wait until it listens; None if it does not within `START_TIMEOUT_SECONDS`."""
+        end_in(self.state.folder, STOP_GRACE_SECONDS, PROGRAMS)  # of a killed supervisor that did not yet record it
         shutil.rmtree(self.state.scratch, ignore_errors=True)
         self.state.scratch.mkdir(mode=0o700)
         if self.state.log.exists():

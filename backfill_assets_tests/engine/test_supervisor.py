@@ -7,6 +7,7 @@ Tested here: `engine.supervisor` in this process. Not tested here: real servers,
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest
-from backfill_assets.engine.supervisor import Supervisor
+from backfill_assets.engine.supervisor import PROGRAMS, Supervisor
 
 IDENTITY = {"memory": "1g"}
 NOBODY = Process(2**22 + 1, 0.0)  # beyond the greatest number that Linux gives
@@ -90,3 +91,21 @@ def test_a_server_that_the_record_names_no_longer_is_left_alone_by_the_record_of
     supervisor(state, "")._stop(Record(NOBODY, NOBODY, 2, "older", IDENTITY))
     assert state.record() == newer
     assert os.getpid() == newer.jvm.pid
+
+
+def test_a_server_of_the_lake_that_no_record_names_is_ended_before_another_is_started(
+    state: ServerFolder, tmp_path: Path, processes: None
+) -> None:
+    sleeping, word = (sys.executable, "-c", "import time; time.sleep(60)"), min(PROGRAMS)
+    lost, of_another_lake, no_server = began = [
+        subprocess.Popen((*sleeping, *words), cwd=folder)
+        for words, folder in (((word,), state.folder), ((word,), tmp_path), ((), state.folder))
+    ]
+    try:
+        supervisor(state, "print('no memory')").run()
+        assert lost.poll() == -signal.SIGTERM
+        assert (of_another_lake.poll(), no_server.poll()) == (None, None)
+    finally:
+        for process in began:
+            process.kill()
+            process.wait()
