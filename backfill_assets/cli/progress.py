@@ -49,8 +49,9 @@ class TableOutcome:
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values; `ahead` is a key of earlier versions."""
         values: dict[str, Any] = json_of(vars(self))
+        failed = bool(values.pop("cause"))
         counts = {"unchanged": self.days - self.changed, "seconds": round(self.seconds, 3), "ahead": {}}
-        return values | counts | {"failed": bool(values.pop("cause"))}
+        return values | counts | {"failed": failed}
 
 
 @dataclass(frozen=True)

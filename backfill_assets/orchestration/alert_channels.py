@@ -33,7 +33,7 @@ DEFAULT_SMTP = "smtp://localhost:25"
 SCHEMES = {"smtp": 25, "smtps": 465}
 SENT_AT_ONCE = 20  # messages of one tick
 FAILURES_AT_ONCE = 2  # per address and tick
-PAUSE_SECONDS = 60.0  # between two attempts at a message
+PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 3600.0  # before a message is tried again: doubled each time
 TELL_AGAIN_SECONDS = 24 * 3600.0
 
 
@@ -179,7 +179,7 @@ def unsent(way: str, why: str) -> BackfillError:
 @dataclass(frozen=True)
 class Outbox:
     """The alerts of one instance of Dagster in one lake; deleting the folder sends old news once more and loses what
-    waits. `pause`: seconds between two attempts at a message."""
+    waits. `pause`: seconds until a message is tried for the second time."""
 
     folder: Path
     pause: float = PAUSE_SECONDS
@@ -211,7 +211,7 @@ class Outbox:
 
     def deliver(self, channels: Channels) -> list[BackfillError]:
         """Send what waits to every address that did not take it yet; returns why some did not take it. These are tried
-        again after a pause, after messages that were never tried."""
+        again later, ever more seldom, and keep no other message waiting."""
         errors, failures, ways = list[BackfillError](), Counter[str](), channels.ways()
         if not ways:
             return []
@@ -227,12 +227,14 @@ class Outbox:
                         # Another library's words may quote an address or a password.
                         errors.append(error if isinstance(error, BackfillError) else unsent(name, type(error).__name__))
                         failures[name] += 1
-                        kept["tried"] = utc_now().timestamp()
+                        kept["failures"] = kept.get("failures", 0) + 1
                     else:
                         kept["sent"].append(name)
-                    write_json(path, kept)
+                        write_json(path, kept)
                 if ways.keys() <= {*kept["sent"]}:
                     path.unlink(missing_ok=True)
+                else:  # also where an address was skipped: the places of the next tick are for others
+                    write_json(path, {**kept, "tries": kept.get("tries", 0) + 1, "tried": utc_now().timestamp()})
         return errors
 
     def waiting(self) -> int:
@@ -240,11 +242,15 @@ class Outbox:
         return len(list((self.folder / "waiting").glob("*.json")))
 
     def _due(self) -> list[tuple[Path, dict[str, Any]]]:
-        """The messages to try now: those never tried first, the oldest first."""
+        """The messages to try now: those that failed least first, of these those never tried, then the oldest."""
         found = [(path, read_json(path)) for path in sorted((self.folder / "waiting").glob("*.json"))]
-        now = utc_now().timestamp()  # earlier than the last attempt where a clock that ran ahead was set right
-        due = [(path, kept) for path, kept in found if not 0 <= now - kept.get("tried", 0.0) < self.pause]
-        return sorted(due, key=lambda each: each[1].get("tried", 0.0))
+        due = [(path, kept) for path, kept in found if not self._pauses(kept)]
+        return sorted(due, key=lambda each: (each[1].get("failures", 0), each[1].get("tries", 0)))
+
+    def _pauses(self, kept: Mapping[str, Any]) -> bool:
+        tries, tried = int(kept.get("tries", 0)), float(kept.get("tried", 0.0))
+        pause = min(self.pause * 2.0 ** min(tries - 1, 10), LONGEST_PAUSE_SECONDS)
+        return 0 <= utc_now().timestamp() - tried < pause  # negative where a clock that ran ahead was set right
 
     def _lock(self) -> FileLock:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,11 @@
 """Which versions of a table are read as plain files, and which files hold the wanted days.
 
-Tested here: `lake.data_files`, without Spark. Not tested here: that the frames hold the rows (every test of the load
-path).
+Tested here: `lake.data_files`, without Spark but for Delta's own reader. Not tested here: that the frames hold the rows
+(every test of the load path).
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import MagicMock
 
 import pytest
@@ -12,9 +13,19 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.engines import SPARK
 from backfill_assets.engine.session import OwnServer
-from backfill_assets.lake.data_files import ONE_TASK_BYTES, ONE_TASK_FILES, PlainFiles, plain_files, read_plain
-from backfill_assets_tests.builders import STAGING, day
+from backfill_assets.lake.data_files import (
+    ONE_TASK_BYTES,
+    ONE_TASK_FILES,
+    PlainFiles,
+    plain_files,
+    read_frame,
+    read_plain,
+)
+from backfill_assets_tests.builders import STAGING, day, make_commit
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -50,6 +61,18 @@ def test_what_plain_files_cannot_tell_is_left_to_deltas_own_reader(tmp_path: Pat
     assert plain_files(odd.table_path("staging"), version, "event_date", None) is None, "Spark would see a pattern"
     write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
     assert plain_files(path, DeltaTable(path).version(), "event_date", None) is not None, "others' files, our layout"
+
+
+@pytest.mark.on_spark("it is Delta's own reader")
+def test_no_day_never_means_every_day_by_deltas_own_reader_either(tmp_path: Path, spark: "SparkSession") -> None:
+    lake = bare_lake(tmp_path)
+    path = lake.table_path("staging")
+    version = publish_by_hand(lake, STAGING, ROWS).version + 1
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors", "invariants"]}
+    make_commit(path, version, actions=[{"protocol": {"minReaderVersion": 3, "minWriterVersion": 7} | features}])
+    assert plain_files(path, version, "event_date", []) is None
+    found = [read_frame(spark, path, version, "event_date", days).count() for days in (None, [day(1)], [])]
+    assert found == [3, 1, 0]
 
 
 def test_a_server_of_ours_reads_days_off_folders_of_links_and_not_off_the_name_of_each_rows_file(

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.landing import content_store
 from backfill_assets.landing import ingest as door
 from backfill_assets.landing.files import StillChanging
 from backfill_assets.landing.ingest import ingest
@@ -56,6 +57,16 @@ def test_a_torn_copy_is_made_again(tmp_path: Path, damage: bytes) -> None:
 def test_a_copy_of_other_limits_is_made_again(tmp_path: Path) -> None:
     take_in(tmp_path, "a.jsonl", LINES)
     assert take_in(tmp_path, "a.jsonl", LINES, Limits(max_row_bytes=5)).bad_rows == 3
+
+
+def test_a_copy_of_another_parser_version_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = take_in(tmp_path, "a.jsonl", LINES)
+    for module in (door, content_store):
+        monkeypatch.setattr(module, "PARSER_VERSION", 7)
+    after = take_in(tmp_path, "a.jsonl", LINES)
+    assert after.parquet != before.parquet
+    assert not before.parquet.exists()
+    assert good_rows(after) == [{"id": "1", "ok": "true"}, {"id": "4", "ok": None}]
 
 
 def test_whether_a_file_is_gzip_is_in_its_content_so_that_renaming_changes_nothing(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,6 +19,7 @@ from backfill_assets.landing.content_store import StoredFile, identity
 from backfill_assets.landing.files import sha256_of
 from backfill_assets.load import counting
 from backfill_assets.load.counting import Counted, count_days, stocked, unless_flooding
+from backfill_assets.load.landed_changes import look
 from backfill_assets_tests.lake.landed import land
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -78,7 +80,9 @@ def test_nothing_is_asked_over_no_file() -> None:
     assert count_days(LAKE, [], LAKE) == {}
 
 
-def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path) -> None:
+def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = Mock(wraps=look)
+    monkeypatch.setattr(counting, "look", looks)
     synthetic_lake(tmp_path, 2)
     lake_session = LakeSession(open_lake(tmp_path))
     files = [land(tmp_path / "landing", f"{n}.jsonl", b'{"seq": %d}\n' % n) for n in range(5)]
@@ -86,9 +90,11 @@ def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path) -> 
         FileRecord(f.name, identity(sha256_of(f), f.name), f.size, f.mtime_ns, SEEN, SEEN.date(), {}) for f in files
     ]
     assert [f.rows for f in stocked(lake_session, records)] == [1] * 5
+    assert looks.call_count == 1, "one look at the landing folder for all that is lost"
     for file in files:
         file.path.unlink()
     assert [f.rows for f in stocked(lake_session, records)] == [1] * 5, "nothing is lost any more"
+    assert looks.call_count == 1
 
 
 @pytest.mark.parametrize(("bad", "refused"), [(100_000, False), (100_250, False), (100_251, True)])

@@ -6,6 +6,7 @@ Tested here: `load.placing` without an engine. Not tested here: placing rows of 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -51,10 +52,17 @@ def test_an_account_that_does_not_add_up_is_refused_by_file_and_day(given: int) 
         accounted([day(0), day(1)], [A, B], counts)
 
 
+class NoEngine(LakeSession):
+    """A session without an engine."""
+
+    def spark(self) -> NoReturn:
+        pytest.fail("an engine was asked")
+
+
 def test_days_on_which_nothing_landed_have_an_empty_account_and_no_engine_is_asked(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 2)
     days = DayRange(START, START + timedelta(days=2))
-    asked = RebuildRequest(LakeSession(lake), pipeline, pipeline.table("raw"), days, Provenance("manual"))
+    asked = RebuildRequest(NoEngine(lake), pipeline, pipeline.table("raw"), days, Provenance("manual"))
     placed = place(asked, asked.states(), list(days), [])
     assert placed.accounts == {d: {} for d in days}
     assert [p.contract.name for p in (placed.raw, placed.late, placed.quarantine)] == ["raw", "too_late", "quarantine"]

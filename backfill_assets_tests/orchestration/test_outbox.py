@@ -3,6 +3,7 @@
 Tested here: `Outbox` of `orchestration.alert_channels`. Not tested here: what is told (`test_alerts`).
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -27,13 +28,13 @@ class Ways:
 
     down: set[str] = field(default_factory=set)
     took: list[tuple[str, str]] = field(default_factory=list)
-    tried: int = 0
+    tried: Counter[str] = field(default_factory=Counter)
 
     def ways(self) -> dict[str, Callable[[Message], None]]:
         return {"webhook": lambda m: self.take("webhook", m), "mail": lambda m: self.take("mail", m)}
 
     def take(self, name: str, message: Message) -> None:
-        self.tried += 1
+        self.tried[name] += 1
         if name in self.down or message.subject == "poison":
             raise BackfillError(name, "it did not take an alert", "Kept", "Wait")
         self.took.append((name, message.subject))
@@ -96,7 +97,7 @@ def test_what_one_way_took_is_kept_before_the_next_is_tried(box: Outbox) -> None
 def test_it_is_not_tried_again_at_once(tmp_path: Path) -> None:
     box, ways = Outbox(tmp_path), Ways(down={"webhook"})
     box.put(Message("one", "text"))
-    assert (deliver(box, ways), deliver(box, ways), ways.tried) == (1, 0, 2)
+    assert (deliver(box, ways), deliver(box, ways), ways.tried.total()) == (1, 0, 2)
 
 
 @pytest.mark.parametrize("off", [timedelta(hours=2), timedelta(days=400)])
@@ -123,13 +124,54 @@ def test_a_message_that_nobody_takes_keeps_no_other_waiting(box: Outbox) -> None
     assert box.waiting() == 1
 
 
-def test_many_messages_that_nobody_takes_keep_no_other_waiting_either(tmp_path: Path) -> None:
-    box, ways = Outbox(tmp_path), Ways()
-    for subject in (*["poison"] * 2 * alert_channels.FAILURES_AT_ONCE, "one"):
-        box.put(Message(subject, "text"))
-    for _ in range(3):
+def tick(box: Outbox, ways: Any, clock: Clock, minutes: int) -> None:
+    """Deliver every ten seconds of the clock."""
+    for _ in range(minutes * 6):
         deliver(box, ways)
-    assert {subject for _, subject in ways.took} == {"one"}
+        clock.off += timedelta(seconds=10)
+
+
+@pytest.mark.parametrize("many", [1, 2])
+def test_many_messages_that_nobody_takes_keep_no_other_waiting_either(tmp_path: Path, many: int) -> None:
+    box, ways = Outbox(tmp_path), Ways()
+    for subject in (*["poison"] * many * alert_channels.FAILURES_AT_ONCE, "one"):
+        box.put(Message(subject, "text"))
+    with set_to(Clock(stopped=1e9)) as clock:
+        tick(box, ways, clock, minutes=many)
+    assert sorted(ways.took) == [("mail", "one"), ("webhook", "one")]
+
+
+def test_an_address_that_is_down_holds_no_good_one_back_and_is_tried_ever_more_seldom(tmp_path: Path) -> None:
+    box, ways = Outbox(tmp_path), Ways(down={"mail"})
+    for n in range(2 * alert_channels.SENT_AT_ONCE):
+        box.put(Message(str(n), "text"))
+    with set_to(Clock(stopped=1e9)) as clock:
+        for _ in range(2):
+            deliver(box, ways)
+            clock.off += timedelta(seconds=10)
+        assert sorted(ways.took) == sorted(("webhook", str(n)) for n in range(40)), "two ticks"
+        tick(box, ways, clock, minutes=10)
+        first = ways.tried["mail"]
+        tick(box, ways, clock, minutes=50)
+        assert ways.tried["mail"] <= 30, "in an hour"
+        assert ways.tried["mail"] - first < first
+        ways.down.clear()
+        clock.off += timedelta(hours=1)
+        tick(box, ways, clock, minutes=1)
+    assert (len(ways.took), box.waiting()) == (80, 0)
+
+
+def test_after_years_of_tries_it_is_tried_once_an_hour(tmp_path: Path) -> None:
+    box, ways = Outbox(tmp_path), Ways(down={"mail"})
+    box.put(Message("one", "text"))
+    deliver(box, ways)
+    (path,) = (tmp_path / "waiting").iterdir()
+    path.write_text(path.read_text().replace('"tries": 1', '"tries": 9999'))
+    with set_to(Clock()) as clock:
+        for minutes, tries in ((59, 1), (61, 2)):
+            clock.off = timedelta(minutes=minutes)
+            deliver(box, ways)
+            assert ways.tried["mail"] == tries
 
 
 def test_an_address_that_is_down_costs_a_tick_few_tries(box: Outbox) -> None:
