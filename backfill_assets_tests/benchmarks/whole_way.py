@@ -162,12 +162,12 @@ class Ours:
         measured(self._command(*args), self.lake, self._env(), log)
 
     def _env(self) -> dict[str, str]:
-        lake = {"DAGSTER_HOME": str(self.out / "dagster"), "BACKFILL_ASSETS_LAKE": str(self.lake)}
+        # The lake's own Dagster home, as a user of `--lake` has it: with the batched event storage.
+        lake = {"BACKFILL_ASSETS_LAKE": str(self.lake)}
         # As where it is installed: told to keep no compiled code, every command compiles two hundred modules again.
         return lake | {"PYTHONDONTWRITEBYTECODE": ""}
 
     def _configure(self, as_of: str) -> None:
-        (self.out / "dagster").mkdir(exist_ok=True)
         p = self.params
         moment = as_of.replace(" ", "T") if ":" in as_of else f"{as_of}T00:00:00"
         (self.lake / "lake.toml").write_text(
