@@ -52,13 +52,13 @@ class GateFinding:
 
 @dataclass(frozen=True)
 class TableEvidence:
-    """Evidence about one table's days of a chunk. `before`, `after` and `earlier` (all days before the plan began) are
-    partition records of receipts; `read` and `read_before` are profiles of the files by an independent reader."""
+    """Evidence about one table's days of a chunk. `before` (all days of the table, before the plan's first write: its
+    own unfinished rows are no measure) and `after` are partition records of receipts; `read` and `read_before` are
+    profiles of the files by an independent reader."""
 
     contract: Contract
     before: Mapping[date, DayEntry]
     after: Mapping[date, DayEntry]
-    earlier: Mapping[date, DayEntry]
     read: Mapping[date, DayProfile]
     read_before: Mapping[date, DayProfile] = field(default_factory=dict)
 
@@ -67,8 +67,8 @@ class TableEvidence:
 
         Usual are the days with rows before it, by receipts from before the plan began, and the day itself before.
         """
-        days = sorted(d for d, e in self.earlier.items() if d < day and e.rows)
-        trailing, own = [self.earlier[d] for d in days[-TRAILING_DAYS:]], self.before.get(day)
+        days = sorted(d for d, e in self.before.items() if d < day and e.rows)
+        trailing, own = [self.before[d] for d in days[-TRAILING_DAYS:]], self.before.get(day)
         nulls, drift = _null_shares(own) if own else {}, counted_histograms(own.counts) if own else {}
         for column, share in usual_null_shares([_null_shares(e) for e in trailing]).items():
             nulls[column] = max(share, nulls.get(column, 0.0))
@@ -128,12 +128,11 @@ def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, now: Progress) -
     after = {d: e for d, e in own.after.items() if d in stamps and stamps[d].write_id in own.ids}
     if not after:
         return None
-    before = {d: e for d, e in own.before.items() if d in after}
-    moved = {d for d, e in before.items() if e.content != after[d].content}
-    with_means = now.plan.policy.tolerances.means is not None and moved and own.base >= 0
-    read_before = audit_table(lake, contract, own.base, moved) if with_means else {}
+    moved = {d for d, e in after.items() if d in writes.before and e.content != writes.before[d].content}
+    with_means = now.plan.policy.tolerances.means is not None and moved
+    read_before = audit_table(lake, contract, writes.base, moved) if with_means else {}
     read = audit_table(lake, contract, days=after, altered=True)
-    return TableEvidence(contract, before, after, writes.earlier, _by_day(read), _by_day(read_before))
+    return TableEvidence(contract, writes.before, after, _by_day(read), _by_day(read_before))
 
 
 def _by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile]:

@@ -31,16 +31,10 @@ class ChunkState(StrEnum):
 
 @dataclass
 class ChunkWrites:
-    """A chunk's writes of one table: receipts by version, ascending, and partition records before and after them."""
+    """A chunk's writes of one table: receipts by version, ascending, and partition records after them."""
 
     receipts: dict[int, Receipt] = field(default_factory=dict)
-    before: dict[date, DayEntry] = field(default_factory=dict)
     after: dict[date, DayEntry] = field(default_factory=dict)
-
-    @property
-    def base(self) -> int:
-        """The table's version before the first write; -1: there was no table."""
-        return min(self.receipts, default=0) - 1
 
     @property
     def last(self) -> int:
@@ -55,12 +49,17 @@ class ChunkWrites:
 
 @dataclass(frozen=True)
 class PlanWrites:
-    """A plan's writes of one table per chunk. `earlier` are the partition records before the plan began, `put_back`
-    the version of the newest rollback or release of a chunk."""
+    """A plan's writes of one table per chunk. `before` are the partition records before the plan's first write,
+    `put_back` the version of the newest rollback or release of a chunk."""
 
     chunks: Mapping[int, ChunkWrites] = field(default_factory=dict)
-    earlier: Mapping[date, DayEntry] = field(default_factory=dict)
+    before: Mapping[date, DayEntry] = field(default_factory=dict)
     put_back: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def base(self) -> int:
+        """The table's version before the plan's first write; -1: there was no table."""
+        return min((version for own in self.chunks.values() for version in own.receipts), default=0) - 1
 
     def of(self, chunk: int) -> ChunkWrites:
         """The writes of a chunk."""
@@ -80,20 +79,19 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
     chunks: dict[int, ChunkWrites] = {}
     put_back: dict[int, int] = {}
     now: dict[date, DayEntry] = {}
-    earlier: Mapping[date, DayEntry] = now
+    before: Mapping[date, DayEntry] = now
     for version, receipt in log:
         if receipt.tags.get(PLAN_TAG) == plan_id:
             number = receipt.tags.get(CHUNK_TAG, "")
             if receipt.reason != PLAN_REASON:  # a rollback or release, of one chunk or of all
                 put_back |= dict.fromkeys([int(number)] if number.isdigit() else chunks, version)
             elif number.isdigit():
-                earlier = earlier if chunks else dict(now)
+                before = before if chunks else dict(now)
                 own = chunks.setdefault(int(number), ChunkWrites())
                 own.receipts[version] = receipt
-                own.before |= {d: now[d] for d in receipt.days if d in now and d not in own.after}
                 own.after |= receipt.days
         now.update(receipt.days)
-    return PlanWrites(chunks, earlier, put_back)
+    return PlanWrites(chunks, before, put_back)
 
 
 @dataclass(frozen=True)

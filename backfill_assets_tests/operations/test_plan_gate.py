@@ -5,25 +5,29 @@ checks that would have refused some of these rows before. Not tested here: the o
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_gate import GateFinding, judge, refusal
-from backfill_assets.operations.plan_model import Tolerances
-from backfill_assets.operations.plan_progress import ChunkState, progress
+from backfill_assets.operations.plan_model import Plan, Tolerances
+from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.operations.planning import (
     DAYS,
     HandWorker,
+    Transform,
     bare_staging,
     good_rows,
     planned,
@@ -129,6 +133,43 @@ def test_a_day_that_another_write_rebuilt_since_is_not_held_against_the_chunk(tm
         "the chunk wrote days that it does not hold any more"
     )
     assert judge(lake, pipeline, second, now) == []
+
+
+def chunk_wrote(lake: Lake, pipeline: Pipeline, plan: Plan, number: int, days: DayRange, rows: Transform) -> Progress:
+    """Days written in the name of a chunk, and the plan's progress after that."""
+    write_by_hand(lake, pipeline, days, rows, PLAN_REASON, ChunkWork(plan, plan.chunk(number), plan.tables, days).tags)
+    return progress(lake, pipeline, plan)
+
+
+STRICT = Tolerances(rows=0.5, nulls=0.0, means=0.3, drift=0.25)
+
+
+def unfinished(day: date) -> Rows:
+    """What a chunk makes of a day whose inputs another chunk at once has not made yet."""
+    return [row | {"entity": None, "value": 900} for row in good_rows(day)[:25]]
+
+
+def test_a_plan_over_days_that_were_never_loaded_compares_nothing_with_its_own_unfinished_rows(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline, chunk="2d", tolerances=STRICT)
+    third, last = plan.chunk(3), plan.chunks[-1]
+    chunk_wrote(lake, pipeline, plan, 3, third.days, lambda day: unfinished(day)[:1])
+    chunk_wrote(lake, pipeline, plan, last.number, DayRange(third.days.start, third.days.start + ONE_DAY), unfinished)
+    now = chunk_wrote(lake, pipeline, plan, last.number, third.days, good_rows)
+    assert judge(lake, pipeline, last, now) == []
+
+
+def test_a_boundary_chunk_is_compared_with_the_days_before_the_plan(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    plan = planned(lake, pipeline, chunk="2d", tolerances=replace(STRICT, drift=None))
+    third, last = plan.chunk(3), plan.chunks[-1]
+    chunk_wrote(lake, pipeline, plan, 3, third.days, unfinished)
+    now = chunk_wrote(lake, pipeline, plan, last.number, third.days, lambda day: _more(good_rows(day)))
+    found = judge(lake, pipeline, last, now)
+    assert [f.told for f in found] == ["the mean of value was 14.5, is 24.5 (69%, allowed 30%)"] * 2
+    now = chunk_wrote(lake, pipeline, plan, last.number, third.days, lambda day: good_rows(day)[:12])
+    assert [f.told for f in judge(lake, pipeline, last, now)] == ["30 rows before, 12 now (60%, allowed 50%)"] * 2
 
 
 def test_a_refusal_says_where_and_what_to_type_next(tmp_path: Path) -> None:

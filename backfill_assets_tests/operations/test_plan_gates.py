@@ -35,9 +35,8 @@ def evidence(
     before: DayEntry | None, after: DayEntry, read: DayProfile, was: DayProfile | None = None
 ) -> TableEvidence:
     """One day, with ten earlier ones of 100 rows, of which 5 have no value."""
-    earlier = {day(n): entry(100, 5) for n in range(10)}
-    there = {day(20): before} if before else {}
-    return TableEvidence(STAGING, there, {day(20): after}, earlier, {day(20): read}, {day(20): was} if was else {})
+    there = {day(n): entry(100, 5) for n in range(10)} | ({day(20): before} if before else {})
+    return TableEvidence(STAGING, there, {day(20): after}, {day(20): read}, {day(20): was} if was else {})
 
 
 @given(st.integers(0, 1000), st.integers(0, 5), st.integers(-(10**9), 10**9))
@@ -108,9 +107,9 @@ def test_values_that_moved_while_their_sum_did_not_are_named_with_column_and_ind
 ) -> None:
     known = DayEntry(1000, "F", "digest", counts=kept_counts(USUAL, STAGING.nullable_columns))
     last = day(MEDIAN_NEEDS_DAYS)
-    earlier = {day(n): known for n in range(MEDIAN_NEEDS_DAYS)}
+    before = {day(n): known for n in range(MEDIAN_NEEDS_DAYS + 1)}
     read = DayProfile(1000, "F", sums={"value": 5000}, histograms={"value": now})
-    evidence = TableEvidence(STAGING, {last: known}, {last: known}, earlier, {last: read}, {last: USUAL})
+    evidence = TableEvidence(STAGING, before, {last: known}, {last: read}, {last: USUAL})
     found = judged(evidence, Tolerances(means=0.01, drift=bound))
     assert [(f.day, f.rule) for f in found] == ([(last, "profile")] if finds else [])
     assert not found or "the values of value drifted: population stability index" in found[0].told
@@ -126,7 +125,7 @@ def test_a_receipt_whose_fingerprint_is_of_another_kind_is_read_back_by_its_rows
 def test_values_that_moved_are_found_against_the_day_itself_where_the_history_is_short() -> None:
     known = DayEntry(1000, "F", "digest", counts=kept_counts(USUAL, STAGING.nullable_columns))
     read = DayProfile(1000, "F", sums={"value": 5000}, histograms={"value": {0: 500, 4: 500}})
-    evidence = TableEvidence(STAGING, {day(0): known}, {day(0): known}, {}, {day(0): read})
+    evidence = TableEvidence(STAGING, {day(0): known}, {day(0): known}, {day(0): read})
     (found,) = judged(evidence, Tolerances(drift=0.25))
     assert found.rule == "profile"
     assert "the values of value drifted" in found.told

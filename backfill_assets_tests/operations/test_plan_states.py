@@ -39,17 +39,16 @@ def wrote(
     )
 
 
-def test_what_a_day_held_before_a_chunk_is_what_its_first_write_found() -> None:
+def test_what_a_day_held_before_is_what_the_first_write_of_the_plan_found() -> None:
     log = [wrote(1, 0, "old"), wrote(2, 0, "new", chunk=1), wrote(3, 0, "again", chunk=1), wrote(4, 1, "other")]
-    found = plan_writes("P", log)
+    found = plan_writes("P", [*log, wrote(5, 0, "last", chunk=4), wrote(6, 1, "its own", chunk=4)])
     chunk = found.chunks[1]
     assert chunk.ids == {"w2", "w3"}
-    assert chunk.before[START].fingerprint == "old"
     assert chunk.after[START].fingerprint == "again"
     took = Took.of([chunk])
     assert took is not None
-    assert (chunk.base, chunk.last, took.seconds, set(found.chunks)) == (1, 3, 4.0, {1})
-    assert found.earlier[START].fingerprint == "old"
+    assert (found.base, chunk.last, took.seconds, set(found.chunks)) == (1, 3, 4.0, {1, 4})
+    assert {day: entry.fingerprint for day, entry in found.before.items()} == {START: "old"}
     assert plan_writes("another", log).chunks == {}
 
 
