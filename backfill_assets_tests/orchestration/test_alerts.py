@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.orchestration.alert_channels import MAIL_TO, SMTP, UI_URL, WEBHOOK, Channels
+from backfill_assets.orchestration.alert_channels import MAIL_TO, SMTP, UI_URL, WEBHOOK, addresses
 from backfill_assets.orchestration.alerts import alert_sensors, failure, findings, report_alarms
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, RANGE_END, RANGE_START
@@ -119,8 +119,8 @@ def test_a_run_without_findings_is_not_told(tmp_path: Path, instance: dg.Dagster
 def test_the_same_goes_out_by_mail(instance: dg.DagsterInstance, letters: tuple[str, list[Letter]]) -> None:
     server, kept = letters
     run, _ = ran(instance)
-    channels = Channels.of({MAIL_TO: "a@example.org, b@example.org", SMTP: server})
-    channels.ways()["mail"](failure(instance, run, ""))
+    ways = addresses({MAIL_TO: "a@example.org, b@example.org", SMTP: server}).ways()
+    ways["mail"](failure(instance, run, ""))
     (letter,) = kept
     assert letter["To"] == "a@example.org, b@example.org"
     assert letter["Subject"].startswith("backfill_assets: Failed: ")
@@ -136,7 +136,8 @@ def test_without_an_address_the_sensors_are_off_and_say_so(
     for variable in (WEBHOOK, MAIL_TO, SMTP):
         monkeypatch.delenv(variable, raising=False)
     assert {s.default_status for s in alert_sensors(tmp_path)} == {dg.DefaultSensorStatus.STOPPED}
-    assert isinstance(tick(tmp_path, instance, *ran(instance)), dg.SkipReason)
+    tick(tmp_path, instance, *ran(instance))
+    assert "no address is set" in str(send(tmp_path, instance))
     monkeypatch.setenv(WEBHOOK, "https://example.org/hook")
     assert {s.default_status for s in alert_sensors(tmp_path)} == {dg.DefaultSensorStatus.RUNNING}
 

@@ -64,7 +64,7 @@ def test_a_run_that_a_gate_stopped_is_told_once_with_the_command_to_put_it_back(
             sensor_name="alert", dagster_event=failed, dagster_instance=instance, dagster_run=run
         )
         alert_sensors(tmp_path)[0](context.for_run_failure())
-        assert outbox(tmp_path, instance).waiting() == 0, "the failed run says no more than the gate did"
+        assert not outbox(tmp_path, instance).waiting(), "the failed run says no more than the gate did"
 
 
 def test_the_command_line_tells_the_same_without_a_daemon_and_once(
