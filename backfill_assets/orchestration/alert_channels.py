@@ -128,11 +128,11 @@ def _as_unicode(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def attempt(way: str, send: Callable[[], None]) -> BackfillError | None:
+def attempt(way: str, send: Callable[[], None], seconds: float = TIMEOUT_SECONDS) -> BackfillError | None:
     """Why a message was not sent, without any secret; None once it was.
 
-    It is sent by a thread that is left alone after `TIMEOUT_SECONDS`: a server that sends a byte now and then ends no
-    timeout of a socket.
+    It is sent by a thread that is left alone after `seconds`: a server that sends a byte now and then ends no timeout
+    of a socket.
     """
     ended = queue.SimpleQueue[Exception | None]()
 
@@ -145,9 +145,9 @@ def attempt(way: str, send: Callable[[], None]) -> BackfillError | None:
 
     threading.Thread(target=try_it, daemon=True).start()
     try:
-        error = ended.get(timeout=TIMEOUT_SECONDS)
+        error = ended.get(timeout=seconds)
     except queue.Empty:
-        return _unsent(way, f"no answer within {TIMEOUT_SECONDS:g} s")
+        return _unsent(way, f"no answer within {seconds:g} s")
     # Another library's words may quote an address or a password.
     return error if error is None or isinstance(error, BackfillError) else _unsent(way, type(error).__name__)
 
