@@ -62,10 +62,8 @@ def cache_folder() -> Path:
     Raises SettingsError where another user could put programs there.
     """
     named, base = os.environ.get(CACHE_VARIABLE), os.environ.get("XDG_CACHE_HOME")
-    if named:
-        folder = Path(named).expanduser().resolve()
-    else:
-        folder = (Path(base) if base else Path.home() / ".cache") / "backfill-assets"
+    standard = (Path(base) if base else Path.home() / ".cache") / "backfill-assets"
+    folder = (Path(named).expanduser() if named else standard).resolve()  # the owner of a link may lead it elsewhere
     refuse_shared(folder, CACHE_VARIABLE)
     return folder
 

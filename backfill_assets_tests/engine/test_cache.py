@@ -112,7 +112,7 @@ def test_the_folder_is_the_named_one_else_the_users_cache(tmp_path: Path, monkey
     monkeypatch.delenv(CACHE_VARIABLE)
     assert cache_folder() == tmp_path / "xdg" / "backfill-assets"
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == Path.home() / ".cache" / "backfill-assets"
+    assert cache_folder() == (Path.home() / ".cache" / "backfill-assets").resolve()
 
 
 def test_a_cache_where_others_may_put_jars_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +121,14 @@ def test_a_cache_where_others_may_put_jars_is_not_used(tmp_path: Path, monkeypat
     for use in (cache_folder, present_jars, lambda: delta_jars(Path("java"), ())):
         with pytest.raises(SettingsError, match=f"the cache {tmp_path}"):
             use()
+
+
+def test_a_link_on_the_way_to_the_cache_is_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its owner could lead it elsewhere after the look at the folder.
+    (tmp_path / "theirs").symlink_to(tmp_path / "mine")
+    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "theirs"))
+    assert cache_folder() == (tmp_path / "mine" / "backfill-assets").resolve()
 
 
 def test_jars_belong_to_the_installed_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
