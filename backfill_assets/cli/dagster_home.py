@@ -6,6 +6,7 @@ Not here: its use (`runner`, `report`, `ui`).
 import contextlib
 import logging
 import os
+import stat
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -79,10 +80,16 @@ def _is_meant(lake: Lake) -> bool:
 
 
 def _is_of_the_project(lake: Lake, project: Path) -> bool:
-    """Whether the project has an instance that shows this lake. A file of another user in the working folder is none of
-    the project's: it can name code to run."""
-    is_trusted = project in Path(__file__).parents or not foreign_owners(project / FILE)
-    return is_trusted and (project / FILE).exists() and _is_meant(lake)
+    """Whether the project has an instance that shows this lake."""
+    return (project / FILE).exists() and _is_meant(lake) and _is_ours(project)
+
+
+def _is_ours(project: Path) -> bool:
+    """Whether no other user put files into the folder that this package was started in: they can name code to run, and
+    Dagster's processes import modules from there."""
+    if project in Path(__file__).parents:
+        return True
+    return not (project.stat().st_mode & stat.S_IWOTH or foreign_owners(project) | foreign_owners(project / FILE))
 
 
 def _home_in(lake: Lake) -> Path:
@@ -127,10 +134,11 @@ def lake_words(lake: Lake) -> str:
 def ui_place(lake: Lake) -> tuple[Path, dict[str, str], bool]:
     """Return where to start Dagster's UI for this lake: the working folder, additions to the environment, and whether
     that folder's files name the definitions (else they are those of `UI_MODULE`)."""
-    variables = {} if _is_meant(lake) else {LAKE_VARIABLE: str(lake.root)}
-    if os.environ.get("DAGSTER_HOME") or _is_of_the_project(lake, project_root()):
-        return project_root(), variables, True
-    return Path.cwd(), {**variables, "DAGSTER_HOME": str(lake.root / DAGSTER_FOLDER)}, False
+    home, project = os.environ.get("DAGSTER_HOME"), project_root()
+    if (home and _is_ours(project)) or _is_of_the_project(lake, project):
+        return project, {} if _is_meant(lake) else {LAKE_VARIABLE: str(lake.root)}, True
+    own = Path(home or lake.root / DAGSTER_FOLDER)
+    return own, {LAKE_VARIABLE: str(lake.root), "DAGSTER_HOME": str(own)}, False
 
 
 def ui_command(lake: Lake) -> str:

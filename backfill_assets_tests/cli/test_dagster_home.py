@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, lake_words, silenced, ui_command
+from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, lake_words, silenced, ui_command, ui_place
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.lake.home import Lake
@@ -132,3 +132,27 @@ def test_the_instance_of_a_project_is_that_of_its_own_lake_and_no_other_lake_is_
     (project / "dagster.yaml").touch()
     assert (lake_words(own), lake_words(installed)) == ("", f"--lake {installed.root} ")
     assert f"DAGSTER_HOME={installed.root / '.dagster'} dagster dev -m" in ui_command(installed)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_pages_never_start_in_a_folder_where_another_user_may_have_put_modules(
+    named: bool, installed: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home" if named else installed.root / ".dagster"
+    if named:
+        monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.setattr("backfill_assets.cli.dagster_home.project_root", Path.cwd)  # as an installed package says
+    elsewhere = (home, {LAKE_VARIABLE: str(installed.root), "DAGSTER_HOME": str(home)}, False)
+    for mode in (0o755, 0o1777):
+        (folder := tmp_path / f"{mode}").mkdir()
+        folder.chmod(mode)
+        monkeypatch.chdir(folder)
+        assert ui_place(installed) == (
+            (folder, {LAKE_VARIABLE: str(installed.root)}, True) if named and mode == 0o755 else elsewhere
+        )
+    (folder / "dagster.yaml").touch()
+    monkeypatch.setenv(LAKE_VARIABLE, str(installed.root))
+    with monkeypatch.context() as patch:
+        folder.chmod(0o755)
+        give_away(folder, patch)
+        assert ui_place(installed) == elsewhere
