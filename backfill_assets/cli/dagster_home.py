@@ -131,10 +131,10 @@ def lake_words(lake: Lake) -> str:
     return "" if _is_meant(lake) else f"--lake {quote(str(lake.root))} "
 
 
-def ui_place(lake: Lake) -> tuple[Path, dict[str, str], bool]:
+def ui_place(lake: Lake, project: Path | None = None) -> tuple[Path, dict[str, str], bool]:
     """Return where to start Dagster's UI for this lake: the working folder, additions to the environment, and whether
     that folder's files name the definitions (else they are those of `UI_MODULE`)."""
-    home, project = os.environ.get("DAGSTER_HOME"), project_root()
+    home, project = os.environ.get("DAGSTER_HOME"), project or project_root()
     if (home and _is_ours(project)) or _is_of_the_project(lake, project):
         return project, {} if _is_meant(lake) else {LAKE_VARIABLE: str(lake.root)}, True
     own = Path(home or lake.root / DAGSTER_FOLDER)

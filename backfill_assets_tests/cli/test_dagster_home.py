@@ -141,13 +141,11 @@ def test_pages_never_start_in_a_folder_where_another_user_may_have_put_modules(
     home = tmp_path / "home" if named else installed.root / ".dagster"
     if named:
         monkeypatch.setenv("DAGSTER_HOME", str(home))
-    monkeypatch.setattr("backfill_assets.cli.dagster_home.project_root", Path.cwd)  # as an installed package says
     elsewhere = (home, {LAKE_VARIABLE: str(installed.root), "DAGSTER_HOME": str(home)}, False)
     for mode in (0o755, 0o1777):
         (folder := tmp_path / f"{mode}").mkdir()
         folder.chmod(mode)
-        monkeypatch.chdir(folder)
-        assert ui_place(installed) == (
+        assert ui_place(installed, folder) == (
             (folder, {LAKE_VARIABLE: str(installed.root)}, True) if named and mode == 0o755 else elsewhere
         )
     (folder / "dagster.yaml").touch()
@@ -155,4 +153,4 @@ def test_pages_never_start_in_a_folder_where_another_user_may_have_put_modules(
     with monkeypatch.context() as patch:
         folder.chmod(0o755)
         give_away(folder, patch)
-        assert ui_place(installed) == elsewhere
+        assert ui_place(installed, folder) == elsewhere
