@@ -16,6 +16,7 @@ import click
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_span
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.json_values import json_of
 from backfill_assets.core.process import LAKE_OPTION, lake_folder
 from backfill_assets.core.texts import plain
 
@@ -142,12 +143,8 @@ def opened() -> "tuple[Lake, Pipeline]":
 
 def print_json(document: Any) -> None:
     """Write one JSON document to stdout; characters that a screen does not show are escaped."""
-    text = json.dumps(document, indent=2, default=_value, ensure_ascii=False)
+    text = json.dumps(json_of(document), indent=2, default=str, ensure_ascii=False)
     click.echo(NOT_ASCII.sub(lambda c: c[0] if c[0].isprintable() else json.dumps(c[0])[1:-1], text))
-
-
-def _value(value: Any) -> Any:
-    return value.to_dict() if hasattr(value, "to_dict") else str(value)
 
 
 def say_unusable(lake: "Lake") -> None:

@@ -3,7 +3,7 @@
 Not here: finding the differences (`operations.compare`, `operations.check_engine`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,12 +54,12 @@ def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
     if report.unmeant:
         unmeant = [f"Not meant to change and changed all the same: {', '.join(report.unmeant)}"]
     if html:
-        title, lines = f"{report.table} {report.days}", [_headline(report), *unmeant]
+        title, lines = f"{report.table} {report.days}", [report.headline, *unmeant]
         write_page(html, Page("compare", title, str(lake.root), _sections(report), lines))
     if as_json:
         print_json(report)
     elif not html:
-        say(_headline(report))
+        say(report.headline)
         for section in _sections(report) if report.differing else ():
             section.draw()
         for line in unmeant:
@@ -73,30 +73,17 @@ def names_of(listed: str | None) -> list[str] | None:
     return None if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
 
 
-def _moments(lake: "Lake", **asked: Any) -> "tuple[Moment, Moment]":
+def _moments(lake: "Lake", other_lake: Path | None, **asked: Any) -> "Iterator[Moment]":
     from backfill_assets.lake.home import open_lake
     from backfill_assets.operations.compare import Moment
 
-    for side in ("from", "to"):
-        if asked[f"{side}_version"] is not None and asked[f"{side}_time"] is not None:
-            raise click.UsageError(f"--{side}-version and --{side}-time say the same: give one of them.")
-    other = asked["other_lake"]
-    if other is None and asked["from_version"] is None and asked["from_time"] is None:
+    if other_lake is None and asked["from_version"] is None and asked["from_time"] is None:
         raise click.UsageError("say what to compare with: --from-version, --from-time or --other-lake.")
-    times = (asked[f"{side}_time"] and asked[f"{side}_time"].replace(tzinfo=UTC) for side in ("from", "to"))
-    before, after = times
-    return (
-        Moment(lake, asked["from_version"], before),
-        Moment(lake if other is None else open_lake(other), asked["to_version"], after),
-    )
-
-
-def _headline(report: "CompareReport") -> str:
-    added, removed, changed = (number(report.total(n)) for n in ("added", "removed", "changed"))
-    return (
-        f"{report.table} {report.days}, version {report.before} to {report.after}: {len(report.differing)} of "
-        f"{len(report.days)} day(s) differ: {added} row(s) added, {removed} removed, {changed} changed"
-    )
+    for side, of in (("from", lake), ("to", open_lake(other_lake) if other_lake else lake)):
+        version, time = asked[f"{side}_version"], asked[f"{side}_time"]
+        if version is not None and time is not None:
+            raise click.UsageError(f"--{side}-version and --{side}-time say the same: give one of them.")
+        yield Moment(of, version, time and time.replace(tzinfo=UTC))
 
 
 def _sections(report: "CompareReport") -> list[PageSection]:

@@ -32,14 +32,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class PageSection:
-    """A part of a report: tables, then lines. Only pages show `about` (text before the tables), `warning`, figures,
-    `html` (drawn by us, not escaped) and `folded` tables."""
+    """A part of a report: tables, then lines. Only pages show `about` (text before the tables), figures, `html` (drawn
+    by us, not escaped) and `folded` tables."""
 
     title: str
     tables: Sequence[TextTable] = ()
     lines: Sequence[str] = ()
     about: Sequence[str] = ()
-    warning: str = ""
     figures: Sequence[Figure] = ()
     html: str = ""
     folded: Sequence[TextTable] = ()
@@ -54,15 +53,13 @@ class PageSection:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of `backfill-assets COMMAND --html`: a head with lines, tiles (name, value, remark), and sections."""
+    """A page of `backfill-assets COMMAND --html`: a head with lines, and sections."""
 
     command: str
     title: str
     lake: str
     sections: Sequence[PageSection]
     lines: Sequence[str] = ()
-    tiles: Sequence[tuple[str, str, str]] = ()
-    warning: str = ""
 
 
 @cache

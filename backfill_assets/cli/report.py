@@ -3,10 +3,9 @@
 Not here: gathering (`operations.report`, `operations.writes`) and the page of the lake (`report_page`).
 """
 
-from datetime import date
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +14,6 @@ from backfill_assets.cli.drawing import TextTable, aside, draw_table
 from backfill_assets.cli.pages import Page, PageSection, write_page
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
-from backfill_assets.core.json_values import json_of
 
 if TYPE_CHECKING:
     from backfill_assets.operations.writes import DayAudit
@@ -33,18 +31,16 @@ SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
 @click.option("--parquet", type=FILE, help="Write the table `audit`, a row per write and day, for any engine.")
 @json_option
 @lake_option
-def audit(  # noqa: PLR0913 - a command has as many parameters as options
-    table: str, day: date | None, plan: str, since: date | None, html: Path | None, parquet: Path | None, as_json: bool
-) -> None:
+def audit(html: Path | None, parquet: Path | None, as_json: bool, **which: Any) -> None:
     """Every write: who, when, why, plan and chunk, code, input versions, rows and fingerprints before and after.
 
     Read from the logs at every call. No JVM.
     """
-    from backfill_assets.operations.writes import AuditRequest, write_table
     from backfill_assets.operations.writes import audit as audit_of
+    from backfill_assets.operations.writes import write_table
 
     lake, pipeline = opened()
-    found = audit_of(lake, pipeline, AuditRequest(table, day, plan, since))
+    found = audit_of(lake, pipeline, **which)
     if parquet:
         aside(f"wrote {parquet}: {write_table(found, parquet)} rows")
     rows = [_row(list(days)) for _, days in groupby(found, lambda w: (w.at, w.table, w.version))]
@@ -52,7 +48,7 @@ def audit(  # noqa: PLR0913 - a command has as many parameters as options
         writes = PageSection("Writes, newest first", [TextTable(COLUMNS, rows)])
         write_page(html, Page("audit", "Audit", str(lake.root), [writes], [f"{len(found)} writes of days"]))
     if as_json:
-        print_json(json_of(found))
+        print_json(found)
     elif not html and not parquet:
         draw_table(COLUMNS, rows[:SHOWN])
         if len(rows) > SHOWN:
@@ -63,9 +59,7 @@ def _row(days: "list[DayAudit]") -> tuple[object, ...]:
     """Return the cells of one commit."""
     first = days[0]
     spans = contiguous(d.day for d in days if d.day is not None)
-    changed, before, rows = (
-        sum(n) for n in zip(*((d.changed, d.rows_before or 0, d.rows or 0) for d in days), strict=True)
-    )
+    changed, before, rows = (sum(getattr(d, name) or 0 for d in days) for name in ("changed", "rows_before", "rows"))
     chunk = f" chunk {first.chunk}" if first.chunk else ""
     head = (first.at, first.table, str(first.version), spans or "?", changed, before, rows)
     return *head, first.by, first.reason, first.plan + chunk, first.run_id[:8], first.note
@@ -85,14 +79,13 @@ def report(html: Path | None, as_json: bool) -> None:
     gathered = report_of(lake, pipeline, utc_now())
 
     from backfill_assets.cli.dagster_home import instance_of, silenced
-    from backfill_assets.core.json_values import json_of
     from backfill_assets.lake.gates import ALL_CHECKS
     from backfill_assets.orchestration.history import history as history_of
 
     with silenced(), instance_of(lake) as instance:
         history = history_of(instance, str(lake.root), [t.name for t in pipeline.tables], tuple(ALL_CHECKS))
     if as_json:
-        print_json({**gathered.to_dict(), "dagster": json_of(history)})
+        print_json({**vars(gathered), "dagster": history})
     if html:
         from backfill_assets.cli.report_page import page
 

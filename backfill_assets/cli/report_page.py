@@ -6,7 +6,6 @@ here: the numbers (`operations.report`) and the colours (templates).
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from backfill_assets.cli.pages import Page, PageSection, environment
 from backfill_assets.cli.plots import lateness_figures
 from backfill_assets.core.days import ONE_DAY, from_inclusive
 from backfill_assets.core.states import State
-from backfill_assets.operations.account import Account
 from backfill_assets.operations.rejected import kinds
 from backfill_assets.operations.status import DayStatus, StatusReport
 
@@ -28,10 +26,6 @@ if TYPE_CHECKING:
 
 MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_WRONG = 60, 40, 30, 5
 BECAUSE = "made from days that need making"
-NEEDING = ("table", "days", "state", "because")
-RUNS = ("began, UTC", "days", "tables", "why", "ended", "took", "cause", "run")
-WRITES = ("committed, UTC", "table", "days", "rows", "why", "note", "took", "run")
-DURATIONS = ("table", "writes", "median", "95 %", "greatest", "per day written")
 DAY_PX, HEIGHT_PX, GAP_PX = 5, 14, 1
 MONTH_PX = 31 * DAY_PX
 WILL_CHANGE = "will change"
@@ -50,51 +44,31 @@ MEANINGS = {
 def page(report: "LakeReport", history: "History") -> Page:
     """Return the page of a lake."""
     status, landed = report.status, report.delivered.account
-    counts, following = Counter(day.state for day in status), sum(status.following().values())
-    wrong = counts[State.STALE] + counts[State.MISSING]
-    duplicates = "nothing is loaded"
-    if landed.duplicates_per_1000 is not None:
-        duplicates = f"{landed.duplicates_per_1000:.1f} per 1,000 loaded rows"
-    tiles = [
-        ("Days of tables, fresh", number(counts[State.FRESH]), f"of {number(counts.total())}; {following} will change"),
-        ("Stale or missing", number(wrong), f"{counts[State.PENDING]} pending, {counts[State.OUTDATED]} outdated"),
-        ("Rows landed", number(landed.rows), f"{number(landed.files)} files"),
-        ("In quarantine", number(landed.quarantine), f"{len(report.delivered.quarantine)} reasons"),
-        ("Duplicates", "–", f"not counted on {len(landed.uncounted)} days") if landed.uncounted
-        else ("Duplicates", number(landed.duplicates), duplicates),
-    ]  # fmt: skip
+    lines = [f"Made {report.made_at:%Y-%m-%d %H:%M} UTC."]
+    lines += [f"The frontier is {status.frontier:%Y-%m-%d %H:%M} UTC."] if status.frontier else []
+    lines += ["All that landed is loaded."] if status.frontier and not (landed.waiting or landed.surplus) else []
+    lines += [f"The lake's world stops at {status.as_of:%Y-%m-%d %H:%M} UTC (as_of)."] if status.as_of else []
     sections = [
-        _days(status), *_landed(report.delivered), *_lateness(report), _durations(report), _checks(report, history),
+        _days(status), *_landed(report.delivered), _lateness(report), _durations(report), _checks(report, history),
         _runs(report, history), _writes(report),
     ]  # fmt: skip
-    title = "What the lake holds, and how sure that is"
-    return Page("report", title, status.lake, sections, [_head(report)], tiles, _not_loaded(landed))
+    return Page("report", "What the lake holds, and how sure that is", status.lake, sections, [" ".join(lines)])
 
 
-def _head(report: "LakeReport") -> str:
-    status, landed = report.status, report.delivered.account
-    frontier = f"The frontier is {status.frontier:%Y-%m-%d %H:%M} UTC." if status.frontier else "Nothing is loaded yet."
-    loaded = " All that landed is loaded." if status.frontier and not (landed.waiting or landed.surplus) else ""
-    as_of = f" The lake's world stops at {status.as_of:%Y-%m-%d %H:%M} UTC (as_of)." if status.as_of else ""
-    return f"Made {report.made_at:%Y-%m-%d %H:%M} UTC. {frontier}{loaded}{as_of}"
-
-
-def _not_loaded(landed: Account) -> str:
-    waiting, surplus = sum(landed.waiting.values()), sum(landed.surplus.values())
-    left = [f"{number(waiting)} rows wait on {len(landed.waiting)} arrival day(s)"] if waiting else []
-    left += [f"{number(surplus)} loaded rows are to be taken back"] if surplus else []
-    return f"Not all that landed is loaded: {', and '.join(left)}." if left else ""
+def _section(title: str, table: TextTable, nothing: str, lines: Sequence[str] = (), html: str = "") -> PageSection:
+    """Return the section of a table, or one that says `nothing` where it has no rows."""
+    if not table.rows:
+        return PageSection(title, about=[nothing], html=html)
+    return PageSection(title, [table], lines, html=html)
 
 
 def _days(status: StatusReport) -> PageSection:
     drawn = grid(status)
-    if not drawn:
-        return PageSection("Days", about=["Nothing has landed or been written yet."])
+    nothing = "Every day that can be is up to date." if drawn else "Nothing has landed or been written yet."
     found, left_out = needing(status, MOST_NEEDING)
-    if not found:
-        return PageSection("Days", html=drawn, lines=["Every day that can be is up to date."])
     more = [f"And {number(left_out)} more: `backfill-assets status` has them all."] if left_out else []
-    return PageSection("Days", [TextTable(NEEDING, found, "What needs a look")], more, html=drawn)
+    table = TextTable(("table", "days", "state", "because"), found, "What needs a look")
+    return _section("Days", table, nothing, more, drawn)
 
 
 def needing(report: StatusReport, most: int) -> tuple[list[tuple[str, str, str, str]], int]:
@@ -119,157 +93,112 @@ def _landed(delivered: "Delivered") -> Iterator[PageSection]:
     for name, came in (delivered.sources or {"": delivered}).items():
         account, found = came.account, kinds(came.quarantine)
         parts = ", ".join(f"{number(rows)} {what}" for rows, what in account.parts())
-        lines = []
-        if found.more_kinds:
-            command = "`backfill-assets report --json` has them all."
-            lines = [f"And {number(found.more_rows)} rows for {found.more_kinds} other reasons: {command}"]
+        about = [f"{number(account.rows)} rows in {number(account.files)} files: {parts}."]
+        if account.wrong:
+            shown = ", ".join(f"{day} {-rows:+d} rows" for day, rows in [*account.wrong.items()][:MOST_WRONG])
+            days = f"{len(account.wrong)} loaded days, first {shown}"
+            about.append(f"The account does not add up on {days}. `backfill-assets doctor` says what to do.")
+        more = f"And {number(found.more_rows)} rows for {found.more_kinds} other reasons: see `report --json`."
         rows = [(count, reason) for reason, count in found.shown]
-        yield PageSection(
-            f"What landed from {name}" if name else "What landed",
-            [TextTable(("rows", "in quarantine because"), rows)] if rows else [], lines,
-            [f"{number(account.rows)} rows in {number(account.files)} files: {parts}."], _wrong(account),
-        )  # fmt: skip
+        tables = [TextTable(("rows", "in quarantine because"), rows)] if rows else []
+        title = f"What landed from {name}" if name else "What landed"
+        yield PageSection(title, tables, [more] if found.more_kinds else [], about)
 
 
-def _wrong(account: Account) -> str:
-    if not account.wrong:
-        return ""
-    shown = ", ".join(f"{day} {-rows:+d} rows" for day, rows in [*account.wrong.items()][:MOST_WRONG])
-    more = ", …" if len(account.wrong) > MOST_WRONG else ""
-    return (
-        f"The account does not add up on {len(account.wrong)} loaded days: {shown}{more}. `backfill-assets doctor` "
-        "says what to do."
-    )
-
-
-def _lateness(report: "LakeReport") -> list[PageSection]:
+def _lateness(report: "LakeReport") -> PageSection:
     late = report.lateness
     if late is None or late.overall is None:
-        return [PageSection("Lateness", about=["No upsert is loaded, so there is nothing to measure."])]
-    figures = lateness_figures(late, ("late-share", "completeness"))
+        return PageSection("Lateness", about=["No upsert is loaded, so there is nothing to measure."])
     source = f" from {late.asked.source}" if late.asked.source else ""
     share = percent(late.late / late.rows)
     about = f"{share} of {number(late.rows)} upserts{source} arrived on a later day than their event's."
-    marks, complete = watermarks(late), completeness(late, {})
-    return [
-        PageSection(
-            "Lateness", marks.tables, [*marks.lines, "`backfill-assets lateness --html` has more of this."], [about],
-            figures=list(figures.values()), folded=complete.tables if late.completeness else (),
-        )
-    ]  # fmt: skip
-
-
-def _section(title: str, table: TextTable, nothing: str, lines: Sequence[str] = (), about: str = "") -> PageSection:
-    """Return the section of a table, or one that says `nothing` where it has no rows."""
-    if not table.rows:
-        return PageSection(title, about=[nothing])
-    return PageSection(title, [table], lines, [about] if about else [])
+    marks, folded = watermarks(late), completeness(late).tables if late.completeness else ()
+    lines = [*marks.lines, "`backfill-assets lateness --html` has more of this."]
+    return PageSection("Lateness", marks.tables, lines, [about], lateness_figures(late), folded=folded)
 
 
 def _durations(report: "LakeReport") -> PageSection:
+    columns = ("table", "writes", "median", "95 %", "greatest", "per day written")
     rows = [
-        (d.table, d.writes, *(_seconds(s, 1) for s in (d.median, d.p95, d.greatest)), _seconds(d.per_day, 2))
+        (d.table, d.writes, *(f"{s:.2f} s" for s in (d.median_s, d.p95_s, d.greatest_s, d.seconds_per_day)))
         for d in report.durations
     ]
-    about = "A write is one commit of one table, whatever number of days it holds."
-    return _section("Durations", TextTable(DURATIONS, rows), "No write of this lake was measured.", about=about)
+    line = "A write is one commit of one table, whatever number of days it holds."
+    return _section("Durations", TextTable(columns, rows), "No write of this lake was measured.", [line])
 
 
 def _checks(report: "LakeReport", history: "History") -> PageSection:
     """Return per table and check the days by their newest verdict, and the newest findings."""
-    if not history.checks:
-        return PageSection("Checks", about=["Dagster remembers no check of these tables."])
-    known = {(c.table, c.check): (c.passed, c.found) for c in history.checks}
-    names = list(dict.fromkeys(c.check for c in history.checks))
+    counts = {(c.table, c.check): (c.passed, c.found) for c in history.checks}
+    names = list(dict.fromkeys(check for _, check in counts))
     stale = Counter(day.table for day in report.status if day.state is State.STALE)
-    rows = [
-        (table, *(_verdict(known.get((table, name))) for name in names), stale[table])
-        for table in dict.fromkeys(c.table for c in history.checks)
-    ]
+
+    def verdict(table: str, check: str) -> str:
+        passed, found = counts.get((table, check), (0, 0))
+        words = [f"{number(n)} {word}" for n, word in ((found, "found"), (passed, "good")) if n]
+        return ", ".join(words) or "–"
+
+    tables = dict.fromkeys(table for table, _ in counts)
+    rows = [(table, *(verdict(table, name) for name in names), stale[table]) for table in tables]
     found = [
         (f.table, f.check, f.day or "all", f.severity or "–", f.what or f"see run {f.run_id[:8]}")
         for f in history.findings
     ]
-    newest = [TextTable(("table", "check", "day", "severity", "what"), found, "the newest findings")] if found else []
+    newest = TextTable(("table", "check", "day", "severity", "what"), found, "the newest findings")
     line = "Days by their newest verdict, as this lake's runs gave it; stale days by the receipts."
-    return PageSection("Checks", [TextTable(("table", *names, "stale days now"), rows)], [line], folded=newest)
-
-
-def _verdict(counted: tuple[int, int] | None) -> str:
-    if counted is None:
-        return "–"
-    passed, found = counted
-    return f"{number(found)} found, {number(passed)} good" if found else f"{number(passed)} good"
+    if not rows:
+        return PageSection("Checks", about=["Dagster remembers no check of these tables."])
+    table = TextTable(("table", *names, "stale days now"), rows)
+    return PageSection("Checks", [table], [line], folded=[newest] if found else [])
 
 
 def _runs(report: "LakeReport", history: "History") -> PageSection:
-    def tables(names: Sequence[str]) -> str:
-        return "all" if len(names) == len(report.status.tables) else ", ".join(names) or "–"
-
-    rows = [
-        (
-            _minute(r.began),
-            r.days or "",
-            tables(r.tables),
-            r.reason,
-            r.status,
-            _seconds(r.seconds, 0),
-            r.cause or "–",
-            r.run_id[:8],
-        )
-        for r in history.runs[:MOST_RUNS]
-    ]
-    return _section("Runs", TextTable(RUNS, rows, "the newest runs"), "Dagster remembers no run on this lake.")
+    rows = []
+    for r in history.runs[:MOST_RUNS]:
+        tables = "all" if len(r.tables) == len(report.status.tables) else ", ".join(r.tables) or "–"
+        rows.append((r.began, r.days or "", tables, r.reason, r.status, _took(r.seconds), r.cause or "–", r.run_id[:8]))
+    columns = ("began", "days", "tables", "why", "ended", "took", "cause", "run")
+    return _section("Runs", TextTable(columns, rows, "the newest runs"), "Dagster remembers no run on this lake.")
 
 
 def _writes(report: "LakeReport") -> PageSection:
     rows = []
     for w in report.writes[:MOST_WRITES]:
-        days = f"{from_inclusive(w.days[0], w.days[-1])} ({len(w.days)})"
-        took = _seconds(w.seconds, 1)
-        rows.append((_minute(w.at), f"{w.table} v{w.version}", days, w.rows, w.reason, w.note, took, w.run_id[:8]))
+        days = f"{from_inclusive(w.days[0].start, w.days[-1].last)} ({sum(map(len, w.days))})"
+        table = f"{w.table} v{w.version}"
+        rows.append((w.at, table, days, w.rows, w.reason, w.note, _took(w.seconds), w.run_id[:8]))
     more = f"The newest {len(rows)} of {number(len(report.writes))}; `backfill-assets report --json` has them all."
+    columns = ("committed", "table", "days", "rows", "why", "note", "took", "run")
     lines = [more] if len(report.writes) > len(rows) else []
-    return _section("Writes", TextTable(WRITES, rows, "the newest writes"), "Nothing was written yet.", lines)
+    return _section("Writes", TextTable(columns, rows, "the newest writes"), "Nothing was written yet.", lines)
 
 
-def _minute(instant: datetime | None) -> str:
-    return f"{instant:%Y-%m-%d %H:%M}" if instant else "–"
-
-
-def _seconds(seconds: float | None, digits: int) -> str:
-    return "-" if seconds is None else f"{seconds:.{digits}f} s"
+def _took(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.1f} s"
 
 
 def grid(report: StatusReport) -> str:
     """Return the grid as HTML, with a legend that counts each state; empty where the lake has no days."""
-    by_table = {
-        name: {month: list(days) for month, days in groupby(all_days, lambda d: f"{d.day:%Y-%m}")}
-        for name, all_days in report.tables.items()
-    }
-    first = next(iter(by_table.values()), {})
-    if not first:
-        return ""
-    months = [(month, [strip(name, of[month]) for name, of in by_table.items()]) for month in first]
-    counts = Counter(day.state.value for day in report) | {WILL_CHANGE: sum(report.following().values())}
-    sample = Markup('<svg class="sample" viewBox="0 0 14 14" aria-hidden="true">{}</svg>')
-    square = Markup('<rect class="{}" width="14" height="14"/>')
-    legend = [
-        (state, sample.format(square.format(_class(state))), f"{meaning} ({counts.get(state, 0):,})")
-        for state, meaning in MEANINGS.items()
+    lines = zip(*report.tables.values(), strict=True)
+    months = [
+        (month, [strip(column) for column in zip(*group, strict=True)])
+        for month, group in groupby(lines, lambda line: f"{line[0].day:%Y-%m}")
     ]
+    if not months:
+        return ""
+    counts = Counter(map(look, report))
+    legend = [(state, f"{meaning} ({counts[state]:,})") for state, meaning in MEANINGS.items()]
     return environment().get_template("grid.html.j2").render(tables=report.tables, months=months, legend=legend)
 
 
-def strip(table: str, days: Sequence[DayStatus]) -> Markup:
+def strip(days: Sequence[DayStatus]) -> Markup:
     """Return the days of one month of one table as SVG; its label says the same in words."""
-    counted = Counter(map(look, days))
-    told = f"{table} {days[0].day:%Y-%m}: {', '.join(f'{n} {state}' for state, n in counted.items())}"
+    counted = ", ".join(f"{n} {state}" for state, n in Counter(map(look, days)).items())
     drawn = Markup("").join(_stretch(list(group)) for _, group in groupby(days, look))
     return Markup(
         '<svg class="strip" viewBox="0 0 {w} {h}" role="img" aria-label="{}">{}'
         '<rect class="gaps" width="{w}" height="{h}"/></svg>'
-    ).format(told, drawn, w=MONTH_PX, h=HEIGHT_PX)
+    ).format(f"{days[0].table} {days[0].day:%Y-%m}: {counted}", drawn, w=MONTH_PX, h=HEIGHT_PX)
 
 
 def look(day: DayStatus) -> str:
@@ -277,20 +206,11 @@ def look(day: DayStatus) -> str:
     return WILL_CHANGE if day.will_change else day.state.value
 
 
-def _class(look: str) -> str:
-    return "follows" if look == WILL_CHANGE else look
-
-
 def _stretch(days: Sequence[DayStatus]) -> Markup:
     """Draw days of one state as one rectangle; its title names the days and their rows."""
     first, last = days[0], days[-1]
-    state = f"{first.state.value}, will change" if first.will_change else first.state.value
-    rows = f", {sum(d.rows or 0 for d in days):,} rows" if any(d.rows is not None for d in days) else ""
-    width = ((last.day - first.day) // ONE_DAY + 1) * DAY_PX - GAP_PX
-    return Markup('<rect class="{}" x="{}" width="{}" height="{}"><title>{}</title></rect>').format(
-        _class(look(first)),
-        (first.day.day - 1) * DAY_PX,
-        width,
-        HEIGHT_PX,
-        f"{from_inclusive(first.day, last.day)}: {state}{rows}",
-    )
+    state = f"{first.state.value}, {WILL_CHANGE}" if first.will_change else first.state.value
+    title = f"{from_inclusive(first.day, last.day)}: {state}, {number(sum(d.rows or 0 for d in days))} rows"
+    left, width = (first.day.day - 1) * DAY_PX, ((last.day - first.day) // ONE_DAY + 1) * DAY_PX - GAP_PX
+    drawn = Markup('<rect class="{}" x="{}" width="{}" height="{}"><title>{}</title></rect>')
+    return drawn.format(look(first), left, width, HEIGHT_PX, title)

@@ -106,12 +106,11 @@ def _check(plan: str, chunk: str, table: str, days: DayRange | None, note: str) 
 
 
 def _draw(report: "RollbackReport", asked: "RollbackRequest") -> None:
-    from backfill_assets.operations.why import release_command
+    from backfill_assets.operations.why import Hold
 
     for line in report.lines():
         say(line, HANG)
     if report.is_done:
-        days = {asked.table: tuple(asked.days or ())}
-        click.echo(f"Held until: {release_command(days, asked.tags)}")
+        click.echo(f"Held until: {Hold({asked.table: tuple(asked.days or ())}, asked.plan, asked.chunk).release}")
     elif report.tables:
         click.echo("Nothing was done. Add --yes to do it.")

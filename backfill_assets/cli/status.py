@@ -4,7 +4,7 @@ Not here: the states (`operations.status`) and the facts of a day (`operations.s
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -23,12 +23,12 @@ from backfill_assets.cli.common import (
 )
 from backfill_assets.cli.drawing import draw_table, number, say, text_of
 from backfill_assets.core.clock import utc_today
-from backfill_assets.core.days import DayRange, contiguous, from_inclusive
+from backfill_assets.core.days import contiguous, from_inclusive
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.states import State
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.show import DayReport, DayWrite, InputDay
+    from backfill_assets.operations.show import DayReport, InputDay
     from backfill_assets.operations.status import DayStatus, StatusReport
 
 GRID_DAYS = 45  # more rows than a screen has: days of equal states share a row
@@ -61,7 +61,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
     needs_a_person = sorted({*report.wrong, *attention(lake.root), *held_back(lake).values()})
     if as_json:
-        document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused.to_dict()}
+        document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused}
         if flags["stale"]:
             document["days"] = [d for d in document["days"] if d["state"] == State.STALE]
         print_json(document)
@@ -90,19 +90,15 @@ def _draw(report: "StatusReport", stale: bool, every_day: bool) -> None:
         if hold.plan:
             click.echo(f"look:  backfill-assets plan show {hold.plan}")
         click.echo(f"let go:  {hold.release}")
-    for day in report if stale else ():
-        for culprit in day.culprits:
-            say(f"{day.table} {day.day}: {culprit}", 2)
 
 
 def _draw_grid(report: "StatusReport", every_day: bool) -> None:
-    def key(numbered: "tuple[int, tuple[DayStatus, ...]]") -> object:
-        place, line = numbered
-        return place if every_day else tuple((d.state, d.will_change) for d in line)
+    def key(line: "tuple[DayStatus, ...]") -> object:
+        return line[0].day if every_day else [(d.state, d.will_change) for d in line]
 
     rows = []
-    for _, group in groupby(enumerate(zip(*report.tables.values(), strict=True)), key):
-        lines = [line for _, line in group]
+    for _, group in groupby(zip(*report.tables.values(), strict=True), key):
+        lines = list(group)
         first, last = lines[0][0].day, lines[-1][0].day
         span = f"{first}..{last} ({len(lines)} days)" if len(lines) > 1 else first
         rows.append([span, *map(_cell, zip(*lines, strict=True))])
@@ -121,37 +117,29 @@ def _cell(days: "Sequence[DayStatus]") -> str:
 
 
 def _draw_totals(report: "StatusReport") -> None:
+    from backfill_assets.operations.status import STUCK
+
     following = report.following()
     if following:
         say(f"{FOLLOWS} will change: right today, but made from days that need making, and made again after them.", 2)
     for name, found in report.totals().items():
         more = f" ({following[name]} will change)" if name in following else ""
         say(f"{name}: {', '.join(f'{n} {state.value}' for state, n in found.items())}{more}", 2)
-    none = "none, nothing is loaded"
     frontiers = (report.frontiers or {"": report.frontier}).items()
-    shown = "; ".join(f"{name} {f:%Y-%m-%dT%H:%M:%SZ}" if f else f"{name} {none}" for name, f in frontiers)
+    shown = "; ".join(f"{n} {f:%Y-%m-%dT%H:%M:%SZ}" if f else f"{n} none, nothing is loaded" for n, f in frontiers)
     say(f"frontier: {shown.strip()}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
-    _draw_changed_columns(report)
-    wanting = [d for d in report if d.state in (State.STALE, State.MISSING) or d.will_change]
-    _draw_rebuild(report, wanting, all_tables=True)
-
-
-def _draw_changed_columns(report: "StatusReport") -> None:
-    """Draw which columns tables get and lose, and the command that rebuilds them."""
-    from backfill_assets.operations.status import STUCK
-
     for name, changes in report.columns.items():
-        say(f"{name} {'; '.join(changes)}", 2)
+        say(f"{name} {', '.join(changes)}", 2)
     if any(change.startswith(STUCK) for changes in report.columns.values() for change in changes):
         say(
             "Give these columns the types they have, and the new types to columns of other names; or move "
             f"{report.lake}/tables away, then run `backfill-assets catch-up`."
         )
-        return
-    days = [d.day for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]
-    for span in _around(report, days, report.columns):
-        tables = ",".join(report.columns)
-        click.echo(f"load again:  backfill-assets backfill --from {span.start} --to {span.last} --tables {tables}")
+    else:
+        changed = [d for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]
+        _draw_commands("load again", report, changed)
+    wanting = [d for d in report if d.state in (State.STALE, State.MISSING) or d.will_change]
+    _draw_commands("rebuild", report, wanting, all_tables=True)
 
 
 def _draw_stale(report: "StatusReport") -> None:
@@ -159,32 +147,27 @@ def _draw_stale(report: "StatusReport") -> None:
     if not found:
         say(f"No day of {report.days} is stale.")
         return
-    for (table, reason), group in groupby(found, lambda d: (d.table, d.reason)):
-        say(f"{table} {text_of(contiguous(d.day for d in group))}: {reason}", 2)
     following = [d for d in report if d.will_change]
-    for table, group in groupby(following, lambda d: d.table):
-        say(f"{table} {text_of(contiguous(d.day for d in group))}: will change after these", 2)
-    _draw_rebuild(report, [*found, *following], all_tables=False)
+    reasons = [(d.table, d.reason, d.day) for d in found]
+    reasons += [(d.table, "will change after these", d.day) for d in following]
+    for (table, reason), group in groupby(reasons, lambda line: line[:2]):
+        say(f"{table} {text_of(contiguous(day for _, _, day in group))}: {reason}", 2)
+    _draw_commands("rebuild", report, [*found, *following])
+    for day in found:
+        for culprit in day.culprits:
+            say(f"{day.table} {day.day}: {culprit}", 2)
 
 
-def _draw_rebuild(report: "StatusReport", wanting: "Sequence[DayStatus]", all_tables: bool) -> None:
-    """Draw the commands, each on one line to be copied, for days that are over; ranges leave held days out."""
+def _draw_commands(word: str, report: "StatusReport", wanting: "Iterable[DayStatus]", all_tables: bool = False) -> None:
+    """Draw the commands, each on one line to be copied, for days that are over, as few ranges without held days."""
     over = [d for d in wanting if d.day < utc_today()]
-    named = tuple(report.tables) if all_tables else tuple(dict.fromkeys(d.table for d in over))
+    named = [*report.tables] if all_tables else list(dict.fromkeys(d.table for d in over))
+    held = {d.day for name in named for d in report.tables[name] if d.state is State.HELD}
+    days = {d.day for d in over} - held
     tables = "" if all_tables else f" --tables {','.join(named)}"
-    for span in _around(report, [d.day for d in over], named):
-        click.echo(f"rebuild:  backfill-assets backfill --from {span.start} --to {span.last}{tables}")
-
-
-def _around(report: "StatusReport", days: "Sequence[date]", tables: "Iterable[str]") -> list[DayRange]:
-    """Return the days as few ranges, with other days between them, without held days of the tables."""
-    held = {d.day for name in tables for d in report.tables[name] if d.state is State.HELD}
-    wanted = set(days) - held
-    if not wanted:
-        return []
-    stretches = contiguous(d for d in from_inclusive(min(wanted), max(wanted)) if d not in held)
-    inside = [[d for d in stretch if d in wanted] for stretch in stretches]
-    return [from_inclusive(found[0], found[-1]) for found in inside if found]
+    for span in contiguous({*from_inclusive(min(days), max(days))} - held) if days else ():
+        if inside := [d for d in span if d in days]:
+            click.echo(f"{word}:  backfill-assets backfill --from {inside[0]} --to {inside[-1]}{tables}")
 
 
 @click.command()
@@ -205,70 +188,58 @@ def show(table: str, day: date, as_json: bool) -> None:
         print_json(report)
         return
     click.echo(f"{table} {day}: {report.state.value}")
-    for reason in report.reasons:
-        say(f"  because   {reason}", SHOW_HANG)
-    if report.will_change:
-        say("  but       it will change: it is made from days that need making", SHOW_HANG)
-    if report.history:
-        _draw_receipt(report.history[0], day)
-    _draw_inputs(report)
-    _draw_landed(report)
+    for name, text in (*_receipt(report), *_inputs(report), *_landed(report)):
+        if text:
+            say(f"  {name:9s} {text}", SHOW_HANG)
     if len(report.history) > 1:
-        rows = [_history_row(w, day) for w in report.history]
+        rows = [
+            (str(w.version), w.at, w.receipt.days[day].rows, w.receipt.days[day].fingerprint, w.receipt.reason,
+             w.receipt.run_id[:8], w.receipt.note)
+            for w in report.history
+        ]  # fmt: skip
         draw_table(["version", "at", "rows", "fingerprint", "reason", "run", "note"], rows, "history, newest first")
 
 
-def _draw_receipt(written: "DayWrite", day: date) -> None:
-    said, entry = written.receipt, written.receipt.days[day]
-    # Below version 0 an input did not exist yet.
-    read = ", ".join(f"{name} v{v}" if v >= 0 else f"{name} (not there yet)" for name, v in said.inputs.items())
-    facts = {
-        "rows": f"{number(entry.rows)}, built {entry.built.value}",
-        "content": f"fingerprint {entry.fingerprint}",
-        "written": f"{written.at:%Y-%m-%d %H:%M:%SZ} as version {written.version}, with {len(said.days)} day(s)",
-        "reason": said.reason + (f": {said.note}" if said.note else ""),
-        "run": said.run_id,
-        "by": said.tags.get(BY, ""),
-        "inputs": f"{read or 'landed files'}; digest {entry.input_digest}",
-        "code": f"{said.code_digest}, settings {said.settings_digest}",
-        "frontier": f"{said.frontier:%Y-%m-%dT%H:%M:%SZ}" if said.frontier else "none",
-    }
-    for name, text in facts.items():
-        if text:
-            say(f"  {name:9s} {text}", SHOW_HANG)
+def _receipt(report: "DayReport") -> Iterator[tuple[str, str]]:
+    """Yield why the day is in its state, and the facts of its newest receipt, by name."""
+    yield from (("because", reason) for reason in report.reasons)
+    if report.will_change:
+        yield "but", "it will change: it is made from days that need making"
+    for written in report.history[:1]:
+        said, entry = written.receipt, written.receipt.days[report.day]
+        # Below version 0 an input did not exist yet.
+        read = ", ".join(f"{name} v{v}" if v >= 0 else f"{name} (not there yet)" for name, v in said.inputs.items())
+        yield "rows", f"{number(entry.rows)}, built {entry.built.value}"
+        yield "content", f"fingerprint {entry.fingerprint}"
+        yield "written", f"{text_of(written.at)} as version {written.version}, with {len(said.days)} day(s)"
+        yield "reason", said.reason + (f": {said.note}" if said.note else "")
+        yield "run", said.run_id
+        yield "by", said.tags.get(BY, "")
+        yield "inputs", f"{read or 'landed files'}; digest {entry.input_digest}"
+        yield "code", f"{said.code_digest}, settings {said.settings_digest}"
+        yield "frontier", f"{said.frontier:%Y-%m-%dT%H:%M:%SZ}" if said.frontier else "none"
 
 
-def _draw_inputs(report: "DayReport") -> None:
-    """Draw one line per table and state: the days and the sum of their rows."""
+def _inputs(report: "DayReport") -> Iterator[tuple[str, str]]:
+    """Yield one line per table and state: the days and the sum of their rows."""
     grouped: dict[tuple[str, str, bool], list[InputDay]] = defaultdict(list)
     for found in report.inputs:
         grouped[found.table, found.state.value, found.required].append(found)
     for (table, state, required), days in sorted(grouped.items()):
-        rows = number(sum(d.rows or 0 for d in days))
-        spans = text_of(contiguous(d.day for d in days))
-        say(f"  from      {table} {spans}: {state}, {rows} rows{'' if required else ', not required'}", SHOW_HANG)
+        rows, spans = number(sum(d.rows or 0 for d in days)), text_of(contiguous(d.day for d in days))
+        yield "from", f"{table} {spans}: {state}, {rows} rows{'' if required else ', not required'}"
 
 
-def _draw_landed(report: "DayReport") -> None:
+def _landed(report: "DayReport") -> Iterator[tuple[str, str]]:
+    """Yield the first landed files, and the most frequent reasons of quarantine."""
     from backfill_assets.operations.rejected import kinds
 
     for part in report.files[:MOST_FILES]:
         bad = f", {number(part.bad_rows)} of them unusable" if part.bad_rows else ""
-        gone = " (withdrawn)" if part.withdrawn else ""
-        say(f"  file      {part.path}{gone}: {number(part.rows)} rows of the day{bad}", SHOW_HANG)
-    if len(report.files) > MOST_FILES:
-        rows = sum(part.rows for part in report.files[MOST_FILES:])
-        say(
-            f"  file      and {number(len(report.files) - MOST_FILES)} more with {number(rows)} rows: see --json",
-            SHOW_HANG,
-        )
+        yield "file", f"{part.path}{' (withdrawn)' if part.withdrawn else ''}: {number(part.rows)} rows of the day{bad}"
+    if left := report.files[MOST_FILES:]:
+        yield "file", f"and {number(len(left))} more with {number(sum(part.rows for part in left))} rows: see --json"
     found = kinds(dict(report.quarantine))
-    for reason, count in found.shown:
-        say(f"  refused   {number(count)} x {reason}", SHOW_HANG)
+    yield from (("refused", f"{number(count)} x {reason}") for reason, count in found.shown)
     if found.more_kinds:
-        say(f"  refused   {number(found.more_rows)} for {found.more_kinds} other reasons: see --json", SHOW_HANG)
-
-
-def _history_row(written: "DayWrite", day: date) -> tuple[object, ...]:
-    said, entry, version = written.receipt, written.receipt.days[day], str(written.version)
-    return version, written.at, entry.rows, entry.fingerprint, said.reason, said.run_id[:8], said.note
+        yield "refused", f"{number(found.more_rows)} for {found.more_kinds} other reasons: see --json"

@@ -43,6 +43,10 @@ class DayRange:
         """The last day inside the range."""
         return self.end - ONE_DAY
 
+    def to_dict(self) -> dict[str, str]:
+        """The first and the last day as JSON values, both included."""
+        return {"from": str(self.start), "to": str(self.last)}
+
     def __str__(self) -> str:
         return str(self.start) if len(self) == 1 else f"{self.start}..{self.last}"
 

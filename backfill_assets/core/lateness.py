@@ -7,10 +7,9 @@ is late iff its age is 1 or more. Not here: counting the rows and the report (`o
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from itertools import accumulate
 from statistics import NormalDist
-from typing import Any
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, end_of, newest_over
@@ -35,14 +34,6 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A confidence interval of a share: `low` and `high` are both included, within 0..1."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Aged:
     """The share (0..1) of an event day's rows that has arrived by an age; it rests on `event_days` with `rows` rows."""
 
@@ -58,12 +49,9 @@ class Advice:
 
     days: int
     missed: int
-    share: float
-    interval: Interval
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the advice as JSON values."""
-        return {"days": self.days, "missed": self.missed, "missed_share": self.share, **vars(self.interval)}
+    missed_share: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -76,18 +64,8 @@ class Watermark:
     table: str
     newest_day: date | None
     day: date | None
-    lag: timedelta | None
-    clock_lag: timedelta | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the watermark as JSON values, lags in days."""
-        days = {"newest_day": self.newest_day, "day": self.day}
-        lags = {"lag_days": self.lag, "clock_lag_days": self.clock_lag}
-        return {
-            "table": self.table,
-            **{name: day and day.isoformat() for name, day in days.items()},
-            **{name: None if lag is None else lag / ONE_DAY for name, lag in lags.items()},
-        }
+    lag_days: float | None
+    clock_lag_days: float | None
 
 
 def rows_by_age(cells: Iterable[Cell]) -> dict[int, int]:
@@ -98,19 +76,19 @@ def rows_by_age(cells: Iterable[Cell]) -> dict[int, int]:
     return dict(sorted(counted.items()))
 
 
-def wilson(hits: int, rows: int, confidence: float = CONFIDENCE) -> Interval:
-    """Return the score interval of the share `hits / rows`; 0..1 where there are no rows.
+def wilson(hits: int, rows: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the score interval of the share `hits / rows`, ends included; 0..1 where there are no rows.
 
     E. B. Wilson, Journal of the American Statistical Association 22 (1927) 209-212: sound also for shares near 0.
     """
     if not rows:
-        return Interval(0.0, 1.0)
+        return 0.0, 1.0
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     share, spread = hits / rows, z * z / rows
     centre = (share + spread / 2) / (1 + spread)
     reach = ((share * (1 - share) + spread / 4) * spread) ** 0.5 / (1 + spread)
     # The formula gives exactly 0 for no hits and 1 for nothing but hits; rounding must not say otherwise.
-    return Interval(min(max(centre - reach, 0.0), share), max(min(centre + reach, 1.0), share))
+    return min(max(centre - reach, 0.0), share), max(min(centre + reach, 1.0), share)
 
 
 def advise(ages: Mapping[int, int], longest_days: int = LONGEST_LOOK_BACK_DAYS) -> tuple[Advice, ...]:
@@ -122,14 +100,14 @@ def advise(ages: Mapping[int, int], longest_days: int = LONGEST_LOOK_BACK_DAYS) 
     rows = sum(ages.values())
     missed, found = rows - ages.get(0, 0), []
     for days in range(1, longest_days + 1):
-        found.append(Advice(days, missed, missed / rows if rows else 0.0, wilson(missed, rows)))
+        found.append(Advice(days, missed, missed / rows if rows else 0.0, *wilson(missed, rows)))
         missed -= ages.get(days, 0)
     return tuple(found)
 
 
 def look_back_for(share: float, advice: Sequence[Advice]) -> int | None:
     """Return the smallest look-back (days) that sees at least `share` (0..1) of the rows; None without one."""
-    return next((a.days for a in advice if 1 - a.share >= share), None)
+    return next((a.days for a in advice if 1 - a.missed_share >= share), None)
 
 
 def completeness(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
@@ -158,11 +136,6 @@ def completeness(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
     return tuple(reversed(found)) if any(a.rows for a in found) else ()
 
 
-def ages_shown(shares: Iterable[Aged]) -> tuple[Aged, ...]:
-    """Return the ages that reports show; those that could not be watched are left out."""
-    return tuple(a for a in shares if a.age_days in AGES_DAYS)
-
-
 def age_for(share: float, shares: Iterable[Aged]) -> int | None:
     """Return the smallest age (days) by which at least `share` (0..1) of the rows has arrived; None if unknown."""
     return next((a.age_days for a in shares if a.share >= share), None)
@@ -186,20 +159,18 @@ def watermarks(
     table looks ahead. An input read as known at a cut does not change with late rows and sets no bound. `frontier` (of
     a table) and `now` are aware instants.
     """
-    days: dict[str, date | None] = {}
+    marks: dict[str, Watermark] = {}
     for contract in contracts:
-        bounds = [newest.get(contract.name)]
+        table = contract.name
+        bounds = [newest.get(table)]
         for wanted in contract.inputs:
             if wanted.basis is Basis.FILES:
-                bounds.append(measured.get(contract.name))
+                bounds.append(measured.get(table))
             elif wanted.basis is not Basis.KNOWN_AT_CUT:
-                above = days.get(wanted.table)
+                above = marks[wanted.table].day if wanted.table in marks else None
                 bounds.append(above - ONE_DAY * wanted.after if above else None)
         known = [b for b in bounds if b is not None]
-        days[contract.name] = min(known) if len(known) == len(bounds) else None
-    marks = []
-    for table, day in days.items():
-        end, until = end_of(day) if day else None, frontier(table)
-        lags = (until - end, now - end) if end and until else (None, None)
-        marks.append(Watermark(table, newest.get(table), day, *lags))
-    return tuple(marks)
+        day, until = min(known) if len(known) == len(bounds) else None, frontier(table)
+        lags = [(to - end_of(day)) / ONE_DAY if day and until else None for to in (until or now, now)]
+        marks[table] = Watermark(table, newest.get(table), day, *lags)
+    return tuple(marks.values())

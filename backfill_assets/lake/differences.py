@@ -82,18 +82,14 @@ def differences(lake: Lake, contract: Contract, sides: Sides) -> Differences:
         )
 
 
-def _name(column: str) -> str:
-    return quoted(column)
-
-
 def _keys(contract: Contract) -> list[str]:
     return list(dict.fromkeys((contract.day_column, *contract.key)))
 
 
 def _numbered(contract: Contract, files: Sequence[str], days: DayRange) -> str:
     """Select the rows of the days; rows that repeat a key are numbered, so that each is compared once."""
-    day, keys = _name(contract.day_column), ", ".join(map(_name, _keys(contract)))
-    rest = ", ".join(_name(c) for c in contract.column_names)
+    day, keys = quoted(contract.day_column), ", ".join(map(quoted, _keys(contract)))
+    rest = ", ".join(quoted(c) for c in contract.column_names)
     within = f"{day} BETWEEN DATE '{days.start}' AND DATE '{days.last}'"
     return (
         f"SELECT *, true AS __here, row_number() OVER (PARTITION BY {keys} ORDER BY {rest}) AS __number "
@@ -102,13 +98,13 @@ def _numbered(contract: Contract, files: Sequence[str], days: DayRange) -> str:
 
 
 def _joined(contract: Contract, others: Sequence[str]) -> str:
-    keys = [_name(c) for c in _keys(contract)]
+    keys = [quoted(c) for c in _keys(contract)]
     same = " AND ".join(f"one.{k} IS NOT DISTINCT FROM two.{k}" for k in (*keys, "__number"))
     day = f"coalesce(one.{keys[0]}, two.{keys[0]})"
     key = ", ".join(f"{k} := coalesce(one.{k}, two.{k})" for k in keys)
-    columns = [f"one.{_name(c)} AS one_{i}, two.{_name(c)} AS two_{i}" for i, c in enumerate(others)]
+    columns = [f"one.{quoted(c)} AS one_{i}, two.{quoted(c)} AS two_{i}" for i, c in enumerate(others)]
     kind = "CASE WHEN one.__here IS NULL THEN 'added' WHEN two.__here IS NULL THEN 'removed'"
-    moved = " OR ".join(f"one.{_name(c)} IS DISTINCT FROM two.{_name(c)}" for c in others) or "false"
+    moved = " OR ".join(f"one.{quoted(c)} IS DISTINCT FROM two.{quoted(c)}" for c in others) or "false"
     return (
         f"SELECT {day} AS day, CAST(to_json(struct_pack({key})) AS VARCHAR) AS key, "
         f"{kind} WHEN {moved} THEN 'changed' ELSE 'same' END AS kind{''.join(', ' + c for c in columns)} "
@@ -158,9 +154,9 @@ def _histograms(
     if not others:
         return {}
     measured = set(contract.measured_columns)
-    told = [bucket(contract.column(c)) if c in measured else f"hash({_name(c)}) % {TEXT_BUCKETS}" for c in others]
+    told = [bucket(contract.column(c)) if c in measured else f"hash({quoted(c)}) % {TEXT_BUCKETS}" for c in others]
     figures = [
-        f"histogram(CASE WHEN {_name(c)} IS NULL THEN {NULL_BUCKET} ELSE CAST({b} AS BIGINT) END)"
+        f"histogram(CASE WHEN {quoted(c)} IS NULL THEN {NULL_BUCKET} ELSE CAST({b} AS BIGINT) END)"
         for c, b in zip(others, told, strict=True)
     ]
     sides = [engine.execute(f"SELECT {', '.join(figures)} FROM {side}").fetchone() or () for side in ("one", "two")]

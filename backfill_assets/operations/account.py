@@ -18,7 +18,6 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 
 DUPLICATES = "duplicates"
-PER = 1000
 
 
 @dataclass(frozen=True)
@@ -43,37 +42,29 @@ class Account:
     surplus: Mapping[date, int] = field(default_factory=dict)
     wrong: Mapping[date, int] = field(default_factory=dict)
 
-    @property
-    def loaded(self) -> int:
-        """Return the rows that raw's receipts count."""
-        return self.raw + self.quarantine + self.too_late + self.duplicates + sum(self.uncounted.values())
-
     def parts(self) -> list[tuple[int, str]]:
         """Return numbers with words that add up to `rows`, without empty parts after the first three."""
         usual = [(self.raw, "in raw"), (self.quarantine, "in quarantine"), (self.duplicates, "duplicates")]
         others = [
             (self.too_late, "too late"),
-            (sum(self.uncounted.values()), f"on {_days(self.uncounted)} loaded before duplicates were counted"),
+            (sum(self.uncounted.values()), f"on {len(self.uncounted)} day(s) loaded before duplicates were counted"),
             (sum(self.waiting.values()), "not loaded yet"),
             (-sum(self.surplus.values()), "loaded from files that were withdrawn or altered since"),
-            (sum(self.wrong.values()), f"that do not add up, on {_days(self.wrong)}"),
+            (sum(self.wrong.values()), f"that do not add up, on {len(self.wrong)} day(s)"),
         ]
         return usual + [(rows, words) for rows, words in others if rows]
 
     @property
     def duplicates_per_1000(self) -> float | None:
         """Return duplicates per 1,000 loaded rows; None where nothing is loaded or a day did not count them."""
-        return PER * self.duplicates / self.loaded if self.loaded and not self.uncounted else None
+        loaded = self.raw + self.quarantine + self.too_late + self.duplicates
+        return 1000 * self.duplicates / loaded if loaded and not self.uncounted else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as JSON values; duplicates are null where a loaded day did not count them."""
         return {
-            "files": self.files,
-            "rows": self.rows,
-            "duplicates_per_1000": self.duplicates_per_1000,
+            **{name: getattr(self, name) for name in ("files", "rows", "raw", "too_late", "duplicates_per_1000")},
             **{name: sum(getattr(self, name).values()) for name in ("uncounted", "waiting", "surplus")},
-            "raw": self.raw,
-            "too_late": self.too_late,
             "quarantined": self.quarantine,
             "duplicates": None if self.uncounted else self.duplicates,
             "wrong_days": {str(d): n for d, n in self.wrong.items()},
@@ -89,26 +80,29 @@ def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Accoun
     """Return the account of a source by the `records` of its ledger `files`. A content at two paths is one file."""
     contents = {r.sha256: r for r in records if not r.withdrawn}
     landed = summed({day: counts[0] for day, counts in record.days.items()} for record in contents.values())
-    quarantine, too_late = (_rows(lake, named(name, source.name)) for name in (QUARANTINE.name, TOO_LATE))
-    stamps = source.loaded.stamps
-    duplicates = {day: stamp.entry.counts.get(DUPLICATES) for day, stamp in stamps.items()}
+    loaded = {day: stamp.entry for day, stamp in source.loaded.stamps.items()}
+    quarantine, too_late = (
+        {d: s.entry.rows for d, s in lake.store.view(named(name, source.name), "arrival_date").stamps.items()}
+        for name in (QUARANTINE.name, TOO_LATE)
+    )
+    duplicates = {day: entry.counts.get(DUPLICATES) for day, entry in loaded.items()}
+    raw = {day: entry.rows for day, entry in loaded.items()}
     parts: dict[str, dict[date, int]] = {"uncounted": {}, "waiting": {}, "surplus": {}, "wrong": {}}
-    for day in sorted({*landed, *stamps}):
-        raw = stamps[day].entry.rows if day in stamps else 0
-        found = raw + quarantine.get(day, 0) + too_late.get(day, 0) + (duplicates.get(day) or 0)
+    for day in sorted({*landed, *loaded}):
+        found = raw.get(day, 0) + quarantine.get(day, 0) + too_late.get(day, 0) + (duplicates.get(day) or 0)
         difference = landed.get(day, 0) - found
         if _is_whole(source, day):
             kind = "uncounted" if duplicates[day] is None and difference > 0 else "wrong"
         else:
             kind = "waiting" if difference > 0 else "surplus"
-        if difference and (day in stamps or difference > 0):
+        if difference and (day in loaded or difference > 0):
             parts[kind][day] = abs(difference) if kind == "surplus" else difference
     return Account(
         files=len(contents),
         rows=sum(landed.values()),
-        raw=sum(stamp.entry.rows for stamp in stamps.values()),
-        quarantine=sum(quarantine.get(day, 0) for day in stamps),
-        too_late=sum(too_late.get(day, 0) for day in stamps),
+        raw=sum(raw.values()),
+        quarantine=sum(quarantine.get(day, 0) for day in loaded),
+        too_late=sum(too_late.get(day, 0) for day in loaded),
         duplicates=sum(n or 0 for n in duplicates.values()),
         **parts,
     )
@@ -121,11 +115,6 @@ def _is_whole(source: Source, day: date) -> bool:
     return day in source.loaded.stamps and not is_cut and day not in source.loaded.foreign and is_loaded(day, source)
 
 
-def _rows(lake: Lake, table: str) -> dict[date, int]:
-    """Return the rows per arrival day, by the table's own receipts."""
-    return {d: s.entry.rows for d, s in lake.store.view(table, "arrival_date").stamps.items()}
-
-
 def together(found: Iterable[Account]) -> Account:
     """Return the sum of the accounts of several sources."""
     each = [vars(account) for account in found]
@@ -134,7 +123,3 @@ def together(found: Iterable[Account]) -> Account:
         for name, value in vars(Account()).items()
     }
     return Account(**sums)
-
-
-def _days(found: Mapping[date, int]) -> str:
-    return f"{len(found)} day{'' if len(found) == 1 else 's'}"

@@ -3,7 +3,8 @@
 Not here: comparing the rows (`lake.differences`) and drawing the report (`cli.compare`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -14,7 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
 from backfill_assets.core.profiles import LARGE_DRIFT, drift
 from backfill_assets.lake.data_files import folder_of
-from backfill_assets.lake.differences import DayDifference, Differences, SampleRow, Sides, differences
+from backfill_assets.lake.differences import DayDifference, SampleRow, Sides, differences
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 
@@ -42,6 +43,21 @@ class Moment:
                 f"`backfill-assets audit --table {table}` lists all writes",
             )  # fmt: skip
         return found[-1]
+
+
+@contextmanager
+def whole_files(contract: Contract, undone: str) -> Iterator[None]:
+    """Turn DuckDB's errors about the files of a table into a BackfillError of one line."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise BackfillError(
+            f"the table {contract.name}", f"its files cannot be read as it is declared: {str(error).splitlines()[0]}",
+            undone, "Look at it with `backfill-assets doctor`; files of old versions are kept as long as "
+            "`[retention] rollback_days` says: choose a later one",
+        ) from error  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,15 @@ class CompareReport:
         """Return the sum over all days of `added`, `removed`, `changed`, `rows_before` or `rows_after`."""
         return sum(getattr(d, name) for d in self.differing)
 
+    @property
+    def headline(self) -> str:
+        """Return one sentence: the versions, the days that differ, and their rows."""
+        added, removed, changed = (f"{self.total(n):,}" for n in ("added", "removed", "changed"))
+        return (
+            f"{self.table} {self.days}, version {self.before} to {self.after}: {len(self.differing)} of "
+            f"{len(self.days)} day(s) differ: {added} row(s) added, {removed} removed, {changed} changed"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         lists = {"days": self.differing, "columns": self.columns, "unmeant": self.unmeant, "samples": self.samples}
@@ -109,55 +134,35 @@ def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Mo
 
     Raises BackfillError for an unknown table, column or version, and for files that are gone.
     """
-    contract = _contract(pipeline, asked)
-    versions = before.of(asked.table), after.of(asked.table)
-    files = [
-        set(m.lake.store.data_files(contract, v, list(asked.days)))
-        for m, v in zip((before, after), versions, strict=True)
-    ]
-    common = files[0] & files[1]
-    if contract.partition_column == contract.day_column:
-        files = [_of_moved_days(side, common, files[0] ^ files[1]) for side in files]
-    elif common == files[0] | files[1]:
-        files = [set(), set()]
-    sides = Sides(sorted(files[0]), sorted(files[1]), asked.days, asked.seed, asked.samples)
-    found = _read(after.lake, contract, sides)
-    differing = tuple(d for d in found.days if d.added or d.removed or d.changed)
-    columns = []
-    for column, (one, two) in found.histograms.items():
-        moved, changed = drift(two, one), sum(d.columns.get(column, 0) for d in differing)
-        meant = asked.meant is None or column in asked.meant
-        columns.append(ColumnDifference(column, changed, round(moved.index, 4), moved.exceeds(LARGE_DRIFT), meant))
-    return CompareReport(asked.table, asked.days, *versions, differing, tuple(columns), found.samples)
-
-
-def _contract(pipeline: Pipeline, asked: CompareRequest) -> Contract:
-    found = pipeline.contract(asked.table, "Nothing was compared")
-    strangers = sorted(set(asked.meant or ()) - set(found.column_names))
-    if strangers:
+    contract = pipeline.contract(asked.table, "Nothing was compared")
+    if strangers := sorted(set(asked.meant or ()) - set(contract.column_names)):
         raise BackfillError(
             f"the table {asked.table}", f"it has no column {', '.join(strangers)}", "Nothing was compared",
-            f"Name some of {', '.join(found.column_names)}",
+            f"Name some of {', '.join(contract.column_names)}",
         )  # fmt: skip
-    return found
-
-
-def _of_moved_days(side: set[str], common: set[str], moved: set[str]) -> set[str]:
-    """Return the side's files in folders of which any file differs (`moved`)."""
-    folders = {folder_of(f) for f in moved}
-    return {f for f in side if f not in common or folder_of(f) in folders}
-
-
-def _read(lake: Lake, contract: Contract, sides: Sides) -> Differences:
-    import duckdb
-
-    try:
-        return differences(lake, contract, sides)
-    except duckdb.Error as error:
-        raise BackfillError(
-            f"the table {contract.name}", f"a file of these versions cannot be read: {str(error).splitlines()[0]}",
-            "Nothing was compared", "Files are kept as long as `[retention] rollback_days` says; choose later versions",
-        ) from error  # fmt: skip
+    versions = before.of(asked.table), after.of(asked.table)
+    one, two = (
+        set(m.lake.store.data_files(contract, v, list(asked.days)))
+        for m, v in zip((before, after), versions, strict=True)
+    )
+    if contract.partition_column == contract.day_column:
+        moved = {folder_of(file) for file in one ^ two}
+        one, two = ({file for file in side if folder_of(file) in moved} for side in (one, two))
+    elif one == two:
+        one, two = set(), set()
+    with whole_files(contract, "Nothing was compared"):
+        found = differences(
+            after.lake, contract, Sides(sorted(one), sorted(two), asked.days, asked.seed, asked.samples)
+        )
+    differing = tuple(d for d in found.days if d.added or d.removed or d.changed)
+    columns = []
+    for column, (first, second) in found.histograms.items():
+        moved_by, changed = drift(second, first), sum(d.columns.get(column, 0) for d in differing)
+        meant = asked.meant is None or column in asked.meant
+        columns.append(
+            ColumnDifference(column, changed, round(moved_by.index, 4), moved_by.exceeds(LARGE_DRIFT), meant)
+        )
+    return CompareReport(asked.table, asked.days, *versions, differing, tuple(columns), found.samples)
 
 
 def short_compare(lake: Lake, pipeline: Pipeline, table: str, days: Collection[date], version: int, size: int) -> str:
@@ -177,23 +182,12 @@ def short_compare(lake: Lake, pipeline: Pipeline, table: str, days: Collection[d
         report = compare(pipeline, request, Moment(lake, version - 1), Moment(lake, version))
     except BackfillError as error:
         return f"Not compared: {error}"
-    return "\n".join([*_lines(report), "", f"With samples: {command}"])
-
-
-def _lines(report: CompareReport) -> list[str]:
-    added, removed, changed = (f"{report.total(n):,}" for n in ("added", "removed", "changed"))
-    differing = report.differing
-    head = (
-        f"Version {report.before} to {report.after}: {len(differing)} of {len(report.days)} day(s) differ: "
-        f"{added} row(s) added, {removed} removed, {changed} changed."
-    )
-    if not differing:
-        return [head]
-    lines = [head, "", "| day | added | removed | changed | columns |", "|---|---:|---:|---:|---|"]
-    for d in differing[:LISTED_DAYS]:
+    lines = [f"{report.headline}.", ""]
+    if report.differing:
+        lines += ["| day | added | removed | changed | columns |", "|---|---:|---:|---:|---|"]
+    for d in report.differing[:LISTED_DAYS]:
         columns = ", ".join(f"{c} {n:,}" for c, n in d.columns.items())
         lines.append(f"| {d.day} | {d.added:,} | {d.removed:,} | {d.changed:,} | {columns or '–'} |")
-    if len(differing) > LISTED_DAYS:
-        lines.append(f"| … {len(differing) - LISTED_DAYS} more | | | | |")
     drifted = [f"{c.column} ({c.drift:.2f})" for c in report.columns if c.is_large]
-    return [*lines, *(["", f"Drifted (population stability index): {', '.join(drifted)}."] if drifted else [])]
+    lines += ["", f"Drifted ({STATISTIC}): {', '.join(drifted)}."] if drifted else []
+    return "\n".join([*lines, "", f"All days, with samples: {command}"])

@@ -6,24 +6,13 @@ Not here: the arithmetic (`core.lateness`), drawing (`cli.lateness`), the query 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
+from backfill_assets.core import lateness as measures
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
-from backfill_assets.core.lateness import (
-    Advice,
-    Aged,
-    Cell,
-    Watermark,
-    advise,
-    age_for,
-    completeness,
-    look_back_for,
-    rows_by_age,
-    watermark_day,
-    watermarks,
-)
+from backfill_assets.core.lateness import Advice, Aged, Cell, Watermark
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView, Source
@@ -36,8 +25,7 @@ from backfill_assets.lake.view import read_view
 DAY_S = ONE_DAY.total_seconds()
 DEFAULT_SHARE = 0.99  # one row in a hundred may be missing: below what a model notices, above what a bill forgives
 PERCENTILES = ", ".join(f"percentile_cont(CAST(late AS DOUBLE), {p})" for p in (0.5, 0.9, 0.99))
-SPREAD = f"count(*), min(late), {PERCENTILES}, max(late)"
-LATE_ROWS = "count(*) FILTER (WHERE arrival > event)"
+COUNTS = "count(*) FILTER (WHERE arrival > event), count(*) FILTER (WHERE late < 0)"
 
 
 @dataclass(frozen=True)
@@ -56,17 +44,15 @@ class Spread:
     """Lateness of some rows, in seconds, exact: quantiles between two rows are interpolated linearly."""
 
     rows: int
-    least_s: float
-    p50_s: float
-    p90_s: float
-    p99_s: float
-    greatest_s: float
+    min: float
+    p50: float
+    p90: float
+    p99: float
+    max: float
 
     def in_days(self) -> dict[str, float]:
         """Return lateness in days, by the names that reports use."""
-        names = ("min", "p50", "p90", "p99", "max")
-        seconds = (self.least_s, self.p50_s, self.p90_s, self.p99_s, self.greatest_s)
-        return {name: value / DAY_S for name, value in zip(names, seconds, strict=True)}
+        return {name: value / DAY_S for name, value in vars(self).items() if name != "rows"}
 
 
 @dataclass(frozen=True)
@@ -106,24 +92,30 @@ def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | No
         f"CAST(event_ts AS BIGINT) AS late FROM deliveries WHERE op = 'upsert' AND {within}"
     )
 
-    def ask(figures: str, rows: str = f"({upserts})", rest: str = "") -> Iterator[tuple[Any, ...]]:
-        for batch in store.query(f"SELECT {figures} FROM {rows} {rest}", {"deliveries": (raw, version)}):
+    def ask(query: str) -> Iterator[tuple[Any, ...]]:
+        for batch in store.query(query, {"deliveries": (raw, version)}):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
-    def by(day: str) -> tuple[DayLateness, ...]:
-        found = ask(f"{day}, {LATE_ROWS}, {SPREAD}", rest=f"GROUP BY {day} ORDER BY {day}")
-        return tuple(DayLateness(when, late, _spread(*figures)) for when, late, *figures in found)
-
-    ((deletes,),) = ask("count(*)", "deliveries", f"WHERE op = 'delete' AND {within}")
-    ((early, *figures),) = ask(f"count(*) FILTER (WHERE late < 0), {SPREAD}")
-    if not figures[0]:
+    ((deletes,),) = ask(f"SELECT count(*) FROM deliveries WHERE op = 'delete' AND {within}")
+    cells = tuple(
+        Cell(*c) for c in ask(f"SELECT arrival, event, count(*) FROM ({upserts}) GROUP BY 1, 2 ORDER BY 1, 2")
+    )
+    if not cells:
         return Lateness(deletes=deletes)
-    cells = tuple(Cell(*found) for found in ask("arrival, event, count(*)", rest="GROUP BY 1, 2 ORDER BY 1, 2"))
-    return Lateness(cells, _spread(*figures), by("arrival"), by("event"), early, deletes)
-
-
-def _spread(rows: int, *microseconds: float) -> Spread:
-    return Spread(rows, *(value / 1e6 for value in microseconds))
+    found = ask(
+        f"SELECT arrival, event, {COUNTS}, count(*), min(late), {PERCENTILES}, max(late) FROM ({upserts}) "
+        "GROUP BY GROUPING SETS ((), (arrival), (event)) ORDER BY arrival, event"
+    )
+    by_arrival, by_event = [], []
+    for arrival, event, late, early_of, rows, *microseconds in found:
+        spread = Spread(rows, *(value / 1e6 for value in microseconds))
+        if arrival is not None:
+            by_arrival.append(DayLateness(arrival, late, spread))
+        elif event is not None:
+            by_event.append(DayLateness(event, late, spread))
+        else:
+            overall, early = spread, early_of
+    return Lateness(cells, overall, tuple(by_arrival), tuple(by_event), early, deletes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +124,7 @@ class LatenessReport(Lateness):
 
     `watched` are the arrival days that `completeness` rests on; `age_days` is the smallest age at which the wanted
     share has arrived (None: not within the ages that could be watched), `look_back_days` the smallest look-back that
-    sees it (None: none within `advice`). `ages` are (age in days, rows), ascending.
+    sees it (None: none within `look_backs`). `ages` are (age in days, rows), ascending.
     """
 
     lake: str
@@ -141,9 +133,7 @@ class LatenessReport(Lateness):
     watched: DayRange | None
     ages: tuple[tuple[int, int], ...]
     completeness: tuple[Aged, ...]
-    age_days: int | None
-    advice: tuple[Advice, ...]
-    look_back_days: int | None
+    look_backs: tuple[Advice, ...]
     watermarks: tuple[Watermark, ...]
     flips: tuple[Flip, ...] | None = None
 
@@ -156,6 +146,16 @@ class LatenessReport(Lateness):
     def late(self) -> int:
         """Return the number of upserts that arrived on a later day (UTC) than their event's."""
         return sum(d.late for d in self.by_arrival)
+
+    @property
+    def age_days(self) -> int | None:
+        """Return the smallest age at which the wanted share has arrived."""
+        return measures.age_for(self.asked.share, self.completeness)
+
+    @property
+    def look_back_days(self) -> int | None:
+        """Return the smallest look-back that sees the wanted share."""
+        return measures.look_back_for(self.asked.share, self.look_backs)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values: shares 0..1, durations in days."""
@@ -181,22 +181,13 @@ class LatenessReport(Lateness):
             "wanted_share": self.asked.share,
             "age_days": self.age_days,
             "look_back_days": self.look_back_days,
-            "look_backs": self.advice,
+            "look_backs": self.look_backs,
             "watermarks": self.watermarks,
             "label_flips": None if self.flips is None else {"since": self.asked.since, "by_maturity": self.flips},
             "by_arrival_day": self.by_arrival,
             "by_event_day": self.by_event,
         }
         return {key: json_of(value) for key, value in report.items()}
-
-
-class _Measured(NamedTuple):
-    """The rows of one source, the arrival days that can be judged, completeness, and the age of the wanted share."""
-
-    found: Lateness
-    watched: DayRange | None
-    shares: tuple[Aged, ...]
-    age_days: int | None
 
 
 def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime) -> LatenessReport:
@@ -215,34 +206,30 @@ def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime
 def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime) -> LatenessReport:
     """Return `lateness` of a lake with known states, without flips."""
     view, source = states.view, _source(lake, states.view, asked.source)
-    measured = {table: _measure(lake, states, each, asked) for table, each in view.sources.items()}
-    own, frontier = measured[source.table], states.frontier(source.table)
+    measured = {table: _measure(lake, states, each, asked.days) for table, each in view.sources.items()}
+    own = measured[source.table]
     if own is None:
         raise BackfillError(
-            f"the lake {lake.root}",
-            "no delivery is loaded yet",
-            "There is no lateness to measure",
+            f"the lake {lake.root}", "no delivery is loaded yet", "There is no lateness to measure",
             "Run `backfill-assets scan`, then `backfill-assets backfill --from DAY --to DAY`",
-        )
-    found, ages = own.found, rows_by_age(own.found.cells)
-    advice = advise(ages) if ages else ()
-    reached = {
-        table: watermark_day(until, each.age_days)
-        for table, each in measured.items()
-        if each and each.age_days is not None and (until := states.frontier(table))
-    }
+        )  # fmt: skip
+    reached = {}
+    for table, each in measured.items():
+        age, until = measures.age_for(asked.share, each[2]) if each else None, states.frontier(table)
+        if age is not None and until is not None:
+            reached[table] = measures.watermark_day(until, age)
+    found, watched, shares = own
+    ages = measures.rows_by_age(found.cells)
     return LatenessReport(
         **vars(found),
         lake=str(lake.root),
         asked=replace(asked, source=source.name),
-        frontier=frontier,
-        watched=own.watched,
+        frontier=states.frontier(source.table),
+        watched=watched,
         ages=tuple(ages.items()),
-        completeness=own.shares,
-        age_days=own.age_days,
-        advice=advice,
-        look_back_days=look_back_for(asked.share, advice),
-        watermarks=watermarks(tuple(states.contracts.values()), _newest(view), reached, states.frontier, now),
+        completeness=shares,
+        look_backs=measures.advise(ages) if ages else (),
+        watermarks=measures.watermarks(states.contracts.values(), _newest(view), reached, states.frontier, now),
     )
 
 
@@ -257,20 +244,20 @@ def _source(lake: Lake, view: LakeView, name: str) -> Source:
     return known[wanted]
 
 
-def _measure(lake: Lake, states: States, source: Source, asked: LatenessScope) -> _Measured | None:
-    """Return the measures of a source; None where nothing of it is loaded."""
+def _measure(
+    lake: Lake, states: States, source: Source, days: DayRange | None
+) -> tuple[Lateness, DayRange | None, tuple[Aged, ...]] | None:
+    """Return the rows of a source, the arrival days that can be judged, and completeness; None where nothing of it is
+    loaded."""
     frontier = states.frontier(source.table)
     if source.loaded_version < 0 or frontier is None:
         return None
-    found, days = read_lateness(lake.store, source.table, source.loaded_version, asked.days), asked.days
-    if not found.by_arrival:
-        return _Measured(found, None, (), None)
-    first = days.start if days else found.by_arrival[0].day
+    found = read_lateness(lake.store, source.table, source.loaded_version, days)
+    first = days.start if days else found.by_arrival[0].day if found.by_arrival else frontier.date()
     end = min(days.end, frontier.date()) if days else frontier.date()
-    if first >= end:
-        return _Measured(found, None, (), None)
-    shares = completeness(found.cells, DayRange(first, end))
-    return _Measured(found, DayRange(first, end), shares, age_for(asked.share, shares))
+    if first >= end or not found.by_arrival:
+        return found, None, ()
+    return found, DayRange(first, end), measures.completeness(found.cells, DayRange(first, end))
 
 
 def _newest(view: LakeView) -> dict[str, date]:

@@ -4,8 +4,7 @@ Rows come as Arrow, pandas, Polars, a DuckDB relation, or a Spark DataFrame; onl
 judgement of days (`fitness`), queries over several tables (`sql`).
 """
 
-import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib import import_module
@@ -23,7 +22,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.compare import Moment
+from backfill_assets.operations.compare import Moment, whole_files
 from backfill_assets.operations.fitness import Unfit, settle, unfit_days_now, unfit_days_then
 from backfill_assets.operations.snapshots import KeptTable, Snapshot, file_of, find_snapshot
 
@@ -87,14 +86,14 @@ class Readable:
             polars = import_module("polars")  # no dependency of ours
         except ImportError:
             raise BackfillError(
-                "Polars", "it is not installed", "Nothing was read", "Run `pip install polars`, or ask for arrow()"
+                "Polars", "it is not installed", NOTHING, "Run `pip install polars`, or ask for arrow()"
             ) from None
         return polars.from_arrow(self._arrow(self.pinned()))
 
     def duckdb(self, connection: "DuckDBPyConnection | None" = None) -> "DuckDBPyRelation":
         """Return an unordered DuckDB relation that reads when used; of `connection`, or of an engine of its own."""
         pinned = self.pinned()
-        with _told(pinned.contract):
+        with whole_files(pinned.contract, NOTHING):
             return (connection or new_engine(self.lake)).sql(pinned.query)
 
     def spark(self, session: Any = None) -> Any:
@@ -105,22 +104,8 @@ class Readable:
     def _arrow(self, pinned: PinnedRows) -> Any:
         contract = pinned.contract
         order = ", ".join(quoted(c) for c in dict.fromkeys((contract.day_column, *contract.key)))
-        with _told(contract), new_engine(self.lake) as engine:
+        with whole_files(contract, NOTHING), new_engine(self.lake) as engine:
             return engine.sql(f"{pinned.query} ORDER BY {order}").to_arrow_table()
-
-
-@contextlib.contextmanager
-def _told(contract: Contract) -> Iterator[None]:
-    """Turn DuckDB's errors into a BackfillError of one line."""
-    import duckdb
-
-    try:
-        yield
-    except duckdb.Error as error:
-        raise BackfillError(
-            f"the table {contract.name}", f"its files cannot be read as it is declared: {str(error).splitlines()[0]}",
-            "Nothing was read", "Look at it with `backfill-assets doctor`; of an old version, choose a later one",
-        ) from error  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -249,7 +234,7 @@ class SnapshotReader:
         """Return a table with all kept days; raises BackfillError for a table that is not kept."""
         if name not in self.snapshot.tables:
             raise BackfillError(
-                f"the snapshot {self.snapshot.name!r}", f"it keeps no table {name[:100]!r}", "Nothing was read",
+                f"the snapshot {self.snapshot.name!r}", f"it keeps no table {name[:100]!r}", NOTHING,
                 f"Choose one of {', '.join(self.tables)}",
             )  # fmt: skip
         return KeptTableReader(self.lake, self.snapshot.name, self.snapshot.tables[name])
@@ -276,7 +261,7 @@ class KeptTableReader(Readable):
         if lacking:
             known = contiguous(self.kept.days)[:SHOWN_RANGES]
             raise BackfillError(
-                f"the snapshot {self.name!r}", f"of {contract.name} it keeps no {lacking[0]}", "Nothing was read",
+                f"the snapshot {self.name!r}", f"of {contract.name} it keeps no {lacking[0]}", NOTHING,
                 f"Ask for days of {', '.join(map(str, known))}",
             )  # fmt: skip
         folders = tuple(f"{contract.name}/{contract.day_column}={d}/" for d in days)
@@ -288,7 +273,7 @@ class KeptTableReader(Readable):
         contract = pinned.contract
         if contract.partition_column != contract.day_column:
             raise BackfillError(
-                f"the snapshot {self.name!r}", f"{contract.name} is not laid out by its day", "Nothing was read",
+                f"the snapshot {self.name!r}", f"{contract.name} is not laid out by its day", NOTHING,
                 "Ask for arrow(), and make a frame of that",
             )  # fmt: skip
         columns = tuple((c.name, c.type.lower()) for c in contract.columns)

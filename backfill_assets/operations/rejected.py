@@ -55,21 +55,28 @@ def contracts_beside(raw: Contract) -> tuple[Contract, ...]:
 
 def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[SetAside]:
     """Return all three; left out are those that were never written, or are of the version that is `known` already."""
-    own, found = lake.of_source(raw.source), []
-    for contract, count in zip(contracts_beside(raw), (_quarantine, _too_late, _arrivals), strict=True):
+    found = []
+    for contract in contracts_beside(raw):
         view = lake.store.view(contract.name, contract.day_column)
-        if view.version >= 0 and view.version != (known or {}).get(contract.name):
-            found.append(count(own, contract, view))
+        if view.version < 0 or view.version == (known or {}).get(contract.name):
+            continue
+        days, reasons = _with_rows(view), list[Reason]()
+        if contract.columns == ARRIVALS.columns:
+            arrivals = read_arrivals(lake.store, view.version, raw.source).values()
+            arrived = [[day for day, _ in each] for each in arrivals]
+            rows, newest = sum(map(len, arrived)), max((day for each in arrived for day in each), default=None)
+            counts = {"event_days_of_the_newest": sum(newest in each for each in arrived)}
+        elif contract.columns == QUARANTINE.columns:
+            reasons = newest_reasons(lake, (contract.name, view.version), days) if days else []
+            rows, newest, counts = sum(days.values()), max(days, default=None), {"days": len(days)}
+        else:
+            still = sum(waiting(lake.of_source(raw.source), date.min, date.max).values()) if days else 0
+            rows, newest, counts = sum(days.values()), max(days, default=None), {"waiting_rows": still}
+        found.append(SetAside(contract, view.version, rows, newest, counts, reasons))
     return found
 
 
-def _quarantine(lake: Lake, contract: Contract, view: TableView) -> SetAside:
-    days = _with_rows(view)
-    reasons = newest_reasons(lake, (contract.name, view.version), days) if days else ()
-    return SetAside(contract, view.version, sum(days.values()), max(days, default=None), {"days": len(days)}, reasons)
-
-
-def newest_reasons(lake: Lake, table: tuple[str, int], days: Iterable[date]) -> Sequence[Reason]:
+def newest_reasons(lake: Lake, table: tuple[str, int], days: Iterable[date]) -> list[Reason]:
     """Return why rows are in a quarantine (name and version), of the newest of these arrival days, newest first."""
     listed = ", ".join(f"DATE '{d}'" for d in sorted(days)[-NEWEST_DAYS:])
     query = (
@@ -78,19 +85,6 @@ def newest_reasons(lake: Lake, table: tuple[str, int], days: Iterable[date]) -> 
     )
     batches = lake.store.query(query, {"q": table})
     return [Reason(*found) for batch in batches for found in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
-
-
-def _too_late(lake: Lake, contract: Contract, view: TableView) -> SetAside:
-    days = _with_rows(view)
-    still = sum(waiting(lake, date.min, date.max).values()) if days else 0
-    return SetAside(contract, view.version, sum(days.values()), max(days, default=None), {"waiting_rows": still})
-
-
-def _arrivals(lake: Lake, contract: Contract, view: TableView) -> SetAside:
-    arrived = [[day for day, _ in found] for found in read_arrivals(lake.store, view.version, lake.source).values()]
-    newest = max((day for days in arrived for day in days), default=None)
-    touched = {"event_days_of_the_newest": sum(newest in days for days in arrived)}
-    return SetAside(contract, view.version, sum(map(len, arrived)), newest, touched)
 
 
 def _with_rows(view: TableView) -> dict[date, int]:

@@ -13,7 +13,6 @@ from typing import Any
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ledgers import named
-from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE
@@ -53,44 +52,30 @@ class LakeReport:
     durations: tuple[Durations, ...]
     writes: tuple[TableWrite, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        values: dict[str, Any] = json_of(vars(self))
-        return values
-
 
 def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
     """Return the report of the lake; `now` is the clock (aware). All parts share one state of the lake."""
     states = pipeline.states(read_view(lake, pipeline.contracts))
+    try:
+        late = lateness_of(lake, states, LatenessScope(share=lake.settings.lateness.watermark_share), now)
+    except BackfillError:
+        late = None  # nothing is loaded, which the rest of the report says
     written = writes(lake, pipeline)
-    return LakeReport(
-        now,
-        status_of(lake, states),
-        delivered(lake, states.view),
-        _lateness(lake, states, now),
-        durations(written, [t.name for t in pipeline.tables]),
-        written,
-    )
+    took = durations(written, [t.name for t in pipeline.tables])
+    return LakeReport(now, status_of(lake, states), delivered(lake, states.view), late, took, written)
 
 
 def delivered(lake: Lake, view: LakeView) -> Delivered:
     """Return the account of all landed rows that were not withdrawn, with reasons of quarantine; per source, too."""
-    names = {s.table: s.name for s in view.sources.values()}
-    each = {names[t]: Delivered(one, refused_rows(lake, names[t])) for t, one in accounts(lake, view).items()}
+    found = accounts(lake, view)
+    each = {s.name: Delivered(found[s.table], refused_rows(lake, s.name)) for s in view.sources.values()}
     if len(each) == 1:
         return next(iter(each.values()))
     refused = sum((Counter(one.quarantine) for one in each.values()), Counter[str]())
-    return Delivered(together(one.account for one in each.values()), dict(refused.most_common()), each)
+    return Delivered(together(found.values()), dict(refused.most_common()), each)
 
 
 def refused_rows(lake: Lake, source: str) -> dict[str, int]:
     """Count the rows in quarantine by reason, the most frequent first."""
     found = Counter(r["reason"] for r in lake.store.rows(named(QUARANTINE.name, source), columns=("reason",)))
     return dict(found.most_common())
-
-
-def _lateness(lake: Lake, states: States, now: datetime) -> LatenessReport | None:
-    try:
-        return lateness_of(lake, states, LatenessScope(share=lake.settings.lateness.watermark_share), now)
-    except BackfillError:
-        return None  # nothing is loaded, which the rest of the report says

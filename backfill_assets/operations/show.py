@@ -9,7 +9,7 @@ from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.digests import days_of, is_required
+from backfill_assets.core.digests import is_required
 from backfill_assets.core.downstream import will_change
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
@@ -20,7 +20,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE, read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.why import in_full
+from backfill_assets.operations.why import in_full, input_days
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class DayWrite:
         """Return the write with its entry of `day` as JSON values."""
         entry, said = self.receipt.days[day], self.receipt
         write = {"version": self.version, "at": self.at, "days_in_write": len(said.days)}
-        of_day = {name: getattr(entry, name) for name in ("rows", "fingerprint", "built", "input_digest")}
-        of_all = {name: getattr(said, name) for name in ("reason", "note", "run_id", "write_id", "frontier")}
-        made_by = {"code": said.code_digest, "settings": said.settings_digest, "inputs": said.inputs, "tags": said.tags}
-        values: dict[str, Any] = json_of(write | of_day | of_all | made_by)
+        write |= {name: getattr(entry, name) for name in ("rows", "fingerprint", "built", "input_digest")}
+        write |= {name: getattr(said, name) for name in ("reason", "note", "run_id", "write_id", "frontier")}
+        write |= {"code": said.code_digest, "settings": said.settings_digest, "inputs": said.inputs, "tags": said.tags}
+        values: dict[str, Any] = json_of(write)
         return values
 
 
@@ -81,9 +81,8 @@ class DayReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         history = [write.to_dict(self.day) for write in self.history]
-        receipt = history[0] if history else None
         values: dict[str, Any] = json_of(vars(self) | {"quarantine": dict(self.quarantine), "history": history})
-        return values | {"receipt": receipt}
+        return values | {"receipt": history[0] if history else None}
 
 
 def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
@@ -92,61 +91,35 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     states = pipeline.states(read_view(lake, pipeline.contracts))
     commits = [c for c in lake.store.commits(table) if c.names(day)]
     history = tuple(DayWrite(c.version, c.at, c.receipt) for c in reversed(commits) if c.receipt is not None)
-    return DayReport(
-        table,
-        day,
-        states.of(table, day),
-        in_full(states, table, day, history[0].receipt if history else None),
-        tuple(_inputs(states, contract, day)),
-        history,
-        _files(lake, contract.source, day) if contract.is_landed else (),
-        _quarantine(lake, states, contract.source, day) if contract.is_landed else (),
-        day in will_change(states)[table],
-    )
+    reasons = in_full(states, table, day, history[0].receipt if history else None)
+    inputs, follows = tuple(_inputs(states, contract, day)), day in will_change(states)[table]
+    if not contract.is_landed:
+        return DayReport(table, day, states.of(table, day), reasons, inputs, history, will_change=follows)
+    records = [r for r in read_files(lake.store, contract.source) if day in r.days]
+    files = tuple(LandedPart(r.path, r.sha256, r.days[day][0], r.days[day][1], r.withdrawn) for r in records)
+    kept = lake.store.rows(named(QUARANTINE.name, contract.source), columns=("arrival_date", "reason"))
+    refused = Counter(r["reason"] for r in kept if r["arrival_date"] == day).most_common()
+    return DayReport(table, day, states.of(table, day), reasons, inputs, history, files, tuple(refused), follows)
 
 
 def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
     """Return the contract of a table; raises BackfillError for an unknown table or a day before the first."""
     contract = pipeline.contract(table, "There is nothing to show")
     if day < lake.settings.start_date:
-        raise BackfillError(
-            f"the day {day}",
-            f"it lies before the lake's first day, {lake.settings.start_date}",
-            "There is nothing to show",
-            "Ask for a later day",
-        )
+        culprit = f"it lies before the lake's first day, {lake.settings.start_date}"
+        raise BackfillError(f"the day {day}", culprit, "There is nothing to show", "Ask for a later day")
     return contract
 
 
 def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
-    found: dict[tuple[str, date], bool] = {}
-    for wanted in contract.inputs:
-        if wanted.basis is Basis.ARRIVALS:
-            arrivals = states.view.source(wanted.table).arrivals.get(day, ())
-            found |= {(wanted.table, arrival): True for arrival, _ in arrivals}
-        elif wanted.basis is not Basis.FILES:
-            for d in days_of(wanted, day, states.view):
-                found[wanted.table, d] = is_required(d, day, states.frontier(contract.name))
+    frontier = states.frontier(contract.name)
+    found = {
+        (wanted.table, d): wanted.basis is Basis.ARRIVALS or is_required(d, day, frontier)
+        for wanted in contract.inputs
+        for d in input_days(states, wanted, day)
+    }
     days = []
     for (table, d), required in sorted(found.items()):
         stamp = states.stamp(table, d)
         days.append(InputDay(table, d, states.of(table, d), stamp.entry.rows if stamp else None, required))
     return days
-
-
-def _files(lake: Lake, source: str, day: date) -> tuple[LandedPart, ...]:
-    return tuple(
-        LandedPart(r.path, r.sha256, r.days[day][0], r.days[day][1], r.withdrawn)
-        for r in read_files(lake.store, source)
-        if day in r.days
-    )
-
-
-def _quarantine(lake: Lake, states: States, source: str, day: date) -> tuple[tuple[str, int], ...]:
-    """Return reasons and their counts, the most frequent first."""
-    table = named(QUARANTINE.name, source)
-    stamp = states.view.table(table).stamps.get(day)
-    if stamp is None or not stamp.entry.rows:
-        return ()
-    rows = lake.store.rows(table, columns=("arrival_date", "reason"))
-    return tuple(Counter(r["reason"] for r in rows if r["arrival_date"] == day).most_common())

@@ -5,18 +5,18 @@ versions of the inputs' days now. Not here: the rule that picks the state (`core
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from backfill_assets.core.contracts import Basis, Input, reads
-from backfill_assets.core.days import contiguous, cut_has_passed, cut_of, is_mature, midnight
-from backfill_assets.core.digests import days_of, raw_digest
+from backfill_assets.core.days import contiguous, cut_has_passed, cut_of, is_mature
+from backfill_assets.core.digests import days_of
+from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, target_of
 from backfill_assets.core.receipts import KEPT, Built, Receipt
 from backfill_assets.core.states import State, States
-from backfill_assets.core.view import Source
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import writes_of
 
@@ -63,28 +63,30 @@ def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> t
 
 def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
     """Name the version, person and plan of the rollback, and the command that ends the hold."""
-    said = receipt.tags
-    plan = f" of plan {said[PLAN_TAG]}" if PLAN_TAG in said else ""
-    what = f"the rollback{plan}{f', chunk {said[CHUNK_TAG]}' if CHUNK_TAG in said else ''}"
-    by = f" by {said[BY]}" if BY in said else ""
-    yield f"{what}{by} gave it what it held at version {target_of(receipt, day)}"
-    yield f"nothing makes it again until `{release_command({table: (day,)}, said)}`"
+    hold = Hold({table: (day,)}, receipt.tags.get(PLAN_TAG, ""), receipt.tags.get(CHUNK_TAG, ""))
+    by = f" by {receipt.tags[BY]}" if BY in receipt.tags else ""
+    yield f"{hold.rollback}{by} gave it what it held at version {target_of(receipt, day)}"
+    yield f"nothing makes it again until `{hold.release}`"
+
+
+def input_days(states: States, wanted: Input, day: date) -> list[date]:
+    """Return the days of an input that a day is made from; none of landed files."""
+    if wanted.basis is Basis.ARRIVALS:
+        return [arrival for arrival, _ in states.view.source(wanted.table).arrivals.get(day, ())]
+    return [] if wanted.basis is Basis.FILES else list(days_of(wanted, day, states.view))
 
 
 def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:
     """Name input days that were written after the versions in the receipt."""
-    if wanted.basis is Basis.FILES:
-        return
-    if wanted.basis is Basis.ARRIVALS:
-        days = [arrival for arrival, _ in states.view.source(wanted.table).arrivals.get(day, ())]
-    else:
-        days = days_of(wanted, day, states.view)
-    read = receipt.inputs.get(wanted.table)
-    stamps = states.view.table(wanted.table).stamps
-    newer = [d for d in days if d in stamps and read is not None and stamps[d].version > read]
+    days, read, view = (
+        input_days(states, wanted, day),
+        receipt.inputs.get(wanted.table),
+        states.view.table(wanted.table),
+    )
+    newer = [d for d in days if read is not None and d in view.stamps and view.stamps[d].version > read]
     if newer:
         yield f"{wanted.table} {ranges(newer)} was written after version {read}, from which this day was made"
-    foreign = [d for d in days if d in states.view.table(wanted.table).foreign]
+    foreign = [d for d in days if d in view.foreign]
     if foreign:
         yield f"{wanted.table} {ranges(foreign)} was touched by a commit that is not ours"
 
@@ -116,30 +118,13 @@ def _why_stale(states: States, table: str, day: date) -> str:
             return "its load ended before the ledger arrivals named it"
         if source.is_doubted(day):
             return "a commit that is not ours touched its rows in a ledger"
-        return _why_other_deliveries(source, day, stamp.entry.input_digest)
+        landed, as_of = source.landed.get(day), states.view.as_of
+        files = f"{len(landed.shas) if landed else 0} file(s) name it now"
+        stop = f", as_of is {as_of:%Y-%m-%dT%H:%MZ}" if as_of else ""
+        return f"its landed files, as_of or what `replay-late` released changed since: {files}{stop}"
     if reads(states.contracts[table].inputs, Basis.ARRIVALS):
         return "deliveries for it were loaded or taken back since"
     return "its inputs changed since"
-
-
-def _why_other_deliveries(source: Source, day: date, recorded: str) -> str:
-    """Find what changed the digest of a loaded day, by computing it without each other part than the files."""
-    view, landed = source.view, source.landed.get(day)
-    own = [r for r in source.releases if day in r.arrival_days]
-    files = f"{len(landed.shas) if landed else 0} name it now"
-    if not view.is_due(day):
-        return f"as_of lies before it now ({view.as_of:%Y-%m-%dT%H:%MZ})"
-    for known in range(len(own)):
-        if raw_digest(day, replace(source, releases=tuple(own[:known]))) == recorded:
-            return f"{len(own) - known} `replay-late` let rows of it count since"
-    # With as_of, the frontier ends at it.
-    earlier = {None, *(f for t in view.tables.values() for f in (t.frontier, *t.frontiers.values()))}
-    if any(raw_digest(day, replace(source, view=replace(view, as_of=then))) == recorded for then in earlier):
-        now = f"{view.as_of:%Y-%m-%dT%H:%MZ}" if view.as_of else "not set"
-        return f"as_of changed within it: it is {now} now"
-    if view.as_of is not None or any(then and then != midnight(then.date()) for then in earlier):
-        return f"its landed files or as_of changed: {files}"
-    return f"its landed files changed: {files}"
 
 
 def _why_outdated(states: States, table: str, day: date) -> str:
@@ -149,8 +134,8 @@ def _why_outdated(states: States, table: str, day: date) -> str:
     if stamp.entry.built is Built.MERGED:
         kept = stamp.entry.counts.get(KEPT, 0)
         return f"merged: {kept} row(s) stand there that its inputs do not give; an overwrite takes them away"
-    code, settings = not today.has_code_of(stamp), not today.has_settings_of(stamp)
-    return "made by other code and settings" if code and settings else f"made by other {'code' if code else 'settings'}"
+    moved = {"code": not today.has_code_of(stamp), "settings": not today.has_settings_of(stamp)}
+    return f"made by other {' and '.join(name for name, is_so in moved.items() if is_so)}"
 
 
 def _listed(states: States, table: str, day: date) -> str:
@@ -170,8 +155,11 @@ class Hold:
 
     @property
     def release(self) -> str:
-        """Return the command that releases them."""
-        return release_command(self.days, {PLAN_TAG: self.plan, CHUNK_TAG: self.chunk})
+        """Return the command that releases them: by plan (and chunk), else the first of the tables and its days."""
+        if self.plan:
+            return f"backfill-assets release --plan {self.plan}{f' --chunk {self.chunk}' if self.chunk else ''} --yes"
+        table, found = next(iter(self.days.items()))
+        return f"backfill-assets release {table} --days {min(found)}..{max(found)} --yes"
 
     @property
     def rollback(self) -> str:
@@ -181,18 +169,8 @@ class Hold:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the hold as JSON values; days as ranges, both ends included."""
-        spans = {t: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(d)] for t, d in self.days.items()}
-        return {"plan": self.plan or None, "chunk": self.chunk or None, "days": spans, "release": self.release}
-
-
-def release_command(days: Mapping[str, tuple[date, ...]], tags: Mapping[str, str]) -> str:
-    """Return the command that releases days: by plan (and chunk) where the receipt's `tags` name one, else by the first
-    of the tables and its days."""
-    if tags.get(PLAN_TAG):
-        chunk = f" --chunk {tags[CHUNK_TAG]}" if tags.get(CHUNK_TAG) else ""
-        return f"backfill-assets release --plan {tags[PLAN_TAG]}{chunk} --yes"
-    table, found = next(iter(days.items()))
-    return f"backfill-assets release {table} --days {min(found)}..{max(found)} --yes"
+        days = json_of({table: contiguous(days) for table, days in self.days.items()})
+        return {"plan": self.plan or None, "chunk": self.chunk or None, "days": days, "release": self.release}
 
 
 def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[Hold, ...]:

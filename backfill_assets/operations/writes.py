@@ -4,20 +4,17 @@ Not here: the history of one day (`show`) and runs of Dagster that wrote nothing
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import date, datetime
 from pathlib import Path
 from statistics import quantiles
-from typing import Any
 
-from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.log import Commit
+from backfill_assets.lake.log import Commit, actions, moves_rows
 from backfill_assets.lake.model import Pipeline
 
 ASKED_BY = ("dagster/sensor_name", "dagster/schedule_name")  # tags of receipts of runs that Dagster requested
@@ -31,47 +28,25 @@ class TableWrite:
     table: str
     version: int
     at: datetime
-    days: tuple[date, ...]
+    days: tuple[DayRange, ...]
     rows: int
     reason: str
     note: str
     run_id: str
     seconds: float | None
 
-    @property
-    def ranges(self) -> tuple[DayRange, ...]:
-        """Return its days as ranges, ascending."""
-        return tuple(contiguous(self.days))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the write as JSON values; days as ranges, both ends included."""
-        return {
-            "table": self.table, "version": self.version, "at": self.at.isoformat(), "rows": self.rows,
-            "days": [{"from": str(r.start), "to": str(r.last)} for r in self.ranges], "reason": self.reason,
-            "note": self.note, "run_id": self.run_id, "seconds": self.seconds,
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Durations:
-    """Seconds of the writes of one table: how many were measured, their median, 95th percentile and maximum.
-
-    `per_day` is their total, divided by the days they wrote.
-    """
+    """Seconds of the writes of one table: how many were measured, their median, 95th percentile and maximum, and their
+    total divided by the days they wrote."""
 
     table: str
     writes: int
-    median: float
-    p95: float
-    greatest: float
-    per_day: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the durations as JSON values, in seconds."""
-        return {
-            "table": self.table, "writes": self.writes, "median_s": self.median, "p95_s": self.p95,
-            "greatest_s": self.greatest, "seconds_per_day": self.per_day,
-        }  # fmt: skip
+    median_s: float
+    p95_s: float
+    greatest_s: float
+    seconds_per_day: float
 
 
 def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
@@ -81,7 +56,7 @@ def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
         for commit in lake.store.commits(table.name):
             said = commit.receipt
             if said is not None and said.days:
-                days, rows = tuple(sorted(said.days)), sum(entry.rows for entry in said.days.values())
+                days, rows = tuple(contiguous(said.days)), sum(entry.rows for entry in said.days.values())
                 why = (said.reason, said.note, said.run_id, said.seconds)
                 found.append(TableWrite(table.name, commit.version, commit.at, days, rows, *why))
     return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version), reverse=True))
@@ -92,15 +67,14 @@ def durations(found: Iterable[TableWrite], tables: Sequence[str]) -> tuple[Durat
 
     The 95th percentile interpolates between the writes there are (`statistics.quantiles`, inclusive).
     """
-    measured = [(w.table, w.seconds, len(w.days)) for w in found if w.seconds is not None]
+    measured = [(w.table, w.seconds, sum(map(len, w.days))) for w in found if w.seconds is not None]
     counted = []
     for table in tables:
         seconds = [s for name, s, _ in measured if name == table]
         if seconds:
             days = sum(n for name, _, n in measured if name == table)
             cuts = quantiles(seconds * 2 if len(seconds) == 1 else seconds, n=100, method="inclusive")
-            per_day = sum(seconds) / days
-            counted.append(Durations(table, len(seconds), cuts[49], cuts[94], max(seconds), per_day))
+            counted.append(Durations(table, len(seconds), cuts[49], cuts[94], max(seconds), sum(seconds) / days))
     return tuple(counted)
 
 
@@ -130,45 +104,29 @@ class DayAudit:
     changed: bool = True
 
 
-@dataclass(frozen=True)
-class AuditRequest:
-    """Which writes: of one `table`, one `day`, one `plan` ("" or None: of all), and committed on or after `since`."""
-
-    table: str = ""
-    day: date | None = None
-    plan: str = ""
-    since: date | None = None
-
-
-def audit(lake: Lake, pipeline: Pipeline, asked: AuditRequest = AuditRequest()) -> tuple[DayAudit, ...]:
-    """Return the selected writes, newest first. No JVM, no data file is read. Raises BackfillError for an unknown
-    table."""
-    if asked.table:
-        pipeline.contract(asked.table, "There is nothing to show")
+def audit(
+    lake: Lake, pipeline: Pipeline, table: str = "", day: date | None = None, plan: str = "", since: date | None = None
+) -> tuple[DayAudit, ...]:
+    """Return the writes, newest first, of one `table`, `day` or `plan` ("" or None: of all), committed on the day
+    `since` or later. No JVM, no data file is read. Raises BackfillError for an unknown table."""
+    contracts = [pipeline.contract(table, "There is nothing to show")] if table else pipeline.contracts
     found = [
         write
-        for contract in pipeline.contracts
-        if asked.table in ("", contract.name)
-        for write in _of_table(lake, contract)
-        if asked.day in (None, write.day)
-        and asked.plan in ("", write.plan)
-        and (asked.since is None or write.at.date() >= asked.since)
+        for contract in contracts
+        for write in _of_table(lake, contract.name)
+        if day in (None, write.day) and plan in ("", write.plan) and (since is None or write.at.date() >= since)
     ]
     return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True))
 
 
-def _of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
-    foreign: set[int] | None = None
+def _of_table(lake: Lake, table: str) -> Iterator[DayAudit]:
     last: dict[date, DayEntry] = {}
-    for commit in lake.store.commits(contract.name):
+    for commit in lake.store.commits(table):
         if commit.receipt is not None:
-            yield from _of_receipt(contract.name, commit, commit.receipt, last)
+            yield from _of_receipt(table, commit, commit.receipt, last)
             last.update(commit.receipt.days)
-            continue
-        if foreign is None:
-            foreign = set(inspect(lake, contract).foreign)
-        if commit.version in foreign:
-            yield DayAudit(contract.name, None, commit.version, commit.at, FOREIGN, commit.operation)
+        elif any(map(moves_rows, actions(lake.table_path(table), commit.version))):
+            yield DayAudit(table, None, commit.version, commit.at, FOREIGN, commit.operation)
 
 
 def _of_receipt(table: str, commit: Commit, said: Receipt, last: dict[date, DayEntry]) -> Iterator[DayAudit]:
@@ -203,10 +161,9 @@ def write_table(found: Iterable[DayAudit], file: Path) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    texts = ("table", "by", "reason", "note", "plan", "chunk", "run_id", "code", "settings", "inputs", "built")
-    kinds = dict.fromkeys(texts, pa.string()) | {
+    kinds = {field.name: pa.string() for field in fields(DayAudit)} | {
         "day": pa.date32(), "version": pa.int64(), "at": pa.timestamp("us", "UTC"), "rows_before": pa.int64(),
-        "rows": pa.int64(), "fingerprint_before": pa.string(), "fingerprint": pa.string(), "changed": pa.bool_(),
+        "rows": pa.int64(), "changed": pa.bool_(),
     }  # fmt: skip
     rows = [asdict(write) for write in found]
     pq.write_table(pa.Table.from_pylist(rows, pa.schema(list(kinds.items()))), file)

@@ -45,8 +45,8 @@ def test_the_page_fetches_nothing_and_runs_nothing(html: str, report: LatenessRe
     assert html == page(report), "the same report gives the same bytes"
 
 
-def test_the_page_has_four_plots_each_with_a_caption_and_its_numbers(html: str) -> None:
-    assert html.count("<figure>") == html.count("</svg>") == html.count("<figcaption") == 4
+def test_the_page_has_two_plots_each_with_a_caption_and_its_numbers(html: str) -> None:
+    assert html.count("<figure>") == html.count("</svg>") == html.count("<figcaption") == 2
     assert html.count("<details>") == 2, "every arrival day, every event day"
     assert not re.search(r"#00000[1-5]", html), "colours are the page's own, so that they follow light and dark"
     ids = re.findall(r'\bid="([^"]+)"', html)
@@ -76,14 +76,6 @@ def test_hostile_text_is_escaped(bare: LatenessReport) -> None:
     assert "<img" not in html
     assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;&gt;") == 3, "title, heading, table"
     assert "{{ 7 * 7 }}" in html
-
-
-def test_a_year_of_arrivals_is_drawn_without_its_dots_slowing_the_page(
-    html: str, report: LatenessReport, bare: LatenessReport
-) -> None:
-    year = page(replace(bare, by_arrival=report.by_arrival * 60))
-    assert year.count("</svg>") == 1
-    assert len(year) + len(html) < 400_000
 
 
 def test_a_range_of_arrivals_is_named_on_the_page(bare: LatenessReport) -> None:

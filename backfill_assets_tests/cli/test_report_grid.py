@@ -24,7 +24,7 @@ def test_a_month_is_a_strip_per_table_and_says_in_words_what_it_shows(told: Lake
     assert months[0][1].count('class="strip"') == len(told.status.tables)
     days = [DayStatus("raw", START + ONE_DAY * n, State.FRESH, 5, 1) for n in range(3)]
     days.append(DayStatus("raw", START + ONE_DAY * 3, State.STALE, 7, 1))
-    drawn = strip("raw", days)
+    drawn = strip(days)
     assert 'aria-label="raw 2024-02: 3 fresh, 1 stale"' in drawn
     assert drawn.count('class="fresh"') == drawn.count('class="stale"') == 1, "equal neighbours are one rectangle"
     assert "<title>2024-02-26..2024-02-28: fresh, 15 rows</title>" in drawn
@@ -44,12 +44,13 @@ def test_what_needs_a_look_is_joined_to_ranges_and_no_table_hides_another(told: 
 def test_days_that_will_change_look_otherwise_and_say_so(told: LakeReport) -> None:
     fresh = DayStatus("raw", START, State.FRESH, 5, 1)
     days = (fresh, *(replace(fresh, day=START + ONE_DAY * n, will_change=True) for n in (1, 2)))
-    drawn = strip("raw", days)
+    drawn = strip(days)
     assert 'aria-label="raw 2024-02: 1 fresh, 2 will change"' in drawn
-    assert '<rect class="follows"' in drawn
+    assert '<rect class="will change"' in drawn
     assert "<title>2024-02-27..2024-02-28: fresh, will change, 10 rows</title>" in drawn
     status = replace(told.status, tables={"raw": days})
     assert needing(status, 9)[0] == [
         ("raw", "2024-02-27..2024-02-28", "will change", "made from days that need making")
     ]
-    assert "of 3; 2 will change" in html_of(page(replace(told, status=status, lateness=None, durations=()), NOTHING))
+    html = html_of(page(replace(told, status=status, lateness=None, durations=()), NOTHING))
+    assert "made again after what needs making (2)" in html

@@ -52,7 +52,7 @@ def test_rows_that_are_nowhere_are_no_duplicates(tmp_path: Path) -> None:
     counted(lake, pipeline, START, 1)
     found = accounted(lake, pipeline)
     assert (found.wrong, found.duplicates) == ({START: 2}, 0)
-    assert (2, "that do not add up, on 1 day") in found.parts()
+    assert (2, "that do not add up, on 1 day(s)") in found.parts()
     assert found.to_dict()["wrong_days"] == {str(START): 2}
 
 

@@ -48,7 +48,7 @@ def test_late_early_and_deleted_rows_are_counted_apart(tmp_path: Path) -> None:
     assert found.cells == (Cell(FIRST + ONE_DAY, FIRST, 1), Cell(FIRST + ONE_DAY, FIRST + ONE_DAY * 2, 1))
     assert (found.early, found.deletes) == (1, 1)
     assert found.overall
-    assert (found.overall.rows, found.overall.least_s, found.overall.greatest_s) == (2, -30 * 3600, 1e-6)
+    assert (found.overall.rows, found.overall.min, found.overall.max) == (2, -30 * 3600, 1e-6)
 
 
 def test_quantiles_are_exact_per_arrival_day_per_event_day_and_over_all(tmp_path: Path) -> None:

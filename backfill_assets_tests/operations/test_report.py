@@ -12,6 +12,7 @@ import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import LakeView
@@ -80,7 +81,7 @@ def test_the_lakes_view_is_opened_once_for_all_parts(tmp_path: Path, monkeypatch
 
 def test_the_report_is_json_and_holds_every_part(tmp_path: Path) -> None:
     lake, pipeline = late_lake(tmp_path)
-    said = json.loads(json.dumps(report(lake, pipeline, NOW).to_dict()))
+    said = json.loads(json.dumps(json_of(report(lake, pipeline, NOW))))
     assert set(said) == {"made_at", "status", "delivered", "lateness", "durations", "writes"}
     assert said["lateness"]["late"] == 1
     assert {w["table"] for w in said["writes"]} == {c.name for c in pipeline.contracts}

@@ -20,7 +20,7 @@ from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
-from backfill_assets.operations.writes import FOREIGN, AuditRequest, TableWrite, audit, durations, write_table, writes
+from backfill_assets.operations.writes import FOREIGN, TableWrite, audit, durations, write_table, writes
 from backfill_assets_tests.builders import day, make_commit, write_rows
 from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -30,7 +30,7 @@ ROUNDING = 1e-6  # of an interpolation, in seconds
 
 
 def written(seconds: float | None, table: str = "staging", days: int = 1) -> TableWrite:
-    return TableWrite(table, 1, AT, tuple(START + ONE_DAY * n for n in range(days)), 0, "manual", "", "", seconds)
+    return TableWrite(table, 1, AT, (DayRange(START, START + ONE_DAY * days),), 0, "manual", "", "", seconds)
 
 
 def test_every_commit_with_days_is_listed_newest_first(tmp_path: Path) -> None:
@@ -44,28 +44,28 @@ def test_every_commit_with_days_is_listed_newest_first(tmp_path: Path) -> None:
     newest = found[0]
     assert (newest.table, newest.version, newest.rows, newest.seconds) == ("staging", 2, 11, 1.5)
     assert (newest.reason, newest.note, newest.run_id) == ("late_data", "a note", "run-2")
-    assert newest.ranges == (DayRange(START, START + ONE_DAY), DayRange(START + ONE_DAY * 2, START + ONE_DAY * 3))
+    assert newest.days == (DayRange(START, START + ONE_DAY), DayRange(START + ONE_DAY * 2, START + ONE_DAY * 3))
     assert found[1].seconds is None, "a receipt of before says nothing of its time"
 
 
 def test_durations_are_told_per_table_in_the_order_of_the_tables_and_only_where_measured() -> None:
     found = [written(4.0, days=4), written(2.0), written(None), written(1.0, "raw")]
     raw, staging = durations(found, ("raw", "staging", "labels"))
-    assert (raw.table, raw.writes, raw.median, raw.p95, raw.greatest) == ("raw", 1, 1.0, 1.0, 1.0)
-    assert (staging.writes, staging.median, staging.greatest) == (2, 3.0, 4.0)
-    assert staging.per_day == pytest.approx(6 / 5)
+    assert (raw.table, raw.writes, raw.median_s, raw.p95_s, raw.greatest_s) == ("raw", 1, 1.0, 1.0, 1.0)
+    assert (staging.writes, staging.median_s, staging.greatest_s) == (2, 3.0, 4.0)
+    assert staging.seconds_per_day == pytest.approx(6 / 5)
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60))
 def test_the_95th_percentile_lies_between_the_median_and_the_greatest(seconds: list[int]) -> None:
     (told,) = durations([written(float(s)) for s in seconds], ("staging",))
-    least_to_greatest = [min(seconds), told.median, told.p95, told.greatest]
+    least_to_greatest = [min(seconds), told.median_s, told.p95_s, told.greatest_s]
     assert all(a <= b + ROUNDING for a, b in pairwise(least_to_greatest))
 
 
 def test_the_95th_percentile_of_a_hundred_and_one_even_steps_is_the_ninety_fifth() -> None:
     (told,) = durations([written(float(n)) for n in range(101)], ("staging",))
-    assert (told.median, told.p95) == (50.0, 95.0)
+    assert (told.median_s, told.p95_s) == (50.0, 95.0)
 
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -82,7 +82,7 @@ def made(tmp_path: Path) -> Planned:
 
 
 def test_the_writes_of_a_day_tell_who_why_and_what_was_before_and_after(made: Planned) -> None:
-    back, wrong, first = audit(made.lake, made.pipeline, AuditRequest("staging", day(3)))
+    back, wrong, first = audit(made.lake, made.pipeline, "staging", day(3))
     assert (back.by, back.reason, back.note, back.plan, back.chunk) == ("ann@desk", "rollback", "off by one", "p1", "2")
     assert (wrong.by, wrong.reason, wrong.run_id) == ("", "plan", "run-p1-2")
     assert (first.rows_before, first.fingerprint_before, first.rows) == (None, None, 1)
@@ -93,19 +93,19 @@ def test_the_writes_of_a_day_tell_who_why_and_what_was_before_and_after(made: Pl
 
 
 def test_writes_are_found_by_plan_and_by_the_day_of_their_commit(made: Planned) -> None:
-    of_plan = audit(made.lake, made.pipeline, AuditRequest(plan="p1"))
+    of_plan = audit(made.lake, made.pipeline, plan="p1")
     assert len(of_plan) == 2 * 2 * 2, "two tables, two days, written and put back"
     today = datetime.now(UTC).date()
-    assert audit(made.lake, made.pipeline, AuditRequest(since=today + ONE_DAY)) == ()
+    assert audit(made.lake, made.pipeline, since=today + ONE_DAY) == ()
     assert len(audit(made.lake, made.pipeline)) == 8 * 3 + len(of_plan)
     with pytest.raises(BackfillError, match="no such table"):
-        audit(made.lake, made.pipeline, AuditRequest("nix"))
+        audit(made.lake, made.pipeline, "nix")
 
 
 def test_a_commit_without_a_receipt_is_told_as_such(made: Planned) -> None:
     row = {"entity": "X", "value": 1, "event_date": day(3)}
     write_rows(made.lake.table_path("staging"), made.contract("staging"), [row])
-    newest = audit(made.lake, made.pipeline, AuditRequest("staging"))[0]
+    newest = audit(made.lake, made.pipeline, "staging")[0]
     assert (newest.day, newest.by, newest.version) == (None, FOREIGN, 4)
 
 
@@ -125,6 +125,6 @@ def test_days_count_as_changed_where_fingerprints_of_two_kinds_say_nothing(made:
     for number, scheme in enumerate((SCHEME - 1, SCHEME, SCHEME)):
         told = Receipt(f"w{number}", "staging", "manual", {day(5): replace(stamp.entry, scheme=scheme)})
         make_commit(path, len(versions(path)), told)
-    found = audit(made.lake, made.pipeline, AuditRequest("staging", day(5)))
+    found = audit(made.lake, made.pipeline, "staging", day(5))
     newest = sorted(found, key=lambda w: w.version)[-3:]
     assert [w.changed for w in newest] == [True, True, False]
