@@ -9,12 +9,14 @@ from datetime import date, datetime
 from pathlib import Path
 from statistics import quantiles
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import Commit, actions, moves_rows
+from backfill_assets.lake.inspection import inspect
+from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
 
 ASKED_BY = ("dagster/sensor_name", "dagster/schedule_name")  # tags of receipts of runs that Dagster requested
@@ -113,19 +115,21 @@ def audit(
     found = [
         write
         for contract in contracts
-        for write in _of_table(lake, contract.name)
+        for write in _of_table(lake, contract)
         if day in (None, write.day) and plan in ("", write.plan) and (since is None or write.at.date() >= since)
     ]
     return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True))
 
 
-def _of_table(lake: Lake, table: str) -> Iterator[DayAudit]:
+def _of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
+    table, commits = contract.name, list(lake.store.commits(contract.name))
+    foreign = inspect(lake, contract).foreign if any(c.receipt is None for c in commits) else ()
     last: dict[date, DayEntry] = {}
-    for commit in lake.store.commits(table):
+    for commit in commits:
         if commit.receipt is not None:
             yield from _of_receipt(table, commit, commit.receipt, last)
             last.update(commit.receipt.days)
-        elif any(map(moves_rows, actions(lake.table_path(table), commit.version))):
+        elif commit.version in foreign:
             yield DayAudit(table, None, commit.version, commit.at, FOREIGN, commit.operation)
 
 
