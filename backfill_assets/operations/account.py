@@ -62,13 +62,12 @@ class Account:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as JSON values; duplicates are null where a loaded day did not count them."""
-        return {
-            **{name: getattr(self, name) for name in ("files", "rows", "raw", "too_late", "duplicates_per_1000")},
-            **{name: sum(getattr(self, name).values()) for name in ("uncounted", "waiting", "surplus")},
-            "quarantined": self.quarantine,
-            "duplicates": None if self.uncounted else self.duplicates,
-            "wrong_days": {str(d): n for d, n in self.wrong.items()},
-        }
+        numbers = {name: sum(n.values()) if isinstance(n, Mapping) else n for name, n in vars(self).items()}
+        numbers["quarantined"] = numbers.pop("quarantine")
+        numbers["duplicates"] = None if self.uncounted else self.duplicates
+        del numbers["wrong"]
+        wrong = {str(day): rows for day, rows in self.wrong.items()}
+        return {**numbers, "duplicates_per_1000": self.duplicates_per_1000, "wrong_days": wrong}
 
 
 def accounts(lake: Lake, view: LakeView) -> dict[str, Account]:
