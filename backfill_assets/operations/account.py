@@ -63,7 +63,7 @@ class Account:
     def to_dict(self) -> dict[str, Any]:
         """Return the account as JSON values; duplicates are null where a loaded day did not count them."""
         numbers = {name: sum(n.values()) if isinstance(n, Mapping) else n for name, n in vars(self).items()}
-        numbers["quarantined"] = numbers.pop("quarantine")
+        numbers["quarantined"] = numbers.pop(QUARANTINE.name)
         numbers["duplicates"] = None if self.uncounted else self.duplicates
         del numbers["wrong"]
         wrong = {str(day): rows for day, rows in self.wrong.items()}
