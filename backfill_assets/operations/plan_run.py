@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Protocol
 
-from backfill_assets.core.days import contiguous
+from backfill_assets.core.days import contiguous, covering
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.states import State
@@ -154,14 +154,16 @@ def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], work
 
 
 def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> None:
-    """Run chunks: one run for all tables of each; of the boundary chunk one per table and range, by the states then."""
+    """Run chunks: one run for all tables of each; of the boundary chunk one per table, by the states then, over right
+    days between its days, too, because a run costs seconds; around held days."""
     if chunks[0].kind is not ChunkKind.BOUNDARY:
         _try(plan, [ChunkWork(plan, c, plan.tables, c.days) for c in chunks], worker)
         return
     for table in plan.tables:
-        left = progress(*open_lake(), plan).undone(chunks[0]).get(table, [])
-        for days in contiguous(left):
-            _try(plan, [ChunkWork(plan, chunks[0], (table,), days)], worker)
+        now = progress(*open_lake(), plan)
+        spans = covering(now.undone(chunks[0]).get(table, []), 1)
+        for days in contiguous(d for s in spans for d in s if now.states.of(table, d) is not State.HELD):
+            _try(plan, [ChunkWork(plan, chunks[0], (table,), days, frozenset({table}))], worker)
 
 
 def _try(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:

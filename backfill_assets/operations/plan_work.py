@@ -30,8 +30,8 @@ Opener = Callable[[], tuple[Lake, Pipeline]]
 
 @dataclass(frozen=True)
 class ChunkWork:
-    """Days of some tables (upstream first) for one run, in the name of a chunk. The rows of tables in `written` are the
-    chunk's already; what belongs to them, such as raw's ledger, may be missing."""
+    """Days of some tables (upstream first) for one run, in the name of a chunk. Tables in `written` are not forced:
+    right days are left alone; what belongs to them, such as raw's ledger, may be missing."""
 
     plan: Plan
     chunk: PlanChunk
@@ -84,7 +84,7 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
         left = now.undone(work.chunk)
         tables = tuple(t for t in work.tables if t in left)
         if tables and plan.policy.force:
-            work = replace(work, tables=tables, written=now.written(left))
+            work = replace(work, tables=tables, written=work.written | now.written(left))
         return make(work) if tables else ""
 
 

@@ -149,7 +149,8 @@ class Worker:
             if any(states.of(table, d) is State.HELD for d in work.days):
                 return "days are held"
             self._may_die()
-            self.world.make(table, list(work.days), dict(work.tags), work.plan.policy.force)
+            force = work.plan.policy.force and table not in work.written
+            self.world.make(table, list(work.days), dict(work.tags), force)
             self._may_die()
         return ""
 

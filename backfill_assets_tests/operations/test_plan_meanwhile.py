@@ -13,11 +13,13 @@ import pytest
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import Codes, State
+from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import held_back, keep_plan, mark, only_runner, unmark
 from backfill_assets.operations.plan_model import Plan, Policy
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import ChunkWork
+from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 
@@ -43,6 +45,7 @@ class Worker:
     values: Sequence[int]
     lands: Callable[[int], object] = lambda _: None
     told: list[tuple[int, str]] = field(default_factory=list)
+    works: list[ChunkWork] = field(default_factory=list)
 
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """All of each, table by table."""
@@ -54,6 +57,7 @@ class Worker:
                     values = {n: self.values[n] if table == "staging" else len(self.told) for n in todo}
                     self.made.write(table, values, "run", **work.tags)
                     self.told.append((work.chunk.number, table))
+                    self.works.append(work)
         self.lands(len(self.told))
         return [""] * len(works)
 
@@ -85,6 +89,27 @@ def test_days_that_a_chunk_at_once_made_stale_are_left_to_the_seams(made: Planne
 def lands_for(made: Planned, number: int) -> None:
     """Other rows for a day of staging: features of this day and the next are stale."""
     made.write("staging", {number: 7 + made.values("staging")[number]}, "elsewhere")
+
+
+def test_the_seams_make_scattered_days_of_a_table_in_one_run_around_held_days(made: Planned) -> None:
+    made.write("staging", {0: 5, 7: 5})
+    plan, version = planned(made, ["features"], chunk="4d"), made.view("features").version
+    held = RollbackRequest(table="features", days=DayRange(day(5), day(6)), to_version=version)
+
+    def lands(number: int) -> None:
+        """After the last chunk but the seams."""
+        if number == 2:
+            for late in (0, 3, 6):
+                lands_for(made, late)
+            made.write("features", {5: 99})
+            roll_back(made.lake, made.pipeline, held, Provenance("test"))
+
+    worker = Worker(made, [], lands)
+    assert run_plan(lambda: (made.lake, made.pipeline), plan, worker).state == "finished"
+    assert made.of("features", State.HELD) == [day(5)]
+    assert [w.days for w in worker.works[2:]] == [DayRange(day(0), day(5)), DayRange(day(6), day(8))]
+    assert {w.written for w in worker.works[2:]} == {frozenset({"features"})}, "right days between them are not forced"
+    assert made.of("features", State.STALE) == []
 
 
 def test_what_lands_for_a_day_of_the_only_chunk_is_made_once_more(made: Planned) -> None:
