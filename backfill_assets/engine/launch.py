@@ -18,9 +18,14 @@ def engine_named(name: str) -> Engine:
     return SERVERS.get(name, SPARK)
 
 
+def server_engine(settings: EngineSettings) -> ServerEngine:
+    """The engine of a lake's own server: the embedded Spark is also the driver for a master URL."""
+    return SERVERS.get(settings.engine, SERVERS[EMBEDDED])
+
+
 def engine_name(settings: EngineSettings) -> str:
     """The engine that computes, and its version, in words. Of one elsewhere the version is that of its client here."""
-    engine = SERVERS.get(settings.engine, SERVERS[EMBEDDED])
+    engine = server_engine(settings)
     return f"{engine.name.lower()} {package_version(engine.packages[0])}"
 
 

@@ -84,19 +84,6 @@ def _identified(found: psutil.Process) -> Process:
     return Process(found.pid, ticks / os.sysconf("SC_CLK_TCK"), boot)
 
 
-def _is_own(pid: int, words: Collection[str]) -> bool:
-    with suppress(psutil.Error):
-        found = psutil.Process(pid)
-        return found.uids().effective == os.geteuid() and not set(words).isdisjoint(found.cmdline())
-    return False
-
-
-def own_processes() -> list[Process]:
-    """This process and all that it began, directly or not, and that live."""
-    children = (Process.of(child.pid) for child in psutil.Process().children(recursive=True))
-    return [Process.this(), *(child for child in children if child is not None)]
-
-
 @dataclass(frozen=True)
 class PlacedProcess:
     """A process and where its number means something: host, boot and numbering (empty where the system names none).
@@ -146,28 +133,25 @@ class PlacedProcess:
         return same and (bool(here.boot) or self.host == here.host)
 
 
-def end(process: Process, grace_seconds: float, words: Collection[str] = ()) -> None:
-    """End `process`: ask, wait, then kill. Returns when it is gone; does nothing if it is gone already.
-
-    With `words`, it is ended only if it is this user's and one of them is in its command line: a record may be forged.
-    """
-    if words and not _is_own(process.pid, words):
-        return
+def end_in(folder: Path, words: Collection[str], grace_seconds: float) -> None:
+    """End this user's processes that work in `folder` and have one of the words in their command line: ask, wait, then
+    kill. Returns when they are gone."""
+    found = [p for p in psutil.process_iter() if _works_in(p, folder, words)]
+    alive = [process for p in found if (process := Process.of(p.pid))]
     for ask in (psutil.Process.terminate, psutil.Process.kill):
-        if not process.is_alive():
-            return
-        with suppress(psutil.NoSuchProcess):
-            ask(psutil.Process(process.pid))
+        for one in found:
+            with suppress(psutil.NoSuchProcess):
+                ask(one)
         # Not psutil's wait: on a system that reaps no orphans, a zombie would keep it waiting.
         deadline = time.monotonic() + grace_seconds
-        while process.is_alive() and time.monotonic() < deadline:
+        while (alive := [p for p in alive if p.is_alive()]) and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
+        if not alive:
+            return
 
 
-def end_in(folder: Path, grace_seconds: float, words: Collection[str]) -> None:
-    """End this user's processes that work in `folder` and have one of the words in their command line."""
-    for found in psutil.process_iter():
-        process = Process.of(found.pid)  # before its folder is read: the number may be given again meanwhile
-        with suppress(psutil.Error):
-            if process is not None and found.cwd() == str(folder):
-                end(process, grace_seconds, words)
+def _works_in(found: psutil.Process, folder: Path, words: Collection[str]) -> bool:
+    with suppress(psutil.Error):
+        is_ours = found.uids().effective == os.geteuid() and found.cwd() == str(folder)
+        return is_ours and not set(words).isdisjoint(found.cmdline())
+    return False

@@ -108,8 +108,7 @@ class Sail(ServerEngine):
         self.refuse(settings)
         program = python_command("backfill_assets.engine.sail_process", *([OPEN_PORT] * settings.open_port))
         command = [*(() if settings.open_port else isolation()[0]), *program]
-        idle, socket = settings.idle_minutes * 60, str(state.folder / SOCKET)
-        return ServerRequest(command, "", "", self.identity(settings), idle, socket=socket)
+        return ServerRequest(command, self.identity(settings), settings.idle_minutes * 60, socket=SOCKET)
 
     def environ(self, state: ServerFolder, settings: EngineSettings) -> dict[str, str]:
         """Return this process's environment with Sail's settings, and without variables that would change them."""

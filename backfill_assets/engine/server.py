@@ -1,66 +1,48 @@
 """One Spark Connect server per lake, shared by all processes that work on it: found, started, held and stopped.
 
-Not here: the JVM's life (`supervisor`), its command (`jvm`), sessions on it (`session`). Web and code servers may ask
-for its status; only processes that run work call `hold`, because a held server never goes idle.
+Not here: the server's life (`supervisor`), its command (`jvm`, `sail`), sessions on it (`session`). Web and code
+servers may ask for its status; only processes that run work call `hold`, because a held server never goes idle.
 """
 
 import fcntl
+import json
 import os
 import subprocess
 import threading
 import time
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError, TransientError
 from backfill_assets.core.ownership import open_unlinked
 from backfill_assets.core.process import python_command, with_package
-from backfill_assets.engine.confs import LOOPBACK, EngineSettings, scrub
-from backfill_assets.engine.launch import SERVERS, version_of
-from backfill_assets.engine.processes import Process, end
+from backfill_assets.engine.confs import EngineSettings, scrub
+from backfill_assets.engine.launch import server_engine, version_of
+from backfill_assets.engine.processes import Process, end_in
 from backfill_assets.engine.server_state import Record, ServerFolder, take
 from backfill_assets.engine.supervisor import PROGRAMS, START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS
 
 _POLL_SECONDS = 0.05
 _START_LOCK_SECONDS = START_TIMEOUT_SECONDS + 60  # its holder may first fetch jars, then start
 SUPERVISOR = "backfill_assets.engine.supervisor"
-_STOP_COMMAND = "`backfill-assets server stop`"
-# Of this process: descriptors of the clients' locks that it holds, by folder, and the supervisors that it started.
 _holding = threading.RLock()
-_held: dict[Path, int] = {}
-_supervisors: list["subprocess.Popen[bytes]"] = []
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """The address of a lake's server, and its process. `url` contains the token, which the repr does not show; `socket`
-    is the unix socket to dial in its place, if there is one."""
-
-    url: str = field(repr=False)
-    process: Process
-    socket: Path | None = None
+_held: dict[Path, int] = {}  # descriptors of the clients' locks that this process holds, by folder
+_supervisors: list["subprocess.Popen[bytes]"] = []  # that this process started: kept so that they are reaped
 
 
 @dataclass(frozen=True)
 class ServerStatus:
-    """A running server: its JVM, what it runs, for how long (seconds), its memory (bytes), and if it has clients."""
+    """A running server: its process, what it runs, since how long (seconds), its memory (bytes), if it has clients."""
 
     pid: int
     version: str
     uptime_seconds: float
     rss_bytes: int
     in_use: bool
-
-
-def _descriptor(state: ServerFolder) -> int | None:
-    """This process's descriptor of the lake's clients' lock, None if it holds none."""
-    held, path = _held.get(state.folder), state.folder / "in_use"
-    if held is None or not path.exists() or not os.path.samestat(os.fstat(held), path.stat()):
-        return None  # a lake that was deleted and made again at the same path has another file
-    return held
 
 
 def hold(lake: Path) -> None:
@@ -71,7 +53,7 @@ def hold(lake: Path) -> None:
     state = ServerFolder.of(lake)
     state.make()
     with _holding:
-        if _descriptor(state) is None:
+        if state.folder not in _held:
             file = state.open_in_use()
             fcntl.flock(file, fcntl.LOCK_SH)
             _held[state.folder] = file
@@ -88,7 +70,7 @@ def release(lake: Path) -> None:
 def _others_hold(state: ServerFolder) -> bool:
     """True if another process uses the lake's server."""
     with _holding:
-        held = _descriptor(state)
+        held = _held.get(state.folder)
         file = state.open_in_use() if held is None else held
         alone = take(file)
         if held is None:
@@ -98,20 +80,29 @@ def _others_hold(state: ServerFolder) -> bool:
         return not alone
 
 
-def ensure_server(lake: Path, settings: EngineSettings) -> Endpoint:
-    """The lake's server, started (7 s), adopted or replaced if need be; many callers at once get the same one.
+def ensure_server(lake: Path, settings: EngineSettings) -> Record:
+    """The lake's server, started (7 s) or replaced if need be; many callers at once get the same one.
 
     Raises SettingsError if other processes use a server with other settings, EngineLost if it does not start. Does
     not hold it: call `hold` first where work follows.
     """
     state = ServerFolder.of(lake)
     state.make()
-    wanted, record = SERVERS[settings.engine].identity(settings), state.record()
-    if record is None or not _serves(record, wanted):
-        with _start_lock(state):
-            record = _agreed(state, lake, settings, wanted)
-    token = f"/;token={record.token}" if record.token else ""
-    return Endpoint(f"sc://{LOOPBACK}:{record.port}{token}", record.jvm, Path(record.socket) if record.socket else None)
+    wanted, record = server_engine(settings).identity(settings), state.record()
+    if record is not None and _serves(record, wanted):
+        return record
+    with _start_lock(state):
+        record = state.record()
+        if record is not None and _serves(record, wanted):
+            return record
+        if record is not None and record.usable and record.identity != wanted and _others_hold(state):
+            raise SettingsError(
+                f"the server of {lake}",
+                f"it runs with other settings ({differences(record.identity, wanted)}) and other processes use it",
+                "Nothing was started", "Wait for them, use the same settings, or run `backfill-assets server stop`",
+            )  # fmt: skip
+        _end_all(state)
+        return _started(state, lake, settings)
 
 
 def begin_server(lake: Path, settings: EngineSettings) -> threading.Thread | None:
@@ -137,22 +128,6 @@ def _serves(record: Record, wanted: dict[str, str]) -> bool:
     return record.usable and record.identity == wanted and record.supervisor.is_alive()
 
 
-def _agreed(state: ServerFolder, lake: Path, settings: EngineSettings, wanted: dict[str, str]) -> Record:
-    """Under the start lock: the running server if it is as wanted, else a new one."""
-    record = state.record()
-    if record is not None and _serves(record, wanted):
-        return record
-    if record is not None and record.usable and record.identity != wanted:
-        if _others_hold(state):
-            raise SettingsError(
-                f"the server of {lake}",
-                f"it runs with other settings ({differences(record.identity, wanted)}) and other processes use it",
-                "Nothing was started", f"Wait for them, use the same settings, or run {_STOP_COMMAND}",
-            )  # fmt: skip
-        _end_all(state, record)
-    return _started(state, lake, settings)
-
-
 def differences(running: dict[str, str], wanted: dict[str, str]) -> str:
     """The differences of a running server from the wanted one, in words; digests are named, not shown."""
     found = (k for k in sorted(running.keys() | wanted.keys()) if running.get(k) != wanted.get(k))
@@ -171,9 +146,20 @@ def _start_lock(state: ServerFolder) -> AbstractContextManager[object]:
 
 
 def _started(state: ServerFolder, lake: Path, settings: EngineSettings) -> Record:
-    engine = SERVERS[settings.engine]
-    state.write_request(request := engine.request(state, settings))
-    supervisor = _spawn(state, lake, settings.umask, engine.environ(state, settings))
+    """Start the supervisor, in a session of its own so that no terminal or parent takes it along, and wait for it."""
+    engine = server_engine(settings)
+    request, path = engine.request(state, settings), state.folder / "supervisor.log"
+    log = os.fdopen(open_unlinked(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb")
+    with log, TemporaryFile("w+", dir=state.folder) as told:  # without a name: it holds the token
+        json.dump(asdict(request), told)
+        told.seek(0)
+        supervisor = subprocess.Popen(
+            python_command(SUPERVISOR, str(lake.resolve())), cwd=state.folder, start_new_session=True,
+            env=with_package(engine.environ(state, settings)), umask=settings.umask,
+            stdin=told, stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    with _holding:
+        _supervisors[:] = [s for s in _supervisors if s.poll() is None] + [supervisor]
     deadline = time.monotonic() + START_TIMEOUT_SECONDS + STOP_GRACE_SECONDS
     while supervisor.poll() is None and time.monotonic() < deadline:
         record = state.record()
@@ -188,20 +174,6 @@ def _started(state: ServerFolder, lake: Path, settings: EngineSettings) -> Recor
     )
 
 
-def _spawn(state: ServerFolder, lake: Path, umask: int, environ: dict[str, str]) -> "subprocess.Popen[bytes]":
-    """Start the supervisor in a session of its own, so that no terminal or parent takes it along."""
-    path = state.folder / "supervisor.log"
-    with os.fdopen(open_unlinked(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as log:
-        child = subprocess.Popen(
-            python_command(SUPERVISOR, str(lake.resolve())),
-            cwd=state.folder, env=with_package(environ), start_new_session=True, umask=umask,
-            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    with _holding:
-        _supervisors[:] = [c for c in _supervisors if c.poll() is None] + [child]  # those that ended are reaped
-    return child
-
-
 def _newest_error(state: ServerFolder) -> str:
     """The line of the logs that explains most, for a message."""
     for name in ("server.log", "supervisor.log"):
@@ -214,10 +186,9 @@ def _newest_error(state: ServerFolder) -> str:
     return "its logs are empty"
 
 
-def _end_all(state: ServerFolder, record: Record) -> None:
-    """End supervisor and JVM, whichever of them live, and are what the record says."""
-    end(record.supervisor, 2 * STOP_GRACE_SECONDS + 1, {SUPERVISOR})
-    end(record.jvm, STOP_GRACE_SECONDS, PROGRAMS)
+def _end_all(state: ServerFolder) -> None:
+    """End the lake's supervisor and server, recorded or not; a record may be forged, so it decides nothing here."""
+    end_in(state.folder, {SUPERVISOR, *PROGRAMS}, 2 * STOP_GRACE_SECONDS + 1)
     state.remove_record()
 
 
@@ -226,8 +197,8 @@ def end_server(lake: Path, server: Process) -> None:
     state = ServerFolder.of(lake)
     with _start_lock(state):
         record = state.record()
-        if record is not None and record.jvm == server:
-            _end_all(state, record)
+        if record is not None and record.process == server:
+            _end_all(state)
 
 
 def stop_server(lake: Path, force: bool = False) -> bool:
@@ -237,7 +208,7 @@ def stop_server(lake: Path, force: bool = False) -> bool:
     """
     state = ServerFolder.of(lake)
     record = state.record()
-    if record is None or not (record.jvm.is_alive() or record.supervisor.is_alive()):
+    if record is None or not (record.process.is_alive() or record.supervisor.is_alive()):
         return False
     if not force and _others_hold(state):
         raise TransientError(
@@ -245,9 +216,7 @@ def stop_server(lake: Path, force: bool = False) -> bool:
             "Wait for them, or stop it with --force, which makes their queries fail",
         )  # fmt: skip
     with _start_lock(state):
-        record = state.record()
-        if record is not None:
-            _end_all(state, record)
+        _end_all(state)
     return True
 
 
@@ -255,11 +224,7 @@ def server_status(lake: Path) -> ServerStatus | None:
     """The lake's running server, None if there is none. Starts nothing, holds nothing, needs no pyspark."""
     state = ServerFolder.of(lake)
     record = state.record()
-    if record is None or not record.usable or (rss := record.jvm.memory_bytes()) is None:
+    if record is None or not record.usable or (rss := record.process.memory_bytes()) is None:
         return None
-    probe = state.open_in_use()
-    try:
-        in_use = not take(probe)
-    finally:
-        os.close(probe)
-    return ServerStatus(record.jvm.pid, version_of(record.identity), record.jvm.age_seconds(), rss, in_use)
+    in_use = state.folder in _held or _others_hold(state)
+    return ServerStatus(record.process.pid, version_of(record.identity), record.process.age_seconds(), rss, in_use)

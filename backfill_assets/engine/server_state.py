@@ -1,8 +1,7 @@
-"""A lake's server between processes: the folder `LAKE/.server`, the record of the running server, and kernel locks.
+"""A lake's server between processes: the folder `LAKE/.server`, the record of the running server, its clients' lock.
 
-A JVM may run as long as the record names it: one that it does not name is stopped by its supervisor. The locks are the
-kernel's, so no dead process keeps one: `start.lock` (who may start or stop a server), `supervisor.lock` (one supervisor
-per lake), `in_use` (shared by the clients; free means idle). Not here: starting or stopping (`server`, `supervisor`).
+The locks are the kernel's, so no dead process keeps one: `start.lock` (who may start or stop a server) and `in_use`
+(shared by the clients; free means idle). Not here: starting or stopping (`server`, `supervisor`).
 """
 
 import fcntl
@@ -11,8 +10,6 @@ import os
 import socket
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -23,17 +20,29 @@ from backfill_assets.engine.confs import LOOPBACK, EngineSettings
 from backfill_assets.engine.processes import Process
 
 FOLDER, RECORD = ".server", "endpoint.json"
-LONGEST_BYTES = 100  # of a unix socket's address; Linux takes 107, macOS 103
-
 _ANSWER_TIMEOUT_SECONDS = 2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
 
 
 @dataclass(frozen=True)
-class Record:
-    """The server's record on disk. `port` 0: starting or stopping, no client may connect. `socket`: the path of
-    the unix socket that leads into a network of the server's own; else empty."""
+class ServerRequest:
+    """The server for a supervisor to start, and when to stop it (seconds idle). `properties`: the file with its token
+    (mode 0600, of this request alone); `socket`: see `Record`; both empty for a server without."""
 
-    jvm: Process
+    command: list[str] = field(repr=False)
+    identity: dict[str, str] = field(repr=False)
+    idle_seconds: float
+    properties: str = ""
+    token: str = field(default="", repr=False)
+    socket: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A server's record on disk: its process, its supervisor and its address, a port of the loopback (0: it is
+    starting, no client may connect). `socket` names the unix socket in its folder that leads into a network of its
+    own."""
+
+    process: Process
     supervisor: Process
     port: int
     token: str = field(repr=False)
@@ -41,53 +50,25 @@ class Record:
     socket: str = ""
 
     @property
+    def url(self) -> str:
+        """The address for clients; contains the token."""
+        return f"sc://{LOOPBACK}:{self.port}" + (f"/;token={self.token}" if self.token else "")
+
+    @property
+    def path(self) -> str:
+        """The unix socket to dial in place of the address, "" if there is none. The way through the server's working
+        folder is short, as such addresses must be, and only this user may take it."""
+        return f"/proc/{self.process.pid}/cwd/{self.socket}" if self.socket else ""
+
+    @property
     def usable(self) -> bool:
         """True if the server runs and accepts connections."""
-        return self.port > 0 and self.jvm.is_alive() and accepts(self.port, self.socket)
+        return self.port > 0 and self.process.is_alive() and self._accepts()
 
-
-class UnixAddress:
-    """The address of the socket at `path`; of a long path it goes through an open folder, until it is closed."""
-
-    def __init__(self, path: Path) -> None:
-        self._folder = -1
-        self.text = str(path)
-        if len(os.fsencode(path)) > LONGEST_BYTES:
-            self._folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            self.text = f"/proc/self/fd/{self._folder}/{path.name}"
-
-    def close(self) -> None:
-        """Close the folder. Harmless when repeated."""
-        if self._folder >= 0:
-            os.close(self._folder)
-            self._folder = -1
-
-
-def accepts(port: int, path: str = "") -> bool:
-    """Whether a server accepts connections at the port of the loopback, or at the unix socket `path`."""
-    try:
-        if not path:
-            socket.create_connection((LOOPBACK, port), timeout=_ANSWER_TIMEOUT_SECONDS).close()
-            return True
-        with closing(UnixAddress(Path(path))) as address, socket.socket(socket.AF_UNIX) as probe:
+    def _accepts(self) -> bool:
+        with socket.socket(socket.AF_UNIX if self.socket else socket.AF_INET) as probe:
             probe.settimeout(_ANSWER_TIMEOUT_SECONDS)
-            probe.connect(address.text)
-            return True
-    except OSError:
-        return False
-
-
-@dataclass(frozen=True)
-class ServerRequest:
-    """The server for a supervisor to start: the command, the file with its token (mode 0600, of this request alone),
-    and when to stop (seconds idle). `socket`: see `Record`."""
-
-    command: list[str] = field(repr=False)
-    properties: str
-    token: str = field(repr=False)
-    identity: dict[str, str] = field(repr=False)
-    idle_seconds: float
-    socket: str = ""
+            return probe.connect_ex(self.path or (LOOPBACK, self.port)) == 0
 
 
 @dataclass(frozen=True)
@@ -103,7 +84,7 @@ class ServerFolder:
 
     @property
     def log(self) -> Path:
-        """The JVM's log (its previous one is `server.previous.log`)."""
+        """The server's log (its previous one is `server.previous.log`)."""
         return self.folder / "server.log"
 
     @property
@@ -141,7 +122,7 @@ class ServerFolder:
                 if os.fstat(file.fileno()).st_uid != os.geteuid():
                     return None
                 body = json.load(file)
-            return Record(**body | {k: Process(**body[k]) for k in ("jvm", "supervisor")})
+            return Record(**body | {k: Process(**body[k]) for k in ("process", "supervisor")})
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -153,34 +134,16 @@ class ServerFolder:
         """Forget the server."""
         (self.folder / RECORD).unlink(missing_ok=True)
 
-    def request(self) -> ServerRequest:
-        """Read the supervisor's request. Raises OSError or ValueError if it cannot be read."""
-        return ServerRequest(**json.loads((self.folder / "request.json").read_text(encoding="utf-8")))
-
-    def write_request(self, request: ServerRequest) -> None:
-        """Publish the supervisor's request."""
-        self.write_private(self.folder / "request.json", json.dumps(asdict(request)))
-
     def open_in_use(self) -> int:
         """A file descriptor for the clients' lock; the caller closes it."""
         return open_unlinked(self.folder / "in_use", os.O_RDWR | os.O_CREAT)
-
-    @contextmanager
-    def supervising(self) -> Iterator[None]:
-        """Be the lake's only supervisor; waits until an earlier one has ended."""
-        file = open_unlinked(self.folder / "supervisor.lock", os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(file)
 
 
 class ServerEngine(Engine, ABC):
     """An engine of which a lake has a server of its own. `packages`: those that it is made of.
 
-    A new one also needs its name in `launch.SERVERS` and `confs.OWN_SERVERS`, its program in `supervisor.PROGRAMS`, and
-    a log line that `supervisor._LISTENING` finds.
+    A new one also needs its name in `launch.SERVERS`, its program in `supervisor.PROGRAMS`, and a log line that
+    `supervisor._LISTENING` finds.
     """
 
     packages: tuple[str, ...] = ()

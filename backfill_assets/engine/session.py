@@ -1,6 +1,6 @@
 """Sessions on the engine of a lake: opened, checked and dropped, with the settings that were set on them.
 
-Not here: the lake's own server (`server`), a driver of our own (`classic`), and which errors mean a loss (`loss`).
+Not here: the lake's own server (`server`), and which errors mean a loss (`loss`).
 """
 
 import atexit
@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.engines import SPARK, Engine
 from backfill_assets.core.errors import BackfillError, unusable
-from backfill_assets.engine.classic import open_classic
 from backfill_assets.engine.confs import EngineSettings, session_confs
-from backfill_assets.engine.launch import SERVERS
+from backfill_assets.engine.launch import server_engine
 from backfill_assets.engine.loss import (
     disk_full,
     engine_lost,
@@ -31,8 +30,8 @@ from backfill_assets.engine.loss import (
     memory_exceeded,
 )
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.server import Endpoint, end_server, ensure_server, hold, release
-from backfill_assets.engine.server_state import ServerFolder
+from backfill_assets.engine.server import end_server, ensure_server, hold, release
+from backfill_assets.engine.server_state import Record, ServerFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,8 +130,8 @@ def own_server(session: "SparkSession") -> OwnServer | None:
     """The lake's own server behind a session of this process; None where the engine is another."""
     with _lock:
         for lake, known in _open.items():
-            if known.session is session and (engine := SERVERS.get(known.settings.engine)):
-                return OwnServer(engine, ServerFolder.of(lake).scratch)
+            if known.session is session and known.settings.computes_here:
+                return OwnServer(server_engine(known.settings), ServerFolder.of(lake).scratch)
     return None
 
 
@@ -179,33 +178,29 @@ def opening_seconds(lake: Path) -> float:
 
 
 def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
-    if not settings.is_connect:
-        session = open_classic(lake, settings)  # one for all lakes of this process, and so is what was said to it
-        same = (o for o in (known, *_open.values()) if o is not None and o.session is session)
-        return next(same, None) or _Open(session, settings, None, _settings(session))
-    endpoint = None
+    server = None
     if settings.has_server:
         hold(lake)
-        endpoint = ensure_server(lake, settings)
+        server = ensure_server(lake, settings)
     else:
         from backfill_assets.engine.channel import reach
 
         reach(settings.engine)
-    server = endpoint.process if endpoint else None
+    process = server.process if server else None
     if known is not None:
-        if known.settings == settings and known.server == server and known.answers():
+        if known.settings == settings and known.server == process and known.answers():
             return known
         _close(known)
-    opened = _Open(_connect(endpoint, settings), settings, server)
-    if opened.answers() or server is None:
+    opened = _Open(_connect(server, settings), settings, process)
+    if opened.answers() or process is None:
         return opened
     # The server was dying when we found it; its successor is asked once, so that a sick one cannot hold us for ever.
     _close(opened)
-    endpoint = ensure_server(lake, settings)
-    return _Open(_connect(endpoint, settings), settings, endpoint.process)
+    server = ensure_server(lake, settings)
+    return _Open(_connect(server, settings), settings, server.process)
 
 
-def _connect(endpoint: Endpoint | None, settings: EngineSettings) -> "SparkSession":
+def _connect(server: Record | None, settings: EngineSettings) -> "SparkSession":
     """A new session on a server of ours, else on the settings' engine; never Spark's `getOrCreate`, which hands back
     the session of a dead server."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession
@@ -218,7 +213,7 @@ def _connect(endpoint: Endpoint | None, settings: EngineSettings) -> "SparkSessi
         logging.getLogger(CLIENTS_LOG).setLevel(logging.CRITICAL + 1)
     # The error that follows says the same; as a warning it would be the last line a person reads.
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
-    line = Line(endpoint.url, endpoint.socket) if endpoint else Line(settings.engine)
+    line = Line(server.url, server.path) if server else Line(settings.engine)
     session: SparkSession = ConnectSession.Builder().channelBuilder(line).create()  # type: ignore[assignment]
     atexit.register(session.stop)  # before pyspark's own farewell, which waits for whatever it talks to
     client = session.client
@@ -226,8 +221,8 @@ def _connect(endpoint: Endpoint | None, settings: EngineSettings) -> "SparkSessi
     client.set_retry_policies(
         [policy(max_retries=_RETRIES, initial_backoff=_FIRST_BACKOFF_MS, max_backoff=_LONGEST_BACKOFF_MS)]
     )
-    engine = SERVERS.get(settings.engine)
-    for key, value in (engine.session_confs(settings) if engine else session_confs(settings)).items():
+    confs = server_engine(settings).session_confs(settings) if server else session_confs(settings)
+    for key, value in confs.items():
         session.conf.set(key, value)
     return session
 
@@ -244,7 +239,7 @@ def _settings(session: "SparkSession") -> dict[str, str]:
 
 def _close(known: _Open) -> None:
     """Close a session. A dead server is called once, not for 5 s again and again."""
-    if known.settings.is_connect and known.server is not None and not known.server.is_alive():
+    if known.server is not None and not known.server.is_alive():
         known.session.client.set_retry_policies([])
     atexit.unregister(known.session.stop)
     known.session.stop()

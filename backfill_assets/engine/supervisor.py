@@ -1,10 +1,11 @@
-"""The process beside a lake's server: it starts the JVM, watches it, and stops it once it is idle.
+"""The process beside a lake's server: it starts the server, watches it, and stops it once it is idle.
 
-Not here: the request (`server` writes it) and the clients (each holds a shared lock on `in_use`). Imports neither
+Not here: the request (`server` sends it) and the clients (each holds a shared lock on `in_use`). Imports neither
 pyspark nor Dagster: it stays resident, so it stays small. `server.ensure_server` starts it, never a person.
 """
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -13,12 +14,12 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
 from backfill_assets.core.ownership import open_unlinked
-from backfill_assets.engine.processes import Process, end, end_in
+from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
 
 POLL_SECONDS = 0.25
@@ -33,107 +34,78 @@ class StopAsked(Exception):
     """SIGTERM: the supervisor is to stop."""
 
 
-@dataclass
-class Supervisor:
-    """Watches the JVM of `state` according to `request`; owns the record for as long as it holds its lock."""
+def supervise(state: ServerFolder, request: ServerRequest) -> None:
+    """Start the server, and return once it is gone: it died, or it was idle, or the record no longer names it.
 
-    state: ServerFolder
-    request: ServerRequest
-    child: subprocess.Popen[bytes] | None = None
-
-    def run(self) -> None:
-        """Adopt the recorded JVM or start one, and return when it is gone."""
-        record = self._adopted() or self._started()
-        if record is None:
-            return
-        try:
-            with suppress(StopAsked):
-                self._watch(record)
-        finally:
-            self._stop(record)
-
-    def _adopted(self) -> Record | None:
-        """Take over the JVM of a killed supervisor if it fits the request; else end it and return None."""
-        record = self.state.record()
-        if record is None:
-            return None
-        if record.usable and record.identity == self.request.identity:
-            mine = replace(record, supervisor=Process.this())
-            self.state.write_record(mine)
-            return mine
-        end(record.jvm, STOP_GRACE_SECONDS, PROGRAMS)
-        self.state.remove_record()
-        return None
-
-    def _started(self) -> Record | None:
-        """Start the JVM and wait until it listens; None if it does not within `START_TIMEOUT_SECONDS`."""
-        end_in(self.state.folder, STOP_GRACE_SECONDS, PROGRAMS)  # of a killed supervisor that did not yet record it
-        shutil.rmtree(self.state.scratch, ignore_errors=True)
-        self.state.scratch.mkdir(mode=0o700)
-        if self.state.log.exists():
-            self.state.log.replace(self.state.log.with_suffix(".previous.log"))
-        with os.fdopen(open_unlinked(self.state.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as log:
-            self.child = subprocess.Popen(
-                self.request.command, cwd=self.state.folder, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=subprocess.STDOUT,
-            )  # fmt: skip
-        jvm, request = Process.of(self.child.pid) or Process(self.child.pid, 0.0), self.request
-        record = Record(jvm, Process.this(), 0, request.token, request.identity, request.socket)
-        self.state.write_record(record)
-        port = None
+    When it was idle, this process holds the clients' lock until it ends, so that new clients wait for the stop.
+    """
+    child = _started(state, request)
+    process = Process.of(child.pid) or Process(child.pid, 0.0)
+    record = Record(process, Process.this(), 0, request.token, request.identity, request.socket)
+    try:
         with suppress(StopAsked):
-            port = self._port(self.child)
-        if request.properties:
-            (self.state.folder / request.properties).unlink(missing_ok=True)  # read by now
-        if port is None:
-            self._stop(record)
-            return None
-        record = replace(record, port=port)
-        self.state.write_record(record)
-        return record
+            state.write_record(record)
+            if port := _port(state, request, child):
+                record = replace(record, port=port)
+                state.write_record(record)
+                _watch(state, record, child, request.idle_seconds)
+    finally:
+        _stop(state, record, child)
 
-    def _port(self, child: subprocess.Popen[bytes]) -> int | None:
-        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+
+def _started(state: ServerFolder, request: ServerRequest) -> "subprocess.Popen[bytes]":
+    shutil.rmtree(state.scratch, ignore_errors=True)
+    state.scratch.mkdir(mode=0o700)
+    if state.log.exists():
+        state.log.replace(state.log.with_suffix(".previous.log"))
+    with os.fdopen(open_unlinked(state.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as log:
+        return subprocess.Popen(
+            request.command, cwd=state.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
+
+
+def _port(state: ServerFolder, request: ServerRequest, child: "subprocess.Popen[bytes]") -> int | None:
+    """The port at which the server listens, None if it does not within `START_TIMEOUT_SECONDS`; the file with its token
+    is gone afterwards."""
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    try:
         while time.monotonic() < deadline and child.poll() is None:
-            if found := _LISTENING.search(self.state.log.read_text(encoding="utf-8", errors="replace")):
+            if found := _LISTENING.search(state.log.read_text(encoding="utf-8", errors="replace")):
                 return int(found[1])
             time.sleep(POLL_SECONDS / 5)
         return None
+    finally:
+        if request.properties:
+            (state.folder / request.properties).unlink(missing_ok=True)
 
-    def _watch(self, record: Record) -> None:
-        """Return when the JVM is gone, when the record names another one, or after `idle_seconds` without a client.
 
-        In the last case this process holds the clients' lock until it ends, so that new clients wait for the stop.
-        """
-        file = self.state.open_in_use()
-        free_since: float | None = None
-        while self._running(record) and self.state.record() == record:
-            if take(file):
-                free_since = free_since or time.monotonic()
-                if time.monotonic() - free_since >= self.request.idle_seconds:
-                    return
-                fcntl.flock(file, fcntl.LOCK_UN)
-            else:
-                free_since = None
-            time.sleep(POLL_SECONDS)
+def _watch(state: ServerFolder, record: Record, child: "subprocess.Popen[bytes]", idle_seconds: float) -> None:
+    file = state.open_in_use()
+    free_since: float | None = None
+    while child.poll() is None and state.record() == record:
+        if take(file):
+            free_since = free_since or time.monotonic()
+            if time.monotonic() - free_since >= idle_seconds:
+                return
+            fcntl.flock(file, fcntl.LOCK_UN)
+        else:
+            free_since = None
+        time.sleep(POLL_SECONDS)
 
-    def _running(self, record: Record) -> bool:
-        return self.child.poll() is None if self.child is not None else record.jvm.is_alive()
 
-    def _stop(self, record: Record) -> None:
-        """End the JVM, and remove its record unless that names another JVM by now."""
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        current = self.state.record()
-        ours = current is not None and current.jvm == record.jvm
-        if ours:
-            with suppress(OSError):  # on a full disk too, the JVM is ended
-                self.state.write_record(replace(record, port=0))
-        end(record.jvm, STOP_GRACE_SECONDS)
-        if self.child is not None:
-            self.child.wait()
-        if ours:
-            self.state.remove_record()
-        shutil.rmtree(self.state.scratch, ignore_errors=True)
+def _stop(state: ServerFolder, record: Record, child: "subprocess.Popen[bytes]") -> None:
+    """End the server, and remove its record unless that names another one by now."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child.terminate()
+    try:
+        child.wait(STOP_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    shutil.rmtree(state.scratch, ignore_errors=True)
+    current = state.record()
+    if current is not None and current.process == record.process:
+        state.remove_record()
 
 
 def _on_terminate(_signal: int, _frame: FrameType | None) -> None:
@@ -141,11 +113,9 @@ def _on_terminate(_signal: int, _frame: FrameType | None) -> None:
 
 
 def main(lake: str) -> None:
-    """Supervise the server of `lake` until it ends."""
+    """Supervise the server of `lake` that standard input describes, until it ends."""
     signal.signal(signal.SIGTERM, _on_terminate)
-    state = ServerFolder.of(Path(lake))
-    with suppress(StopAsked), state.supervising():
-        Supervisor(state, state.request()).run()
+    supervise(ServerFolder.of(Path(lake)), ServerRequest(**json.load(sys.stdin)))
 
 
 if __name__ == "__main__":

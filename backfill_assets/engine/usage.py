@@ -8,7 +8,7 @@ it spent on all of them; a process that ended in between is not counted.
 from pathlib import Path
 
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.processes import Process, own_processes
+from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server_state import ServerFolder
 from backfill_assets.engine.session import opening_seconds
 
@@ -32,11 +32,8 @@ class CpuMeter:
         return round(sum(used - self._before.get(process, 0.0) for process, used in now.items()), 3)
 
     def _now(self) -> dict[Process, float] | None:
-        if self.engine.has_server:
-            record = ServerFolder.of(self.lake).record()
-            found = [Process.this(), *([record.jvm] if record else [])]
-        elif self.engine.engine.startswith("local"):
-            found = own_processes()
-        else:
+        if not self.engine.computes_here:
             return None
+        record = ServerFolder.of(self.lake).record()
+        found = [Process.this(), *([record.process] if record else [])]
         return {p: used for p in found if (used := p.cpu_seconds()) is not None}

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 
 def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: str) -> "DataFrame":
-    """A few rows of ours as a frame; `schema` is `name type, …`. Timestamps are aware.
-
-    Through Arrow: from plain Python values a classic engine would start Python workers on its executors.
-    """
+    """A few rows of ours as a frame; `schema` is `name type, …`. Timestamps are aware."""
     import pyarrow as pa
 
     fields = [part.split() for part in schema.split(", ")]

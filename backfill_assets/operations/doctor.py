@@ -12,7 +12,7 @@ from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError, section_of, telling_source
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
-from backfill_assets.engine.confs import OWN_SERVERS, scrub
+from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.java import find_java
 from backfill_assets.engine.launch import engine_named
 from backfill_assets.engine.server import server_status
@@ -109,10 +109,10 @@ def _jars() -> Iterator[Diagnosis]:
 
 
 def _server(lake: Lake) -> Iterator[Diagnosis]:
-    engine = lake.settings.spark.engine
+    engine = LakeSession(lake).engine
     name = "the engine's server"
-    if engine not in OWN_SERVERS:
-        yield fine("the engine", f"{scrub(engine)}, not ours to look at")
+    if not engine.has_server:
+        yield fine("the engine", f"{scrub(engine.engine)}, not ours to look at")
     elif (found := server_status(lake.root)) is None:
         yield fine(name, "not running; it starts at the first use")
     else:

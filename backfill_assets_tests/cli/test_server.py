@@ -23,7 +23,7 @@ def test_the_server_of_another_engine_is_not_ours(tmp_path: Path, monkeypatch: p
     synthetic_lake(tmp_path, 1)
     assert read(run("server", "status", "--json", "--lake", tmp_path)) == {"running": False}
     assert "not running" in run("server", "stop", "--lake", tmp_path).stdout
-    monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", "local[2]")
+    monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", "sc://host")
     assert run("server", "start", "--lake", tmp_path).exit_code == 2
 
 
@@ -34,12 +34,12 @@ def test_without_a_server_nothing_is_started_and_people_are_told_so(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("settings", ["nonsense = ", '[spark]\nengine = "local[2]"'])
+@pytest.mark.parametrize("settings", ["nonsense = ", '[spark]\nengine = "sc://host"'])
 def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(tmp_path: Path, settings: str) -> None:
     (tmp_path / "lake.toml").write_text(settings)
     folder = ServerFolder.of(tmp_path)
     folder.make()
-    with socket.create_server(("127.0.0.1", 0)) as door, start(*A_SERVER, fresh=True) as running:
+    with socket.create_server(("127.0.0.1", 0)) as door, start(*A_SERVER, cwd=folder.folder, fresh=True) as running:
         process = Process.of(running.pid)
         assert process is not None
         folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
@@ -50,7 +50,7 @@ def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(tmp
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("forged", ["of another user", "of a process that is no server", "through a link"])
+@pytest.mark.parametrize("forged", ["of another user", "of a process that is no server", "of another lake"])
 def test_a_record_that_names_a_process_of_this_user_ends_it_only_if_it_is_a_server_of_this_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forged: str
 ) -> None:
@@ -58,13 +58,11 @@ def test_a_record_that_names_a_process_of_this_user_ends_it_only_if_it_is_a_serv
     folder = ServerFolder.of(tmp_path)
     folder.make()
     command = A_SERVER[:2] if forged == "of a process that is no server" else A_SERVER
-    with socket.create_server(("127.0.0.1", 0)) as door, start(*command, fresh=True) as running:
+    where = folder.folder if forged == "of a process that is no server" else tmp_path
+    with socket.create_server(("127.0.0.1", 0)) as door, start(*command, cwd=where, fresh=True) as running:
         process = Process.of(running.pid)
         assert process is not None
         folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
-        if forged == "through a link":
-            (folder.folder / RECORD).rename(tmp_path / RECORD)
-            (folder.folder / RECORD).symlink_to(tmp_path / RECORD)
         with monkeypatch.context() as patch:
             if forged == "of another user":
                 give_away(folder.folder / RECORD, patch)

@@ -15,7 +15,7 @@ from backfill_assets.core.process import python_command, with_package
 from backfill_assets_tests.sources import PACKAGE, sources
 
 # They start nothing with it, or keep the working folder out by other means.
-WITHOUT = {"cli.surroundings", "engine.classic", "orchestration.dagster_private_launch"}
+WITHOUT = {"cli.surroundings", "orchestration.dagster_private_launch"}
 OWN_FOLDER = {"cli.waiting"}  # in the folder of this very package
 
 

