@@ -277,4 +277,4 @@ def test_who_begins_a_server_is_not_told_what_goes_wrong_and_other_engines_are_n
     assert begun is not None
     begun.join(DEADLINE_SECONDS)
     assert not begun.is_alive()
-    assert begin_server(tmp_path, EngineSettings("local[1]")) is None
+    assert begin_server(tmp_path, EngineSettings("sc://host")) is None

@@ -192,7 +192,7 @@ print(server_status(lake).in_use, open_session(lake, settings).range(2).count())
     assert run(code, spark_server) == ["True", "False 2"]
 
 
-def test_a_master_url_has_the_lakes_server_for_its_driver(tmp_path: Path) -> None:
+def test_a_master_url_has_the_lakes_server_for_its_driver(spark_server: Path, tmp_path: Path) -> None:
     code = """
 local = EngineSettings(engine="local[1]", memory="1g", confs={"spark.hadoop.some.secret": "hunter2"})
 spark = open_session(lake, local)
