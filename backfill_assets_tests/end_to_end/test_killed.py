@@ -2,7 +2,7 @@
 
 Tested here: on one embedded lake, runs through Dagster in processes of their own that are ended by SIGKILL (of the
 kernel, not a simulated error): what is on disk afterwards, what Dagster shows, what a rerun does. Not tested here:
-kills of a classic driver (`test_races`) and refusals by checks.
+refusals by checks.
 """
 
 import subprocess
