@@ -30,6 +30,7 @@ from backfill_assets.operations.doctor_tables import (
     Diagnosis,
     Level,
     broken,
+    examine_contents,
     examine_snapshots,
     examine_table,
     fine,
@@ -41,22 +42,28 @@ Check = Callable[[], Iterable[Diagnosis]]
 
 MIB = 1 << 20
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
+PAGES = (
+    "`dagster dev` answers every user of this machine, who may then start runs and roll back, too; "
+    "`backfill-assets ui` answers only who has its address"
+)
 ACCEPT = 'Put it back, or say `backfill-assets landing accept --note "why"`'
 
 
-def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> list[Diagnosis]:
+def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], deep: bool = False) -> list[Diagnosis]:
     """Run all checks on the machine and the lake at `root`; good findings are listed, too.
 
-    `tables_of` gives the tables of settings. Whatever a lake causes is a finding, not an exception.
+    `tables_of` gives the tables of settings; `deep` reads all rows where nothing else is broken. Whatever a lake causes
+    is a finding, not an exception.
     """
     machine: list[tuple[str, Check]] = [("Java", _java), ("Delta's jars", _jars)]
     try:
         lake = open_lake(root)
         tables = tables_of(lake.settings)
-        ledgers = _ledgers(tables)
+        contracts = [t.contract for t in tables]
+        ledgers = _ledgers(contracts)
     except BackfillError as error:
         return [*_run(machine), _finding_of(error)]
-    landed = {t.contract.source: t.name for t in tables if t.is_landed}
+    landed = {c.source: c.name for c in contracts if c.is_landed}
     if not engine_named(lake.settings.spark.engine).needs_java:
         machine = [("the engine", partial(examine_engine, lake, tables))]
     found = _run([
@@ -67,12 +74,21 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
         *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
     ])  # fmt: skip
     of_tables = _run(
-        (f"the table {contract.name}", partial(examine_table, lake, contract, landed.get(source, "")))
-        for source, contract in [*(("", t.contract) for t in tables), *ledgers]
+        (f"the table {contract.name}", partial(examine_table, lake, contract, landed.get(contract.source, "")))
+        for contract in [*contracts, *ledgers]
     )
-    if all(d.level is not Level.ERROR for d in of_tables):  # sums over broken tables would mislead
-        of_tables += _run([("the ledger", partial(_sums, lake, tables))])
-    return [*found, *of_tables, *_run([("snapshots", partial(examine_snapshots, lake))])]
+    if not has_errors(of_tables):  # sums over broken tables would mislead
+        of_tables += _run([("the ledger", partial(_sums, lake, contracts))])
+    found += [*of_tables, *_run([("snapshots", partial(examine_snapshots, lake))])]
+    if not has_errors(found):
+        found.append(fine("Dagster's pages", PAGES))
+        found += _run([("contents", partial(examine_contents, lake, contracts))]) if deep else []
+    return found
+
+
+def has_errors(found: Iterable[Diagnosis]) -> bool:
+    """Whether a promise of the product is broken."""
+    return any(finding.level is Level.ERROR for finding in found)
 
 
 def _run(checks: Iterable[tuple[str, Check]]) -> list[Diagnosis]:
@@ -156,15 +172,15 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
     yield fine(name, f"{len(listing.files)} file(s){fresh}")
 
 
-def _ledgers(tables: Sequence[Table]) -> list[tuple[str, Contract]]:
-    """The ledgers of each loaded source, with the source's name."""
-    sources = dict.fromkeys(t.contract.source for t in tables if t.is_landed)
-    return [(name, of_source(ledger, name)) for name in sources for ledger in (QUARANTINE, ARRIVALS, FILES)]
+def _ledgers(contracts: Sequence[Contract]) -> list[Contract]:
+    """The ledgers of each loaded source."""
+    sources = dict.fromkeys(c.source for c in contracts if c.is_landed)
+    return [of_source(ledger, name) for name in sources for ledger in (QUARANTINE, ARRIVALS, FILES)]
 
 
-def _sums(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
     """Compare the rows of the landed files with the rows that the loads counted, per source and day."""
-    view = read_view(lake, [t.contract for t in tables])
+    view = read_view(lake, contracts)
     for landed, found in accounts(lake, view).items():
         name = f"the ledger{f' of {landed}' if view.source(landed).name else ''}"
         if not found.wrong:

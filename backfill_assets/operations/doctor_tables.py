@@ -4,9 +4,10 @@ Not here: the inspection of a log and mending it (`lake.inspection`), and the li
 """
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
@@ -19,7 +20,6 @@ from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import Inspection, inspect, is_mended
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import reload_command
 from backfill_assets.operations.fitness import differing_days
@@ -47,10 +47,6 @@ class Diagnosis:
     what: str
     advice: str = ""
 
-    def to_dict(self) -> dict[str, str]:
-        """Return the finding as JSON values."""
-        return {"level": self.level.value, "object": self.object, "what": self.what, "advice": self.advice}
-
 
 def fine(object: str, what: str) -> Diagnosis:
     """Return a finding that asks for nothing."""
@@ -74,43 +70,46 @@ def some(names: Iterable[object]) -> str:
     return ", ".join(listed[:SHOWN]) + more
 
 
-def examine_table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis]:
+def examine_table(lake: Lake, contract: Contract, landed: str) -> Iterator[Diagnosis]:
     """Check log, files and receipts of a table; `landed` names the table whose loads write the ledgers again.
 
     A torn or gapped log ends the check, as nothing else can be known.
     """
     name, found = f"the table {contract.name}", inspect(lake, contract)
-    lost = _lost(name, found)
-    if not found.commits:
-        return [fine(name, "it does not exist yet"), *lost]
-    if torn := list(_log_damage(name, found)):
-        return torn
-    view = lake.store.view(contract.name, contract.day_column)
-    wrong = [
-        *_foreign(name, contract, found, view, landed),
-        *_files(name, found, contract),
-        *_receipts(name, contract, found, view),
-    ]
-    told = f"{found.commits} commits, {found.files} files, {found.rows} rows"
-    return [*(wrong or [fine(name, f"{told}: log whole, files there, receipts equal contents")]), *lost]
+    figures = f"{found.commits} commits, {found.files} files, {found.rows} rows"
+    whole = f"{figures}: log whole, files there, receipts equal contents" if found.commits else "it does not exist yet"
+    yield from list(_damage(lake, contract, found, landed)) or [fine(name, whole)]
+    if found.lost:
+        told = f"{found.lost} data file(s), {found.lost_bytes} bytes, belong to no version"
+        yield fine(name, f"{told}: left by a write that was stopped, or of one that runs; nothing reads them")
 
 
-def _lost(name: str, found: Inspection) -> list[Diagnosis]:
-    """Data files that no version of the table names: a stopped or a running write left them."""
-    if not found.lost:
-        return []
-    told = f"{found.lost} data file(s), {found.lost_bytes} bytes, belong to no version"
-    return [fine(name, f"{told}: left by a write that was stopped, or of one that runs; nothing reads them")]
-
-
-def _log_damage(name: str, found: Inspection) -> Iterator[Diagnosis]:
+def _damage(lake: Lake, contract: Contract, found: Inspection, landed: str) -> Iterator[Diagnosis]:
+    name, mend = f"the table {contract.name}", f"`backfill-assets mend {contract.name} --yes`"
     if found.lacking:
         yield broken(name, f"its log lacks version(s) {some(found.lacking)}", RESTORE)
     newest = found.commits + len(found.lacking) - 1
     for version in found.torn:
         told = " (the newest: a power cut does that)" if version == newest else ""
-        advice = f"Set it aside with {_mend(name)}, then run `backfill-assets catch-up`" if told else RESTORE
+        advice = f"Set it aside with {mend}, then run `backfill-assets catch-up`" if told else RESTORE
         yield broken(name, f"version {version} of its log is torn{told}", advice)
+    if found.lacking or found.torn or not found.commits:
+        return
+    view = lake.store.view(contract.name, contract.day_column)
+    yield from _foreign(name, contract, found, view, landed)
+    if found.checkpoints_torn:
+        told = "a checkpoint of its log is torn (a power cut does that), and no engine opens it"
+        yield broken(name, told, f"Set it aside with {mend}: every commit is kept, and nothing is lost")
+    advice = "Rebuild the days with `backfill-assets backfill --force`, or restore the files from a backup"
+    if is_mended(contract):
+        advice = f"Take them out of its log with {mend}, then run `backfill-assets catch-up`"
+    if found.absent:
+        told = f"{len(found.absent)} data file(s) of its newest version are gone: {some(found.absent)}"
+        yield broken(name, told, advice)
+    if found.altered:
+        told = f"{len(found.altered)} data file(s) have another size than written: {some(found.altered)}"
+        yield broken(name, told, advice)
+    yield from _receipts(name, contract, found, view)
 
 
 def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, landed: str) -> Iterator[Diagnosis]:
@@ -134,25 +133,6 @@ def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, 
     yield odd(name, told, f"{again}, and keep other programs from writing here")
 
 
-def _mend(name: str) -> str:
-    return f"`backfill-assets mend {name.rpartition(' ')[2]} --yes`"
-
-
-def _files(name: str, found: Inspection, contract: Contract) -> Iterator[Diagnosis]:
-    if found.checkpoints_torn:
-        told = "a checkpoint of its log is torn (a power cut does that), and no engine opens it"
-        yield broken(name, told, f"Set it aside with {_mend(name)}: every commit is kept, and nothing is lost")
-    advice = "Rebuild the days with `backfill-assets backfill --force`, or restore the files from a backup"
-    if is_mended(contract):
-        advice = f"Take them out of its log with {_mend(name)}, then run `backfill-assets catch-up`"
-    if found.absent:
-        told = f"{len(found.absent)} data file(s) of its newest version are gone: {some(found.absent)}"
-        yield broken(name, told, advice)
-    if found.altered:
-        told = f"{len(found.altered)} data file(s) have another size than written: {some(found.altered)}"
-        yield broken(name, told, advice)
-
-
 def _receipts(name: str, contract: Contract, found: Inspection, view: TableView) -> Iterator[Diagnosis]:
     """Compare the rows per day in the log's statistics with the receipts; only for tables partitioned by their day."""
     counted = found.day_rows
@@ -173,12 +153,14 @@ def _receipts(name: str, contract: Contract, found: Inspection, view: TableView)
         )
 
 
-def examine_contents(lake: Lake, pipeline: Pipeline) -> list[Diagnosis]:
+def examine_contents(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
     """Compare every row of every written table with its receipts, and every byte of every snapshot."""
-    view = read_view(lake, pipeline.contracts)
-    ledgers = (of_source(QUARANTINE, c.source) for c in pipeline.contracts if c.is_landed)
-    written = [c for c in (*pipeline.contracts, *ledgers) if view.table(c.name).stamps]
-    return [*(examine_rows(lake, c, view.table(c.name)) for c in written), *examine_kept_bytes(lake)]
+    view = read_view(lake, contracts)
+    ledgers = (of_source(QUARANTINE, c.source) for c in contracts if c.is_landed)
+    for contract in (*contracts, *ledgers):
+        if view.table(contract.name).stamps:
+            yield examine_rows(lake, contract, view.table(contract.name))
+    yield from examine_snapshots(lake, deep=True)
 
 
 def examine_rows(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
@@ -202,46 +184,37 @@ def examine_rows(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
     return broken(name, "; ".join(told), advice)
 
 
-def examine_snapshots(lake: Lake) -> list[Diagnosis]:
-    """Check every snapshot by the names and sizes of its files, and name the folders of stopped commands."""
-    return [*(_snapshot(lake, name) for name in snapshot_names(lake)), *_left(lake)]
+def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
+    """Check every snapshot by the names and sizes of its files, with `deep` by reading each byte that it keeps, and
+    name the folders of stopped commands."""
+    for name in snapshot_names(lake):
+        what = f"the snapshot {name}"
+        try:
+            snapshot = find_snapshot(lake, name)
+        except BackfillError as error:
+            yield broken(what, error.culprit, error.fix)
+            continue
+        files = [file for table in snapshot.tables.values() for file in table.files]
+        faults = [fault for file in files if (fault := _fault(lake.root / SNAPSHOTS / name, file, deep))]
+        if faults:
+            yield broken(what, f"{len(faults)} of {len(files)} file(s) {some(faults)}", DROP.format(name))
+            continue
+        size, tables = sum(f.size for f in files), ", ".join(snapshot.tables)
+        told = (
+            f"{tables}: {len(files)} file(s), {size} bytes, of which no table holds {held_bytes(lake, name)} any more"
+        )
+        yield fine(what, f"{told}; all are {'the bytes that were kept' if deep else 'there'}")
+    # A `create` that runs or was stopped, or a `drop` that was stopped.
+    left = [p for p in sorted((lake.root / SNAPSHOTS).glob("*/")) if p.name[0] == "." or not (p / FILE).is_file()]
+    if left and not deep:
+        what = f"left by a stopped command: {some(p.name for p in left)}"
+        yield fine("snapshots", f"{what}; where none runs, `rm -r {shlex.quote(str(left[0]))}` lets it go")
 
 
-def examine_kept_bytes(lake: Lake) -> list[Diagnosis]:
-    """Check every snapshot by reading each byte that it keeps."""
-    return [_snapshot(lake, name, deep=True) for name in snapshot_names(lake)]
-
-
-def _snapshot(lake: Lake, name: str, *, deep: bool = False) -> Diagnosis:
-    what = f"the snapshot {name}"
-    try:
-        snapshot = find_snapshot(lake, name)
-    except BackfillError as error:
-        return broken(what, error.culprit, error.fix)
-    files = [file for table in snapshot.tables.values() for file in table.files]
-    faults = [fault for file in files if (fault := _fault(lake, name, file, deep=deep))]
-    if faults:
-        return broken(what, f"{len(faults)} of {len(files)} file(s) {some(faults)}", DROP.format(name))
-    size, tables = sum(f.size for f in files), ", ".join(snapshot.tables)
-    told = f"{tables}: {len(files)} file(s), {size} bytes, of which no table holds {held_bytes(lake, name)} any more"
-    return fine(what, f"{told}; all are {'the bytes that were kept' if deep else 'there'}")
-
-
-def _fault(lake: Lake, name: str, kept: KeptFile, *, deep: bool) -> str:
-    path = lake.root / SNAPSHOTS / name / kept.path
+def _fault(folder: Path, kept: KeptFile, deep: bool) -> str:
+    path = folder / kept.path
     if not path.is_file():
         return f"{kept.path} is gone"
     if path.stat().st_size != kept.size:
         return f"{kept.path} has another size"
     return f"{kept.path} holds other bytes" if deep and not holds_kept(path, kept) else ""
-
-
-def _left(lake: Lake) -> Iterator[Diagnosis]:
-    """Folders that are no snapshot: a `create` that runs or was stopped, or a `drop` that was stopped."""
-    folder = lake.root / SNAPSHOTS
-    there = sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
-    left = [p for p in there if p.name.startswith(".") or not (p / FILE).is_file()]
-    if left:
-        named = some(p.name for p in left)
-        told = f"{named} in their folder {'is' if len(left) == 1 else 'are'} none, left by a stopped command"
-        yield fine("snapshots", f"{told}; where none runs, `rm -r {shlex.quote(str(left[0]))}` lets it go")

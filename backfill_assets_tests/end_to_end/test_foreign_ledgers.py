@@ -89,7 +89,7 @@ def test_a_day_that_another_program_took_from_arrivals_empties_nothing_and_is_re
     backfill(lake, *advised(lake, ARRIVALS), ["raw"], toy())
     assert everything(lake) == before
     assert not any(needs(states_of(lake), {}).needed.values())
-    assert "log whole" in examine_table(lake, ARRIVALS, "raw")[0].what
+    assert "log whole" in next(examine_table(lake, ARRIVALS, "raw")).what
 
 
 def test_any_load_repairs_the_ledger_even_one_that_finds_all_its_days_settled(

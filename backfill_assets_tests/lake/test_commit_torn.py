@@ -76,14 +76,14 @@ def test_a_torn_commit_goes_with_its_whole_checkpoint_also_where_it_was_taken_aw
         newest.write_bytes(tear(newest.read_bytes()))
     with pytest.raises(BackfillError, match="version 19 of its log is torn") as refused:
         written(lake, 3, 0, 1)
-    told = examine_table(lake, STAGING, landed="raw")[0]
+    told = next(examine_table(lake, STAGING, landed="raw"))
     assert told.level is Level.ERROR
     assert "`backfill-assets mend staging --yes`" in told.advice
     mended(lake, refused.value.fix)
     assert content(lake) == before
     written(lake, 3, 0, 1)
     assert content(lake) == [(day(0), 3), (day(1), 3)]
-    assert examine_table(lake, STAGING, landed="raw")[0].level is Level.OK
+    assert next(examine_table(lake, STAGING, landed="raw")).level is Level.OK
     with pytest.raises(BackfillError, match="nothing is wrong with it that this command mends"):
         mend(lake, STAGING, Provenance("test"))
 
@@ -99,7 +99,7 @@ def test_a_torn_checkpoint_is_told_with_the_command_that_mends_it_and_loses_noth
     checkpoint.write_bytes(tear(checkpoint.read_bytes()))
     with pytest.raises(BackfillError, match="a checkpoint of its log is torn") as refused:
         written(lake, 2, 0, 1)
-    told = examine_table(lake, STAGING, landed="raw")[0]
+    told = next(examine_table(lake, STAGING, landed="raw"))
     assert told.level is Level.ERROR
     assert told.advice == refused.value.fix
     mended(lake, told.advice)

@@ -3,11 +3,12 @@
 Tested here: `operations.doctor_tables`. Not tested here: the examinations (`test_doctor`).
 """
 
+from backfill_assets.core.json_values import json_of
 from backfill_assets.operations.doctor_tables import SHOWN, Level, broken, fine, odd, some
 
 
 def test_each_word_has_its_level_and_what_is_fine_asks_for_nothing() -> None:
-    assert fine("Java", "is 21").to_dict() == {"level": "ok", "object": "Java", "what": "is 21", "advice": ""}
+    assert json_of(fine("Java", "is 21")) == {"level": "ok", "object": "Java", "what": "is 21", "advice": ""}
     assert odd("the disk", "is nearly full", "free some").level is Level.WARN
     assert broken("raw", "has no log", "restore it").level is Level.ERROR
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.operations.doctor import doctor
-from backfill_assets.operations.doctor_tables import Diagnosis, Level, examine_kept_bytes, examine_snapshots
+from backfill_assets.operations.doctor_tables import Diagnosis, Level, examine_snapshots
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.readable_lake import readable_lake
@@ -32,7 +32,7 @@ def test_a_whole_snapshot_is_one_line_that_says_what_only_it_holds(reader: LakeR
         [only] = examine_snapshots(reader.lake)
         told = f"staging: {len(files_of(reader))} file(s), {size} bytes, of which no table holds {size} any more"
         assert (only.level, only.object, only.what) == (Level.OK, "the snapshot spring", f"{told}; all are there")
-        [deep] = examine_kept_bytes(reader.lake)
+        [deep] = examine_snapshots(reader.lake, deep=True)
         assert (deep.level, deep.what) == (Level.OK, f"{told}; all are the bytes that were kept")
         rebuilt_and_vacuumed(reader, 1)
 
@@ -42,14 +42,15 @@ def test_a_changed_byte_is_found_by_reading_all_and_a_missing_file_at_once(reade
     content = file.read_bytes()
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert [d.level for d in examine_snapshots(reader.lake)] == [Level.OK]
-    [deep] = examine_kept_bytes(reader.lake)
+    [deep] = examine_snapshots(reader.lake, deep=True)
     assert (deep.level, "holds other bytes" in deep.what) == (Level.ERROR, True)
     file.write_bytes(content + b"x")
-    assert "has another size" in examine_snapshots(reader.lake)[0].what
+    assert "has another size" in next(examine_snapshots(reader.lake)).what
     file.unlink()
-    for found in (examine_snapshots(reader.lake), examine_kept_bytes(reader.lake)):
-        assert (found[0].level, f"{file.name} is gone" in found[0].what) == (Level.ERROR, True)
-        assert "snapshot drop spring --yes" in found[0].advice
+    for is_deep in (False, True):
+        [found] = examine_snapshots(reader.lake, deep=is_deep)
+        assert (found.level, f"{file.name} is gone" in found.what) == (Level.ERROR, True)
+        assert "snapshot drop spring --yes" in found.advice
 
 
 def test_a_snapshot_whose_file_was_edited_is_broken_and_hides_no_other(reader: LakeReader) -> None:
@@ -66,7 +67,7 @@ def test_what_a_stopped_command_left_is_named(reader: LakeReader) -> None:
     (reader.lake.root / ".snapshots" / ".half.123").mkdir()
     *_, left = examine_snapshots(reader.lake)
     assert (left.level, left.object) == (Level.OK, "snapshots")
-    assert left.what.startswith(".half.123 in their folder is none")
+    assert left.what.startswith("left by a stopped command: .half.123")
 
 
 def test_the_doctor_looks_at_snapshots(reader: LakeReader) -> None:
