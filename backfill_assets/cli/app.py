@@ -78,52 +78,14 @@ def app() -> None:
     """
 
 
-# The line of each command in a list: whole on a screen of 60 characters, where click would cut off sentences.
-for _command, _line in (
-    (demo.init, "Write a commented lake.toml."),
-    (demo.demo, "Make a sample lake, load it twice."),
-    (demo.example, "Lakes to learn from, step by step."),
-    (landing.scan, "Take stock of the landing folder."),
-    (landing.landing, "Accept altered or missing files."),
-    (backfill.backfill, "Make days of tables again."),
-    (plan.plan, "Plan a backfill in chunks, with a price."),
-    (run.run, "Run a plan: chunk, gate, chunk."),
-    (catch_up.catch_up, "Load and rebuild all that needs it."),
-    (catch_up.replay_late, "Let rows that came too late count."),
-    (rollback.rollback, "Put days back to what they held."),
-    (rollback.release, "Let days go that were put back."),
-    (compare.compare, "What differs between two versions."),
-    (compare.check_engine, "Days again on the other engine."),
-    (report.audit, "Every write: who, when, why."),
-    (status.status, "States of all days and tables."),
-    (status.show, "All that is known of one day."),
-    (sql.sql, "A SELECT over the lake's tables."),
-    (snapshot.snapshot, "Keep days under a name, for ever."),
-    (lateness.lateness, "How late rows come."),
-    (report.report, "The whole lake on one page."),
-    (doctor.doctor, "Find what is wrong with a lake."),
-    (ui.ui, "Dagster's pages, for you alone."),
-    (doctor.mend, "Mend a table's damaged log."),
-    (server.server, "Start or stop the lake's server."),
-):
-    _command.short_help = _line
+COMMANDS: tuple[click.Command, ...] = (
+    demo.init, demo.demo, demo.example, landing.scan, landing.landing, backfill.backfill, plan.plan, run.run,
+    catch_up.catch_up, catch_up.replay_late, rollback.rollback, rollback.release, compare.compare, compare.check_engine,
+    report.audit, status.status, status.show, sql.sql, snapshot.snapshot, lateness.lateness, report.report,
+    doctor.doctor, doctor.mend, ui.ui, server.server,
+)  # fmt: skip
+for _command in COMMANDS:
     app.add_command(_command)
-for _command, _line in (
-    (landing.accept, "Follow what lies there now."),
-    (server.start, "Start it now."),
-    (server.stop, "Stop it; the next use starts one."),
-    (server.status, "Whether it runs, since when."),
-    (snapshot.create, "Keep the newest versions."),
-    (snapshot.list_snapshots, "All snapshots of the lake."),
-    (snapshot.show_snapshot, "What it keeps, proven."),
-    (snapshot.drop, "Let go of it."),
-    (plan.list_plans, "All plans of the lake."),
-    (plan.show_plan, "A plan and how far it is."),
-    (plan.pause, "Stop after the current chunk."),
-    (plan.resume, "Take a pause back."),
-    (plan.cancel, "End it; what is written stays."),
-):
-    _command.short_help = _line
 
 
 def main() -> None:

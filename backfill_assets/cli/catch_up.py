@@ -99,7 +99,7 @@ def _part(request: "RunRequest", days: list[date]) -> "RunRequest":
     return replace(request, days=from_inclusive(days[0], days[-1]), asked=asked)
 
 
-@click.command("catch-up")
+@click.command("catch-up", short_help="Load and rebuild all that needs it.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be run first; nothing is started.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @json_option
@@ -234,7 +234,7 @@ def report(done: CaughtUp, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-@click.command("replay-late")
+@click.command("replay-late", short_help="Let rows that came too late count.")
 @days_options(required=True)
 @click.option("--note", type=TEXT, required=True, help="Why these rows count after all; it is kept in the receipts.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be released; nothing is written.")

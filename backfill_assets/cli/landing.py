@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
 
 
-@click.command()
+@click.command(short_help="Take stock of the landing folder.")
 @json_option
 @lake_option
 @click.pass_context
@@ -92,12 +92,12 @@ def scan_lines(report: "ScanReport") -> list[str]:
     return lines + [f"{plain(path)} is not read: {plain(why)}" for path, why in report.refused.items()]
 
 
-@click.group()
+@click.group(short_help="Accept altered or missing files.")
 def landing() -> None:
     """What to do with landed files."""
 
 
-@landing.command()
+@landing.command(short_help="Follow what lies there now.")
 @click.option("--note", type=TEXT, required=True, help="Why; it is kept in the ledger.")
 @click.argument("paths", nargs=-1)
 @json_option

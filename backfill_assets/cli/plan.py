@@ -24,7 +24,7 @@ WRITE_MODES = ("overwrite", "merge", "append")
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, short_help="Plan a backfill in chunks, with a price.")
 @click.option("--from", "first", type=DAY, help="The first day.")
 @click.option("--to", "last", type=DAY, help="The last day, included.")
 @click.option("--partitions", type=SPAN, help="The same in one word: the first and the last day, both included.")
@@ -127,7 +127,7 @@ def _days(asked: dict[str, Any]) -> DayRange:
     return inclusive(first, last)
 
 
-@plan.command("list")
+@plan.command("list", short_help="All plans of the lake.")
 @json_option
 @lake_option
 def list_plans(as_json: bool) -> None:
@@ -145,7 +145,7 @@ def list_plans(as_json: bool) -> None:
         draw_list(found)
 
 
-@plan.command("show")
+@plan.command("show", short_help="A plan and how far it is.")
 @click.argument("plan_id", metavar="ID")
 @click.option("--markdown", is_flag=True, help="As a runbook.")
 @click.option("--watch", is_flag=True, help="Look again every two seconds, until it has ended.")
@@ -171,7 +171,7 @@ def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
         time.sleep(WATCH_SECONDS)
 
 
-@plan.command("pause")
+@plan.command("pause", short_help="Stop after the current chunk.")
 @click.argument("plan_id", metavar="ID")
 @click.option("--note", type=TEXT, default="", help="Why.")
 @lake_option
@@ -185,7 +185,7 @@ def pause(plan_id: str, note: str) -> None:
     click.echo(f"plan {found.id} is paused; go on with: backfill-assets plan resume {found.id}")
 
 
-@plan.command("resume")
+@plan.command("resume", short_help="Take a pause back.")
 @click.argument("plan_id", metavar="ID")
 @lake_option
 def resume(plan_id: str) -> None:
@@ -198,7 +198,7 @@ def resume(plan_id: str) -> None:
     click.echo(f"plan {found.id} may run again: backfill-assets run {found.id}")
 
 
-@plan.command("cancel")
+@plan.command("cancel", short_help="End it; what is written stays.")
 @click.argument("plan_id", metavar="ID")
 @click.option("--note", type=TEXT, default="", help="Why.")
 @lake_option

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 
-@click.group()
+@click.group(short_help="Start or stop the lake's server.")
 def server() -> None:
     """The lake's server: that of its engine. It starts by itself at the first use, and ends when idle."""
 
 
-@server.command()
+@server.command(short_help="Start it now.")
 @json_option
 @lake_option
 def start(as_json: bool) -> None:
@@ -34,7 +34,7 @@ def start(as_json: bool) -> None:
     _draw(_facts(lake.root), as_json)
 
 
-@server.command()
+@server.command(short_help="Stop it; the next use starts one.")
 @click.option("--force", is_flag=True, help="Even while others use it: their queries fail.")
 @json_option
 @lake_option
@@ -51,7 +51,7 @@ def stop(force: bool, as_json: bool) -> None:
         click.echo("stopped" if stopped else "it was not running")
 
 
-@server.command()
+@server.command(short_help="Whether it runs, since when.")
 @json_option
 @lake_option
 def status(as_json: bool) -> None:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from backfill_assets.operations.snapshots import Snapshot
 
 
-@click.group()
+@click.group(short_help="Keep days under a name, for ever.")
 @lake_option
 def snapshot() -> None:
     """Keep versions of tables and days under a name: the same rows for ever, whatever is rebuilt or vacuumed."""
 
 
-@snapshot.command("create")
+@snapshot.command("create", short_help="Keep the newest versions.")
 @click.argument("name")
 @days_options(required=False)
 @click.option("--tables", "named", help="Comma-separated. [default: all]")
@@ -49,7 +49,7 @@ def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any)
         _draw(made)
 
 
-@snapshot.command("list")
+@snapshot.command("list", short_help="All snapshots of the lake.")
 @json_option
 @lake_option
 def list_snapshots(as_json: bool) -> None:
@@ -68,7 +68,7 @@ def list_snapshots(as_json: bool) -> None:
         click.echo("This lake has no snapshot.")
 
 
-@snapshot.command("show")
+@snapshot.command("show", short_help="What it keeps, proven.")
 @click.argument("name")
 @json_option
 @lake_option
@@ -87,7 +87,7 @@ def show_snapshot(name: str, as_json: bool) -> None:
         _draw(found)
 
 
-@snapshot.command("drop")
+@snapshot.command("drop", short_help="Let go of it.")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do it.")
 @lake_option
