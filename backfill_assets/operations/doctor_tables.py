@@ -23,7 +23,7 @@ from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import reload_command
 from backfill_assets.operations.fitness import differing_days
-from backfill_assets.operations.snapshots import FILE, KeptFile, find_snapshot, held_bytes, holds_kept, snapshot_names
+from backfill_assets.operations.snapshots import FILE, KeptFile, find_snapshot, holds_kept, snapshot_names
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
 DROP = "Restore them from a backup, or let the snapshot go with `backfill-assets snapshot drop {} --yes`"
@@ -199,11 +199,8 @@ def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
         if faults:
             yield broken(what, f"{len(faults)} of {len(files)} file(s) {some(faults)}", DROP.format(name))
             continue
-        size, tables = sum(f.size for f in files), ", ".join(snapshot.tables)
-        told = (
-            f"{tables}: {len(files)} file(s), {size} bytes, of which no table holds {held_bytes(lake, name)} any more"
-        )
-        yield fine(what, f"{told}; all are {'the bytes that were kept' if deep else 'there'}")
+        size, state = sum(f.size for f in files), "the bytes that were kept" if deep else "there"
+        yield fine(what, f"{', '.join(snapshot.tables)}: {len(files)} file(s), {size} bytes; all are {state}")
     # A `create` that runs or was stopped, or a `drop` that was stopped.
     left = [p for p in sorted((lake.root / SNAPSHOTS).glob("*/")) if p.name[0] == "." or not (p / FILE).is_file()]
     if left and not deep:

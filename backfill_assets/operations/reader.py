@@ -168,31 +168,22 @@ class TableReader(Readable):
         )  # fmt: skip
 
     def pinned(self) -> PinnedRows:
-        """Return the version, its files and the days; raises UnfitDays for days that are not fit."""
-        version, days = self._version_then() if self.moment else self._version_now()
-        files = self.lake.store.data_files(self.contract, version, days) if version >= 0 else []
-        return PinnedRows(self.contract, version, files, days)
+        """Return the version, its files and the days; raises UnfitDays for days that are not fit.
 
-    def _version_now(self) -> tuple[int, list[date]]:
-        states = self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
-        view = states.view.table(self.contract.name)
-        days = self._asked(view.stamps)
-        settle(self.contract, unfit_days_now(states, self.contract.name, days), self.unfit)
-        return view.version, days
-
-    def _version_then(self) -> tuple[int, list[date]]:
-        assert self.moment is not None  # noqa: S101  # for the type checker
-        version = self.moment.of(self.contract.name)
-        view = self.lake.store.view(self.contract.name, self.contract.day_column, version)
-        days = self._asked(view.stamps)
-        settle(self.contract, unfit_days_then(view, days), self.unfit)
-        return version, days
-
-    def _asked(self, stamps: Any) -> list[date]:
-        """Return the chosen days, by default the days that hold rows: all but pending days."""
-        if self.span is not None:
-            return list(self.span)
-        return sorted(d for d, s in stamps.items() if s.entry.built is not Built.PENDING)
+        Without chosen days these are all days that hold rows: all but pending ones.
+        """
+        store, contract = self.lake.store, self.contract
+        if self.moment:
+            view, states = store.view(contract.name, contract.day_column, self.moment.of(contract.name)), None
+        else:
+            states = self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
+            view = states.view.table(contract.name)
+        days = sorted(d for d, stamp in view.stamps.items() if stamp.entry.built is not Built.PENDING)
+        days = days if self.span is None else list(self.span)
+        unfit = unfit_days_now(states, contract.name, days) if states else unfit_days_then(view, days)
+        settle(contract, unfit, self.unfit)
+        files = store.data_files(contract, view.version, days) if view.version >= 0 else []
+        return PinnedRows(contract, view.version, files, days)
 
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         store, contract = self.lake.store, self.contract

@@ -20,6 +20,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.lake.audit import audit_table
@@ -83,14 +84,13 @@ class Snapshot:
     @property
     def digest(self) -> str:
         """Return the SHA-256 of the kept tables, days and bytes, without the name."""
-        told = {name: table.to_dict() for name, table in self.tables.items()}
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(json_of(self.tables), sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the snapshot as JSON values."""
         return {
             "backfill_assets": SCHEMA, "name": self.name, "made_at": self.made_at.isoformat(), "by": self.by,
-            "note": self.note, "digest": self.digest, "tables": {n: t.to_dict() for n, t in self.tables.items()},
+            "note": self.note, "digest": self.digest, "tables": json_of(self.tables),
         }  # fmt: skip
 
 
@@ -120,11 +120,12 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> S
     aside = _folder(lake) / f".{asked.name}.{uuid.uuid4().hex[:8]}"
     try:
         aside.mkdir()
-        kept = {
-            c.name: KeptTable(c, version, _told(days), _kept(aside, c, files)) for c, version, days, files in chosen
-        }
-        for contract, version, days, _ in chosen:  # after the copies: what altered a file before them is seen
-            _refuse_differing(lake, asked.name, contract, version, days)
+        kept = {}
+        for contract, version, entries, files in chosen:
+            days = {d: (entry.rows, entry.fingerprint) for d, entry in entries.items()}
+            kept[contract.name] = KeptTable(contract, version, days, _kept(aside, contract, files))
+        for contract, version, entries, _ in chosen:  # after the copies: what altered a file before them is seen
+            _refuse_differing(lake, asked.name, contract, version, entries)
         made = Snapshot(asked.name, utc_now(), whoami(), asked.note, kept)
         (aside / FILE).write_text(json.dumps(made.to_dict(), indent=1), encoding="utf-8")
         sync(aside / FILE)
@@ -151,10 +152,6 @@ def _chosen(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> list[Chos
         entries = {d: held[d] for d in days if d in held}
         found.append((contract, view.version, entries, lake.store.data_files(contract, view.version, list(entries))))
     return found
-
-
-def _told(days: Mapping[date, DayEntry]) -> dict[date, tuple[int, str]]:
-    return {d: (entry.rows, entry.fingerprint) for d, entry in days.items()}
 
 
 def _refuse_differing(lake: Lake, name: str, contract: Contract, version: int, days: Mapping[date, DayEntry]) -> None:
@@ -207,9 +204,8 @@ def drop_snapshot(lake: Lake, name: str) -> None:
 
 
 def held_bytes(lake: Lake, name: str) -> int:
-    """Return the bytes that would be free without the snapshot; snapshots of early versions share files with tables."""
-    found = (path.stat() for path in _existing(lake, name, "counted").rglob("*.parquet"))
-    return sum(stat.st_size for stat in found if stat.st_nlink == 1)
+    """Return the bytes that would be free without the snapshot."""
+    return sum(path.stat().st_size for path in _existing(lake, name, "counted").rglob("*.parquet"))
 
 
 def file_of(lake: Lake, name: str, kept: KeptFile) -> Path:

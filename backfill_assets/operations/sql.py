@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
-from backfill_assets.core.states import States
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
 from backfill_assets.lake.home import Lake
@@ -53,12 +52,6 @@ class Answer:
     unfit: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class _View:
-    contract: Contract
-    files: Sequence[str]
-
-
 def ask(lake: Lake, pipeline: Pipeline, asked: Question) -> Answer:
     """Answer a query; raises BackfillError for anything but a single SELECT, and for errors of the engine."""
     import duckdb
@@ -66,8 +59,11 @@ def ask(lake: Lake, pipeline: Pipeline, asked: Question) -> Answer:
     with own_engine(lake) as engine:
         try:
             _refuse_others(engine, asked.query)
-            views, unfit = _views(lake, pipeline, asked, _named(asked.query))
-            _prepare(engine, views)
+            tables, unfit = _tables(lake, pipeline, asked, _named(asked.query))
+            for contract, files in tables:
+                engine.register(contract.name, dataset(files, contract))
+            engine.execute("SET enable_external_access = false")
+            engine.execute("SET lock_configuration = true")
             refuse_writing(engine, asked.query)
             return Answer(engine.sql(asked.query).to_arrow_table(), unfit)
         except duckdb.Error as error:
@@ -114,44 +110,31 @@ def _known(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
     return {c.name: c for c in (*pipeline.contracts, *there)}
 
 
-def _views(
+def _tables(
     lake: Lake, pipeline: Pipeline, asked: Question, named: frozenset[str] | None
-) -> tuple[list[_View], dict[str, str]]:
-    """Return the tables of a query and their unfit days; the past has no unfit days."""
+) -> tuple[list[tuple[Contract, Sequence[str]]], dict[str, str]]:
+    """Return the tables of a query with their files, and their unfit days; the past has no unfit days."""
+    store = lake.store
     if asked.snapshot:
         kept = SnapshotReader(lake, find_snapshot(lake, asked.snapshot))
         pinned = [kept.table(n).pinned() for n in kept.tables if named is None or n in named]
-        return [_View(p.contract, p.files) for p in pinned], {}
+        return [(p.contract, p.files) for p in pinned], {}
     known = {n: c for n, c in _known(lake, pipeline).items() if named is None or n in named}
+    written = [n for n in known if store.exists(n)]  # what was never written had no rows then
     if asked.at is not None:
         moment = Moment(lake, at=asked.at)
-        written = lake.store.exists  # what was never written had no rows then
-        return [_View(c, lake.store.data_files(c, moment.of(n)) if written(n) else []) for n, c in known.items()], {}
+        return [(c, store.data_files(c, moment.of(n)) if n in written else []) for n, c in known.items()], {}
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    views = [_View(c, _live(lake, states, c)) for c in known.values()]
-    unfit = {n: told(unfit_days_now(states, n, _written(states, n))) for n in known if n in states.contracts}
-    return views, {n: words for n, words in unfit.items() if words}
-
-
-def _live(lake: Lake, states: States, contract: Contract) -> list[str]:
-    """Return the files of the version in `states`; of a ledger, those of its newest version."""
-    if not lake.store.exists(contract.name):
-        return []
-    version = states.view.table(contract.name).version
-    return lake.store.data_files(contract, version if version >= 0 else None)
-
-
-def _written(states: States, table: str) -> list[Any]:
-    stamps = states.view.table(table).stamps
-    return [d for d, stamp in stamps.items() if stamp.entry.built is not Built.PENDING]
-
-
-def _prepare(engine: "DuckDBPyConnection", views: Sequence[_View]) -> None:
-    """Register the tables, then close every way to files, settings and extensions."""
-    for view in views:
-        engine.register(view.contract.name, dataset(view.files, view.contract))
-    engine.execute("SET enable_external_access = false")
-    engine.execute("SET lock_configuration = true")
+    tables: list[tuple[Contract, Sequence[str]]] = []
+    unfit: dict[str, str] = {}
+    for name, contract in known.items():
+        view = states.view.table(name)  # without a version for a ledger, of which the newest counts
+        version = view.version if view.version >= 0 else None
+        tables.append((contract, store.data_files(contract, version) if name in written else []))
+        days = [d for d, stamp in view.stamps.items() if stamp.entry.built is not Built.PENDING]
+        if name in states.contracts and (words := told(unfit_days_now(states, name, days))):
+            unfit[name] = words
+    return tables, unfit
 
 
 def dataset(files: Sequence[str], contract: Contract) -> Any:
@@ -172,15 +155,11 @@ def refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
     """Raise BackfillError for a query whose plan writes: DuckDB calls a SELECT also what writes in a common table
     expression. Nothing is run for it."""
     [(_, plan)] = engine.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
-    for name in _operators(json.loads(plan)):
-        if any(word in name for word in WRITING):
-            raise _refused(f"it would write ({name})", "Ask one SELECT that only reads")
-
-
-def _operators(plan: Sequence[Any]) -> Iterator[str]:
-    for operator in plan:
-        yield operator["name"]
-        yield from _operators(operator["children"])
+    operators = json.loads(plan)
+    for operator in operators:  # which grows meanwhile by those below it
+        operators += operator["children"]
+        if any(word in operator["name"] for word in WRITING):
+            raise _refused(f"it would write ({operator['name']})", "Ask one SELECT that only reads")
 
 
 def _refused(culprit: str, fix: str) -> BackfillError:

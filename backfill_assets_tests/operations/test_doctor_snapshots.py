@@ -30,7 +30,7 @@ def test_a_whole_snapshot_is_one_line_that_says_what_only_it_holds(reader: LakeR
     size = sum(p.stat().st_size for p in files_of(reader))
     for _ in range(2):  # it shares no file with the table, whatever becomes of that
         [only] = examine_snapshots(reader.lake)
-        told = f"staging: {len(files_of(reader))} file(s), {size} bytes, of which no table holds {size} any more"
+        told = f"staging: {len(files_of(reader))} file(s), {size} bytes"
         assert (only.level, only.object, only.what) == (Level.OK, "the snapshot spring", f"{told}; all are there")
         [deep] = examine_snapshots(reader.lake, deep=True)
         assert (deep.level, deep.what) == (Level.OK, f"{told}; all are the bytes that were kept")
