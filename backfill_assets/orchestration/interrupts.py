@@ -6,8 +6,6 @@ an interrupt is repeated until the work ends. Not here: what work leaves behind 
 
 import builtins
 import contextlib
-import math
-import os
 import signal
 import socket
 import sys
@@ -16,8 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 AGAIN_SECONDS = 1.5  # a run that received it ends within 1 s on an idle machine
-LONGEST_END_SECONDS = 10.0
-LAST_SECONDS = 2.0
+LONGEST_END_SECONDS = 12
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -38,7 +35,7 @@ class Ending:
 
 @contextlib.contextmanager
 def ends_when_interrupted() -> Iterator[Ending]:
-    """While the block runs, INT and TERM are repeated until it is left; ten seconds later the process has ended.
+    """While the block runs, INT and TERM are repeated until it is left; twelve seconds later the process has ended.
 
     Only for processes that end with their work: at a Python prompt, in a thread, and in a block inside a block, nothing
     is repeated.
@@ -68,21 +65,17 @@ def ends_when_interrupted() -> Iterator[Ending]:
 
 
 def _insist(ending: Ending, ear: socket.socket, over: threading.Event) -> None:
-    """Wait for an interrupt, then repeat it until the work is over, and kill the process if it never is."""
+    """Wait for an interrupt, then repeat it until the work is over. The kernel ends the process if it never is, also
+    where the interpreter hangs while it shuts down, long after the block was left."""
     with ear:  # until the end, since the kernel goes on to write
         while ending.number is None:
             heard = ear.recv(64)
             if not heard:
                 return
             ending.number = next((n for n in heard if n in INTERRUPTS), None)
-        # The kernel's own: it comes even if the interpreter hangs while it shuts down, long after the block was left.
-        signal.alarm(math.ceil(LONGEST_END_SECONDS + LAST_SECONDS))
-        for _ in range(round(LONGEST_END_SECONDS / AGAIN_SECONDS)):
-            if over.wait(AGAIN_SECONDS):
-                return
+        signal.alarm(LONGEST_END_SECONDS)
+        while not over.wait(AGAIN_SECONDS):
             signal.pthread_kill(threading.main_thread().ident or 0, ending.number)
-        os.write(2, b"Interrupted, and ended by force: what was committed stands. Run again.\n")
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextlib.contextmanager

@@ -1,11 +1,11 @@
-"""The sensors and schedules of a lake as Dagster sees them, and the job by which `landing` looks into new files.
+"""The sensors and the schedule of a lake as Dagster sees them, and the job by which `landing` looks into new files.
 
-Here: their Dagster face, where notes and alarms of sensors go, and which days schedules request, for those who want
-fixed times. Not here: what a tick decides (`ticks`). The cursor only shows what the last tick found; nothing reads it.
+Here: their Dagster face, where notes and alarms of sensors go, and which days the schedule requests, for those who want
+a fixed time. Not here: what a tick decides (`ticks`). The cursor only shows what the last tick found; nothing reads it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Sequence
+from datetime import UTC, date
 from typing import Any
 
 import dagster as dg
@@ -13,9 +13,8 @@ import dagster as dg
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.downstream import unheld
-from backfill_assets.core.states import State, States
+from backfill_assets.core.states import State
 from backfill_assets.lake.session import LakeSession, telling_losses
-from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.scan import scan_all
 from backfill_assets.operations.plan_files import days_of_active_plans
@@ -30,8 +29,7 @@ from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, 
 
 INTERVAL_SECONDS = 10  # a tick with nothing to do costs a few hundred milliseconds, and there are five levels
 CURSOR_CHARS = 2000
-DAILY, ROLLING = "daily_load", "rolling_reprocess"
-Wanted = list[dg.RunRequest] | str  # runs, or why there are none
+DAILY = "daily_load"
 
 
 def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
@@ -107,53 +105,26 @@ def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sens
     )
 
 
-def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleDefinition]:
-    """`daily_load` at 02:00 UTC and `rolling_reprocess` at 03:00 UTC over the job `rebuild` (Any: its
-    type has no public name in Dagster 1.13)."""
+def daily_schedule(lake_context: LakeContext, rebuild: Any) -> dg.ScheduleDefinition:
+    """`daily_load` at 02:00 UTC over the job `rebuild` (Any: its type has no public name in Dagster 1.13)."""
 
-    def daily(today: date) -> Wanted:
-        """Yesterday, and every day that was missed."""
-        return [_request(DAILY, today, days) for days in missed_days(lake_context, today)] or "no day is missing"
-
-    return [
-        dg.ScheduleDefinition(
-            name=DAILY, job=rebuild, cron_schedule="0 2 * * *", execution_timezone="UTC",
-            default_status=dg.DefaultScheduleStatus.RUNNING, execution_fn=_evaluate(lake_context, daily),
-            description="Every earlier day never made, in one run per contiguous range, in order, then yesterday.",
-        ),
-        dg.ScheduleDefinition(
-            name=ROLLING, job=rebuild, cron_schedule="0 3 * * *", execution_timezone="UTC",
-            default_status=dg.DefaultScheduleStatus.STOPPED,
-            execution_fn=_evaluate(lake_context, lambda today: _rolling(lake_context, today)),
-            description="The simple way: the last `rolling_days` that ended `delay_days` ago again, in any case.",
-        ),
-    ]  # fmt: skip
-
-
-def _evaluate(lake_context: LakeContext, wanted: Callable[[date], Wanted]) -> Callable[..., Any]:
-    def evaluate(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    @dg.schedule(
+        name=DAILY, job=rebuild, cron_schedule="0 2 * * *", execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Every earlier day never made, in one run per contiguous range, in order, then yesterday.",
+    )  # fmt: skip
+    def daily_load(context: dg.ScheduleEvaluationContext) -> dg.SkipReason | list[dg.RunRequest]:
         """One tick, for the day (UTC) of its time."""
-        moment: datetime = context.scheduled_execution_time
-        missing = lake_context.missing
-        found = wanted(moment.astimezone(UTC).date()) if missing is None else str(missing)
-        yield from [dg.SkipReason(found)] if isinstance(found, str) else found
+        if lake_context.missing is not None:
+            return dg.SkipReason(str(lake_context.missing))
+        today = context.scheduled_execution_time.astimezone(UTC).date()
+        requests = [
+            dg.RunRequest(run_key=f"{DAILY} {today} {days}", tags={**runs.range_tags(days), runs.REASON_TAG: DAILY})
+            for days in missed_days(lake_context, today)
+        ]
+        return requests or dg.SkipReason("no day is missing")
 
-    return evaluate
-
-
-def _rolling(lake_context: LakeContext, today: date) -> Wanted:
-    """The last days of the built tables again."""
-    lake, pipeline = lake_context.open()
-    days = rolling_span(lake.settings, today)
-    if days is None:
-        return "the lake's first day is not that long ago"
-    if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
-        return f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
-    built = [dg.AssetKey(t.name) for t in pipeline.tables if not t.is_landed]
-    ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
-    return [_request(ROLLING, today, free, built) for free in ranges] or (
-        f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets them go"
-    )
+    return daily_load
 
 
 def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
@@ -170,25 +141,6 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     yesterday = today - ONE_DAY
     planned = set().union(*days_of_active_plans(lake).values())
     due = [d for d in days if states.view.is_due(d) and d not in planned]
-    missed = unheld(states, (d for d in due if d < yesterday and _is_missing(states, d)))
+    lacking = {d for d in due for name in states.contracts if states.of(name, d) is State.MISSING}
+    missed = unheld(states, (d for d in due if d < yesterday and d in lacking))
     return missed + unheld(states, (d for d in due if d == yesterday))
-
-
-def _is_missing(states: States, day: date) -> bool:
-    return any(states.of(name, day) is State.MISSING for name in states.contracts)
-
-
-def rolling_span(settings: LakeSettings, today: date) -> DayRange | None:
-    """The `rolling_days` days that ended `delay_days` before `today`, none before the lake's first day."""
-    lateness = settings.lateness
-    end = today - ONE_DAY * lateness.delay_days
-    start = max(settings.start_date, end - ONE_DAY * lateness.rolling_days)
-    return DayRange(start, end) if start < end else None
-
-
-def _request(name: str, today: date, days: DayRange, tables: list[dg.AssetKey] | None = None) -> dg.RunRequest:
-    return dg.RunRequest(
-        run_key=f"{name} {today} {days}",
-        asset_selection=tables,
-        tags={**runs.range_tags(days), runs.REASON_TAG: name},
-    )
