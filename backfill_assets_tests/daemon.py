@@ -14,10 +14,11 @@ from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext, TablesOf
-from backfill_assets.orchestration.runs import RANGE_END, RANGE_START, RUN_KEY
+from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
 from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_tick
 from backfill_assets.pipeline.tables import tables as our_tables
 
+RUN_KEY = "dagster/run_key"
 MOST_TICKS = 60  # six levels, a few ranges each: more would mean requests that never end
 
 

@@ -3,10 +3,10 @@
 Not here: which days are ready (`core.needs`) and how many runs a tick may request (`ticks`).
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from typing import Any
 
 import dagster as dg
 
@@ -23,7 +23,6 @@ from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import tag_values
 from backfill_assets.orchestration.run_liveness import end_dead_runs
 
-Days = Mapping[str, Iterable[date]]
 DaySets = Mapping[str, Set[date]]
 GivenUp = Mapping[str, str]  # per table a text about days that no sensor requests any more
 
@@ -57,44 +56,18 @@ class TickState:
         """`days` of a table without those of active plans."""
         return days - self.planned.get(name, frozenset())
 
-    def requests(self, sensor: str, ready: Days) -> tuple[list[RunRequest], GivenUp]:
+    def requests(self, ready: DaySets) -> tuple[list[RunRequest], GivenUp]:
         """Requests for ready days, upstream first, first attempts before repeated ones, and the days given up.
 
-        So a day that fails keeps no other from its turn.
+        So a day that fails keeps no other from its turn. A day is given up once it was tried as often as the settings
+        allow.
         """
-        known = self._identities(ready)
-        tried = {name: Counter(found) for name, found in runs.attempts(self.instance, known).items()}
-        while True:
-            found, given_up = self._split(known, tried)
-            # Dagster drops a request with a used key; only those that this tick may request can be dropped by it.
-            first = [request.key for request in found[: self.lake.settings.lateness.runs_per_tick]]
-            used = runs.used_keys(self.instance, sensor, first)
-            if not used:
-                return found, given_up
-            for request in (r for r in found if r.key in used):
-                tried[request.table].update(date.fromisoformat(day) for day in request.asked)
-
-    def given_up(self, ready: Days) -> GivenUp:
-        """The ready days that were tried as often as the settings allow."""
-        known = self._identities(ready)
-        return self._split(known, runs.attempts(self.instance, known))[1]
-
-    def gates_digest(self, table: str = "") -> str:
-        """Digest of what else decides how a run ends: lake, gates and rules of `table` (empty: of all)."""
-        gates = self.lake.settings.gates
-        bounds = [str(b) for name, b in sorted(gates.tables.items()) if name == table or not table]
-        named = [c for name, c in sorted(self.states.contracts.items()) if name == table or not table]
-        contracts = [str((rule.expression, rule.per, rule.only_warns)) for c in named for rule in c.rules]
-        return digest_of([str(self.lake.root), gates.incomplete, bounds, *([contracts] if contracts else [])])
-
-    def _identities(self, ready: Days) -> dict[str, dict[date, str]]:
-        wanted = {name: list(days) for name, days in ready.items()}
-        return {n: identities(self.states, n, days, self.gates_digest(n)) if days else {} for n, days in wanted.items()}
-
-    def _split(
-        self, known: Mapping[str, Mapping[date, str]], tried: Mapping[str, Mapping[date, int]]
-    ) -> tuple[list[RunRequest], GivenUp]:
         most, taken = self.lake.settings.lateness.attempts, self.taken
+        known = {
+            name: identities(self.states, name, days, self.gates_digest(name)) if days else {}
+            for name, days in ready.items()
+        }
+        tried = runs.attempts(self.instance, known)
         wanted: list[RunRequest] = []
         left: dict[str, str] = {}
         for name, days in known.items():
@@ -107,6 +80,14 @@ class TickState:
                     "materialize by hand"
                 )
         return sorted(wanted, key=lambda request: request.attempt > 0), left
+
+    def gates_digest(self, table: str = "") -> str:
+        """Digest of what else decides how a run ends: lake, gates and rules of `table` (empty: of all)."""
+        gates = self.lake.settings.gates
+        bounds = [str(b) for name, b in sorted(gates.tables.items()) if name == table or not table]
+        named = [c for name, c in sorted(self.states.contracts.items()) if name == table or not table]
+        contracts = [str((rule.expression, rule.per, rule.only_warns)) for c in named for rule in c.rules]
+        return digest_of([str(self.lake.root), gates.incomplete, bounds, *([contracts] if contracts else [])])
 
 
 def read_tick_state(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> TickState:
@@ -129,7 +110,7 @@ def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> Gi
         return {}
     busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
     seen = TickState(instance, lake, states, busy, utc_now())
-    return seen.given_up(needs(states, busy, seen.until).ready)
+    return seen.requests(needs(states, busy, seen.until).ready)[1]
 
 
 def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
@@ -143,17 +124,31 @@ def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
         asset_selection=[dg.AssetKey(name) for name in (request.table, *request.riders)],
         partition_key=str(request.span.start) if single else None,
         run_config={"ops": {runs.op_name(request.table): {"config": {"asked": dict(request.asked)}}}},
-        tags={**span, **again, **sensor_tags(sensor, lake), **runs.asked_tags(request)},
+        tags={**span, **again, **_sensor_tags(sensor, lake), **runs.asked_tags(request)},
     )
 
 
-def sensor_tags(sensor: str, lake: Lake) -> dict[str, str]:
+def whole_request(
+    lake: Lake, sensor: str, job: str, base: str, tried: int, tags: Mapping[str, str] | None = None, **more: Any
+) -> dg.RunRequest:
+    """A request of a run that names no single days: a scan, a range of all tables, a plan. `base` names what makes it a
+    new one."""
+    again = {runs.ATTEMPT_TAG: str(tried)} if tried else {}
+    return dg.RunRequest(
+        run_key=f"{base} attempt {tried}",
+        job_name=job,
+        tags={**(tags or {}), **again, **_sensor_tags(sensor, lake), runs.REQUEST_TAG: base},
+        **more,
+    )
+
+
+def _sensor_tags(sensor: str, lake: Lake) -> dict[str, str]:
     """The tags of every run that a sensor requests."""
     return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root)}
 
 
-def next_attempt(instance: dg.DagsterInstance, sensor: str, base: str, most: int) -> int:
-    """How often a request without single days was tried, up to `most`, by its runs and by Dagster's run keys."""
-    keys = {f"{base} attempt {n}": n for n in range(most)}
-    used = [keys[key] + 1 for key in runs.used_keys(instance, sensor, keys)]
-    return max(*used, 0, instance.get_runs_count(dg.RunsFilter(tags={runs.REQUEST_TAG: base})))
+def next_attempt(instance: dg.DagsterInstance, base: str) -> int:
+    """The number of the next attempt at a request without single days; a run that was deleted leaves its own unused,
+    as Dagster drops a request whose key it knows."""
+    found = instance.get_runs(dg.RunsFilter(tags={runs.REQUEST_TAG: base}))
+    return max((int(run.tags.get(runs.ATTEMPT_TAG, "0")) + 1 for run in found), default=0)

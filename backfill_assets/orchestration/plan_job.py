@@ -43,7 +43,7 @@ from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkMaker, ChunkWork
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import reporting_gates
-from backfill_assets.orchestration.backfill_requests import next_attempt, sensor_tags
+from backfill_assets.orchestration.backfill_requests import next_attempt, whole_request
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
@@ -237,7 +237,7 @@ def _is_queued(instance: dg.DagsterInstance, lake: Lake, plan: Plan) -> bool:
 def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:
     heads = digest_of([f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables])
     base, most = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
-    tried = next_attempt(instance, PLANS, base, most)
+    tried = next_attempt(instance, base)
     if tried >= most:
         tick.alarm(
             f"plan {plan.id}",
@@ -247,11 +247,7 @@ def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, p
         return
     config = {"start_date": str(plan.days.start), "end_date": str(plan.days.last), "plan": plan.id}
     tick.notes.append(f"plan {plan.id} has no runner: requested")
+    run_config = {"ops": {RUN_CHUNKS: {"config": config}}}
     tick.requests.append(
-        dg.RunRequest(
-            run_key=f"{base} attempt {tried}",
-            job_name=BACKFILL_RANGE,
-            run_config={"ops": {RUN_CHUNKS: {"config": config}}},
-            tags={**sensor_tags(PLANS, lake), PLAN_TAG: plan.id, runs.REQUEST_TAG: base},
-        )
+        whole_request(lake, PLANS, BACKFILL_RANGE, base, tried, {PLAN_TAG: plan.id}, run_config=run_config)
     )

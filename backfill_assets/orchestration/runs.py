@@ -5,7 +5,7 @@ rebuild (`core.needs`) and requests (`backfill_requests`). No cursor is kept: it
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 
 import dagster as dg
@@ -28,7 +28,6 @@ SENSOR_TAG = ".dagster/backfill_assets_sensor"  # our own: Dagster sets its tag 
 ATTEMPT_TAG = "backfill_assets/attempt"  # from 1 on: the same was tried before
 ASKED_TAG = ".dagster/asked."  # then TABLE.DAY; only tags of this prefix stay out of the UI, and a long range has many
 TAG_CHARS = 57  # 63 with `asked.`; Dagster warns of longer ones
-RUN_KEY, SENSOR_NAME = "dagster/run_key", "dagster/sensor_name"
 PARTITION, RANGE_START, RANGE_END = (
     "dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end",
 )  # fmt: skip
@@ -114,12 +113,6 @@ def attempts(instance: dg.DagsterInstance, wanted: Mapping[str, Mapping[date, st
 
 def _asked_tag(table: str, day: str) -> str:
     return ASKED_TAG + f"{table}.{day}"[-TAG_CHARS:]
-
-
-def used_keys(instance: dg.DagsterInstance, sensor: str, keys: Collection[str]) -> set[str]:
-    """The run keys that Dagster knows from this sensor; it drops a request with one of them silently."""
-    found = instance.get_runs(dg.RunsFilter(tags={RUN_KEY: sorted(keys)})) if keys else ()
-    return {run.tags[RUN_KEY] for run in found if run.tags.get(SENSOR_NAME, sensor) == sensor}
 
 
 def is_active(instance: dg.DagsterInstance, job: str, lake: str) -> bool:

@@ -32,7 +32,7 @@ from backfill_assets.orchestration.backfill_requests import (
     as_request,
     next_attempt,
     read_tick_state,
-    sensor_tags,
+    whole_request,
 )
 from backfill_assets.orchestration.checks import changed_standing_checks
 from backfill_assets.orchestration.context import LakeContext
@@ -108,7 +108,7 @@ def _request_exact(tick: Tick, seen: TickState) -> dict[str, str]:
     found = needs(seen.states, seen.busy, seen.until)
     free = {name: seen.free(name, days) for name, days in found.ready.items()}
     built = [name for name, contract in seen.states.contracts.items() if not contract.is_landed]
-    requests, given_up = seen.requests(LATE_DATA, {name: free.pop(name) for name in built})
+    requests, given_up = seen.requests({name: free.pop(name) for name in built})
     tick.alarm_given_up(given_up)
     for name in built:
         if held_up := found.waiting[name]:
@@ -119,7 +119,7 @@ def _request_exact(tick: Tick, seen: TickState) -> dict[str, str]:
     tick.notes += left_to_plans(seen.planned, built)
     wanted = with_downstream(seen.states, requests, found, seen.taken)
     tick.request(seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in wanted])
-    return {**seen.given_up(free), **given_up}
+    return {**seen.requests(free)[1], **given_up}
 
 
 def _note_left_alone(tick: Tick, seen: TickState, names: list[str]) -> None:
@@ -158,27 +158,20 @@ def _roll(tick: Tick, seen: TickState, days: DayRange, built: Sequence[str]) -> 
     ledger = ", ".join(" ".join(filter(None, (s.name, str(s.ledger.version)))) for s in sources)
     rules = digest_of([seen.gates_digest(), *(str(seen.states.codes.get(name)) for name in built)])
     base = f"rolling {days} ledger {ledger} rules {rules}"
-    tried = next_attempt(seen.instance, LATE_DATA, base, most)
+    tried = next_attempt(seen.instance, base)
     good = dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS], tags={runs.REQUEST_TAG: base})
     if tried and seen.instance.get_runs(good, limit=1):
         tick.notes.append(f"{days} were made from version {ledger} of the ledger; nothing was loaded since")
     elif tried >= most:
         tick.alarm("given up rolling", f"{days} {_tried_text(tried)}")
     else:
-        tick.request(seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, runs.range_tags(days), built)])
-
-
-def _whole(
-    seen: TickState, base: str, tried: int, sensor: str, span: Mapping[str, str], tables: Sequence[str]
-) -> dg.RunRequest:
-    """A request that names no single days: a scan, or a range of all tables."""
-    again = {runs.ATTEMPT_TAG: str(tried)} if tried else {}
-    return dg.RunRequest(
-        run_key=f"{base} attempt {tried}",
-        job_name=runs.REBUILD if tables else SCAN,
-        asset_selection=[dg.AssetKey(name) for name in tables] or None,
-        tags={**span, **again, **sensor_tags(sensor, seen.lake), runs.REQUEST_TAG: base},
-    )
+        keys = [dg.AssetKey(name) for name in built]
+        span = runs.range_tags(days)
+        tick.request(
+            seen,
+            LATE_DATA,
+            [whole_request(seen.lake, LATE_DATA, runs.REBUILD, base, tried, span, asset_selection=keys)],
+        )
 
 
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
@@ -199,7 +192,7 @@ def landing(seen: TickState, looked: Mapping[str, Looked]) -> Tick:
             blocked = _note_landing(tick, looked[contract.source][0], contract.source)
             ready[raw] = seen.free(raw, wanted[raw] - blocked)
     tick.notes += left_to_plans(seen.planned, list(ready))
-    requests, given_up = seen.requests(LANDING, ready)
+    requests, given_up = seen.requests(ready)
     tick.alarm_given_up(given_up)
     scans = _scan_requests(tick, seen, looked)
     if runs.is_active(seen.instance, SCAN, str(seen.lake.root)) or any(seen.busy.get(raw) for raw in ready):
@@ -235,9 +228,9 @@ def _scan_requests(tick: Tick, seen: TickState, looked: Mapping[str, Looked]) ->
     if not parts:
         return []
     base = f"scan {digest_of([str(seen.lake.root), *parts])}"
-    tried = next_attempt(seen.instance, LANDING, base, settings.lateness.attempts)
+    tried = next_attempt(seen.instance, base)
     if tried < settings.lateness.attempts:
-        return [_whole(seen, base, tried, LANDING, {}, ())]
+        return [whole_request(seen.lake, LANDING, SCAN, base, tried)]
     tick.alarm("scan", f"{files} file(s) {_tried_text(tried)}, or run `backfill-assets scan`")
     return []
 

@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.orchestration import runs
+from backfill_assets_tests.daemon import RUN_KEY
 
 
 @dataclass
@@ -28,10 +29,10 @@ class FakeDagster:
     def launch(self, request: dg.RunRequest, sensor: str) -> dg.DagsterRun | None:
         """The run of a request, queued; None where its key was used."""
         key = str(request.run_key)
-        if self._tagged[runs.RUN_KEY, key]:
+        if self._tagged[RUN_KEY, key]:
             self.dropped.append(key)
             return None
-        tags = {**request.tags, runs.RUN_KEY: key, runs.SENSOR_NAME: sensor}
+        tags = {**request.tags, RUN_KEY: key, "dagster/sensor_name": sensor}
         tags |= {runs.PARTITION: request.partition_key} if request.partition_key else {}
         chosen = frozenset(request.asset_selection or ()) or None
         return self.add_run(

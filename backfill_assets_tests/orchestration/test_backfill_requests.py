@@ -22,6 +22,7 @@ from backfill_assets.orchestration.backfill_requests import given_up_now
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, late_data_tick
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.daemon import RUN_KEY
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import (
     DAYS,
@@ -127,18 +128,6 @@ def test_a_given_up_day_is_asked_for_again_when_a_rule_or_the_code_changes(
     assert asked(late_data_tick(instance, LakeContext(lake[0].root, made_of), NOW)) == [f"staging {day(2)}"]
 
 
-def test_a_key_that_dagster_knows_is_an_attempt_and_never_used_again(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
-    stale(lake, 2)
-    (first,) = late(lake, instance).requests
-    instance.add_run(
-        dg.DagsterRun("lost its tags", tags={runs.RUN_KEY: str(first.run_key)}, status=dg.DagsterRunStatus.FAILURE)
-    )
-    (second,) = late(lake, instance).requests
-    assert str(second.run_key).endswith("attempt 1")
-
-
 def test_a_run_that_was_deleted_leaves_its_number_unused(
     lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
 ) -> None:
@@ -158,7 +147,7 @@ def test_runs_on_another_lake_of_the_same_instance_are_no_attempts_and_keep_no_d
     stale(other, 2)
     all_fail(other, instance)
     (request,) = late(lake, instance).requests
-    assert request.run_key not in {r.tags[runs.RUN_KEY] for r in instance.get_runs()}
+    assert request.run_key not in {r.tags[RUN_KEY] for r in instance.get_runs()}
     ran(instance, request, dg.DagsterRunStatus.STARTED)
     stale(other, 5)
     assert asked(late(other, instance)) == [f"staging {day(5)}"]

@@ -28,6 +28,7 @@ from backfill_assets.orchestration.backfill_requests import TickState
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing, late_data
 from backfill_assets_tests.builders import CONTRACTS, START, day, loaded
 from backfill_assets_tests.clocks import jumps
+from backfill_assets_tests.daemon import RUN_KEY
 from backfill_assets_tests.orchestration.fake_dagster import FakeDagster
 from backfill_assets_tests.strategies import examples
 
@@ -86,7 +87,7 @@ class World:
         if self.moment % LOOKED_AT_EVERY == 0:
             self.watch(seen)
         active = list(self.dagster.get_runs(dg.RunsFilter(statuses=runs.ACTIVE)))
-        for run in sorted(active, key=lambda r: r.tags.get(runs.RUN_KEY, "")):
+        for run in sorted(active, key=lambda r: r.tags.get(RUN_KEY, "")):
             if self.chance.random() < 0.4:
                 self.end(run)
 

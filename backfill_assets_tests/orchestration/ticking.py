@@ -19,6 +19,7 @@ from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_tick
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.daemon import RUN_KEY
 from backfill_assets_tests.operations.synthetic import START, TOML, build
 
 DAYS = 12
@@ -50,7 +51,7 @@ def settings(lake: tuple[Lake, Pipeline], *lines: str) -> None:
 def ran(instance: dg.DagsterInstance, request: dg.RunRequest, status: dg.DagsterRunStatus, **more: Any) -> None:
     """A run of this request, in this status, as Dagster's storage would hold it."""
     tags = dict(request.tags) | ({runs.PARTITION: request.partition_key} if request.partition_key else {})
-    tags |= {runs.RUN_KEY: request.run_key} if request.run_key else {}
+    tags |= {RUN_KEY: request.run_key} if request.run_key else {}
     chosen = frozenset(request.asset_selection or ())
     instance.add_run(
         dg.DagsterRun(
