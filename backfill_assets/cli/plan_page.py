@@ -1,38 +1,28 @@
-"""Output of a plan: one report of tables and lines, drawn on the screen or written as a runbook in Markdown; and JSON.
+"""Output of a plan: one report of sections, drawn on the screen or written as a runbook in Markdown; and JSON.
 
 Elsewhere: the figures (`operations.plan_model`, `operations.plan_progress`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from backfill_assets.cli.common import print_json
-from backfill_assets.cli.drawing import draw_table, number, say, size
+from backfill_assets.cli.drawing import TextTable, draw_table, number, say, size
+from backfill_assets.cli.pages import PageSection
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.operations.plan_gate import described
 from backfill_assets.operations.plan_model import Plan, PlanLook, Price, TableImpact, plan_dict
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.plan_progress import ChunkProgress, Progress, Took
+    from backfill_assets.operations.plan_progress import Progress, Took
 
 SHOWN = 3
 TABLE_COLUMNS = ("table", "key", "write", "why", "reads", "follows", "price", "took")
 CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took")
 LOOK_COLUMNS = ("table", "day", "gains", "loses", "other content", "in the range")
 LISTED_DAYS = 31
-
-
-@dataclass(frozen=True)
-class PlanPart:
-    """A part of the report: a table and lines below it."""
-
-    title: str
-    lines: Sequence[str] = ()
-    columns: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
 
 
 def draw_list(found: Sequence[tuple[Plan, str]]) -> None:
@@ -56,68 +46,68 @@ def show_progress(now: "Progress", form: str = "") -> None:
     elif form == "markdown":
         click.echo(runbook(now))
     else:
-        draw_plan(now, _parts(now)[:2] if form == "outcome" else report(now))
+        for line in _head(now):
+            say(line)
+        for section in [_window(now), _steps(now)] if form == "outcome" else report(now):
+            click.echo()
+            section.draw()
+        say(f"next: {_next(now)}")
 
 
-def draw_plan(now: "Progress", parts: Iterable[PlanPart]) -> None:
-    """The head of a plan, parts of its report, and the next command, on the screen."""
+def _head(now: "Progress") -> Iterator[str]:
+    """What the plan is, why, and what it waits for."""
     plan = now.plan
-    say(f"plan {plan.id} ({now.state}): {plan.days}, {len(plan.days)} days, {len(plan.chunks)} chunks, by {plan.user}")
+    yield f"plan {plan.id} ({now.state}): {plan.days}, {len(plan.days)} days, {len(plan.chunks)} chunks, by {plan.user}"
     if plan.code is not None:
-        say(f"code: {plan.code}: its days will show as outdated under today's")
+        yield f"code: {plan.code}: its days will show as outdated under today's"
     if plan.reason or plan.note:
-        say(f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}")
+        yield f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}"
     if now.why:
-        say(f"{now.state}: {now.why}")
-    for part in parts:
-        click.echo()
-        if part.rows:
-            draw_table(part.columns, part.rows)
-        for line in part.lines:
-            say(line, 4)
-    say(f"next: {_next(now)}")
+        yield f"{now.state}: {now.why}"
 
 
-def _parts(now: "Progress") -> list[PlanPart]:
-    """What is made, and in which steps."""
-    rows = [[*_table_row(i), took_text(now.took(i.table))] for i in now.plan.impacts]
-    steps = [_chunk_row(c) for c in now.chunks]
-    return [
-        PlanPart("Window, tables, keys", (), TABLE_COLUMNS, rows),
-        PlanPart("Steps", [f"all chunks: {priced(total(now.plan))}{so_far(now)}"], CHUNK_COLUMNS, steps),
-    ]
-
-
-def report(now: "Progress") -> Iterator[PlanPart]:
+def report(now: "Progress") -> Iterator[PageSection]:
     """The whole plan: what is made and follows, days that move, steps, gates, preflight."""
     plan = now.plan
-    tables, steps = _parts(now)
-    follows = [f"{i.table} {_spans(i.follows)} follows, not made by this plan" for i in plan.impacts if i.follows]
-    yield PlanPart(tables.title, follows, tables.columns, tables.rows)
+    yield _window(now)
     if (look := plan.look) is not None:
-        lines, rows = [*look_lines(look, plan.days)], look_rows(look, plan.days)
-        yield PlanPart("What moves with today's settings", lines, LOOK_COLUMNS, rows)
-    yield steps
+        rows = look_rows(look, plan.days)
+        tables = [TextTable(LOOK_COLUMNS, rows)] if rows else []
+        yield PageSection("What moves with today's settings", tables, [*look_lines(look, plan.days)])
+    yield _steps(now)
     act = "puts the chunk back and stops" if plan.policy.on_failure == "rollback" else "stops"
     gates = ", ".join(described(plan.policy.tolerances))
-    yield PlanPart("Gate after each chunk", [f"gates: {gates}; a failed gate {act}"])
-    yield PlanPart("Preflight", [f"[{'x' if t.passed else ' '}] {t.name}: {t.told}" for t in plan.preflight])
+    yield PageSection("Gate after each chunk", lines=[f"gates: {gates}; a failed gate {act}"])
+    ticks = [f"[{'x' if t.passed else ' '}] {t.name}: {t.told}" for t in plan.preflight]
+    yield PageSection("Preflight", lines=ticks)
+
+
+def _window(now: "Progress") -> PageSection:
+    rows = [[*_table_row(i), took_text(now.took(i.table))] for i in now.plan.impacts]
+    follows = [f"{i.table} {_spans(i.follows)} follows, not made by this plan" for i in now.plan.impacts if i.follows]
+    return PageSection("Window, tables, keys", [TextTable(TABLE_COLUMNS, rows)], follows)
+
+
+def _steps(now: "Progress") -> PageSection:
+    rows = [
+        [c.chunk.number, c.chunk.days, c.chunk.kind, c.state, priced(c.price) if c.price else "-", took_text(c.took)]
+        for c in now.chunks
+    ]
+    lines = [f"all chunks: {priced(total(now.plan))}{so_far(now)}"]
+    return PageSection("Steps", [TextTable(CHUNK_COLUMNS, rows)], lines)
 
 
 def runbook(now: "Progress") -> str:
     """The plan as a runbook: what is wrong, what is done, in which steps, how it is checked, how it is put back."""
     plan = now.plan
-    lines = [
-        f"# Backfill {plan.days}\n",
-        f"Plan `{plan.id}`, made {plan.created:%Y-%m-%d %H:%M} UTC by {plan.user}; it is {now.state}.\n",
-        f"**Why:** {plan.reason or '-'}. {plan.note}",
-    ]
-    for part in (*report(now), _method(plan), _putting_back(plan), _pins(plan)):
-        lines.append(f"\n## {part.title}\n")
-        if part.rows:
-            lines += map(_markdown, (part.columns, ["---"] * len(part.columns), *part.rows))
-            lines += [""] if part.lines else []
-        lines += [f"- {line}" for line in part.lines]
+    lines = [f"# Backfill {plan.days}", *(f"\n{line}" for line in _head(now))]
+    lines += [f"\nIt was made {plan.created:%Y-%m-%d %H:%M} UTC."]
+    for section in (*report(now), _method(plan), _putting_back(plan), _pins(plan)):
+        lines.append(f"\n## {section.title}\n")
+        for table in section.tables:
+            lines += map(_markdown, (table.columns, ["---"] * len(table.columns), *table.cells))
+            lines += [""] if section.lines else []
+        lines += [f"- {line}" for line in section.lines]
     return "\n".join(lines)
 
 
@@ -125,33 +115,30 @@ def _markdown(cells: Sequence[str]) -> str:
     return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
 
 
-def _method(plan: Plan) -> PlanPart:
+def _method(plan: Plan) -> PageSection:
     by_key = "rows are upserted by key, then " if plan.policy.merges else ""
-    return PlanPart(
-        "Method",
-        [
-            f"write mode `{plan.policy.write_mode}`: {by_key}each day is replaced as a whole, one commit per table and "
-            "chunk",
-            f"order {plan.policy.order}, at most {plan.policy.max_parallel} chunk(s) at once",
-            f"`backfill-assets run {plan.id}` runs the steps in order and stops where a gate refuses",
-        ],
-    )
+    lines = [
+        f"write mode `{plan.policy.write_mode}`: {by_key}each day is replaced as a whole, by one commit per table",
+        f"order {plan.policy.order}, at most {plan.policy.max_parallel} chunk(s) at once",
+        f"`backfill-assets run {plan.id}` runs the steps in order and stops where a gate refuses",
+    ]
+    return PageSection("Method", lines=lines)
 
 
-def _putting_back(plan: Plan) -> PlanPart:
+def _putting_back(plan: Plan) -> PageSection:
     command = f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts)"
     kept = f"replaced files are kept {plan.retention_days} days after they were replaced"
-    return PlanPart("Putting a chunk back", [command, kept, "never of raw and its ledger"])
+    return PageSection("Putting a chunk back", lines=[command, kept, "never of raw and its ledger"])
 
 
-def _pins(plan: Plan) -> PlanPart:
+def _pins(plan: Plan) -> PageSection:
     pins, lines = plan.pins, [f"code at {plan.code}"] if plan.code is not None else []
-    versions = {table: str(version) for table, version in pins.versions.items()}
-    named: Mapping[str, Mapping[str, str]] = {
-        "package": pins.packages, "code of": pins.codes, "settings of": pins.settings, "version of": versions
-    }  # fmt: skip
-    lines += [f"{what} {name}: `{value}`" for what, pinned in named.items() for name, value in pinned.items()]
-    return PlanPart("Pins", [*lines, f"as_of: {pins.as_of or 'not set'}"])
+    for what, pinned in (
+        ("package", pins.packages), ("code of", pins.codes), ("settings of", pins.settings),
+        ("version of", pins.versions),
+    ):  # fmt: skip
+        lines += [f"{what} {name}: `{value}`" for name, value in pinned.items()]
+    return PageSection("Pins", lines=[*lines, f"as_of: {pins.as_of or 'not set'}"])
 
 
 def _table_row(impact: TableImpact) -> list[str]:
@@ -161,12 +148,6 @@ def _table_row(impact: TableImpact) -> list[str]:
     follows = str(sum(map(len, impact.follows)) or "-")
     days = str(len(impact.days()))
     return [impact.table, ", ".join(impact.key), days, why or "-", reads or "-", follows, priced(impact.price)]
-
-
-def _chunk_row(found: "ChunkProgress") -> list[str]:
-    chunk, price = found.chunk, priced(found.price) if found.price else "-"
-    state = [chunk.kind.value, found.state.value]
-    return [str(chunk.number), str(chunk.days), *state, price, took_text(found.took)]
 
 
 def _spans(spans: Sequence[DayRange], most: int = SHOWN) -> str:

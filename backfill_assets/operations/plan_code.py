@@ -7,7 +7,6 @@ folder named by a digest over them; installed packages are today's. Environment 
 for the plan's processes, so that they all find the older tables. Such days show as outdated under today's code.
 """
 
-import ast
 import contextlib
 import io
 import os
@@ -39,8 +38,7 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
     """Freeze the files that make the lake's tables as of `ref` (commit, branch or tag); `reached` (of
     `pipeline.own_files`) gives a file and its imports.
 
-    Raises BackfillError if git has no such files at `ref`, or if one of them imports a file beside it that git has
-    not.
+    Raises BackfillError if git has no such files at `ref`.
     """
     pipeline = lake.settings.pipeline
     place, _, name = (pipeline.tables or "").rpartition(":")
@@ -95,34 +93,10 @@ def _python(file: Path, today: Path, ref: str, reached: Reach) -> set[Path]:
     if not file.is_file():
         raise _refused(str(today), f"git does not know it so: it is not in {ref}", COMMIT_IT)
     try:
-        found = reached(file)
+        return {*reached(file)}
     except SyntaxError as error:
         where = f"line {error.lineno}: {error.msg}"
         raise _refused(f"{today} at {ref}", f"it is no Python ({where})", "Name another commit") from None
-    for each in found:
-        _refuse_unknown(each, file.parent, today.parent, ref)
-    return set(found)
-
-
-def _refuse_unknown(file: Path, folder: Path, today: Path, ref: str) -> None:
-    """Raise if a file of that commit imports one that lies beside it today and that git did not have then."""
-    for name in _imported(file):
-        known = any((at / f"{name}.py").is_file() or (at / name).is_dir() for at in (folder, file.parent))
-        if not known and ((today / f"{name}.py").is_file() or (today / name / "__init__.py").is_file()):
-            raise _refused(
-                f"{today / file.relative_to(folder)} at {ref}",
-                f"it imports {name}, which lies beside it, and of which git knows no version there",
-                f"Commit {name}, and name a commit, branch or tag that holds both",
-            )
-
-
-def _imported(file: Path) -> Iterator[str]:
-    """The top-level names of a file's imports."""
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from [node.module.partition(".")[0]] if node.module else [alias.name for alias in node.names]
 
 
 @contextlib.contextmanager

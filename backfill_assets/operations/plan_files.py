@@ -5,8 +5,6 @@ holds a plan back or ends it; it never says that a chunk is done. The kernel fre
 """
 
 import contextlib
-import json
-import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -18,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.files import publish
+from backfill_assets.lake.files import publish, read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.plan_model import Plan, PlanChunk, parse_plan, plan_json
 from backfill_assets.operations.why import ranges
@@ -42,7 +40,10 @@ def keep_plan(lake: Lake, plan: Plan) -> None:
     path = _path(lake, plan.id, "json")
     if path.exists():
         raise plan.error("it is there already", "Nothing was written", "Plan again")
-    _write(path, plan_json(plan))
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    part.write_text(plan_json(plan), encoding="utf-8")
+    publish(part, path)
 
 
 def find_plan(lake: Lake, named: str) -> Plan:
@@ -72,7 +73,7 @@ def mark(lake: Lake, plan_id: str, name: Mark, text: str = "") -> None:
     """Set a mark with a text; a mark that is set stays as it is."""
     path = _path(lake, plan_id, name)
     if not path.exists():
-        _write(path, json.dumps({"at": utc_now().isoformat(), "told": text}))
+        write_json(path, {"at": utc_now().isoformat(), "told": text})
 
 
 def unmark(lake: Lake, plan_id: str, name: Mark) -> None:
@@ -82,12 +83,8 @@ def unmark(lake: Lake, plan_id: str, name: Mark) -> None:
 
 def marked(lake: Lake, plan_id: str, name: Mark) -> str | None:
     """The text of a mark; None if it is not set."""
-    try:
-        return str(json.loads(_path(lake, plan_id, name).read_text(encoding="utf-8"))["told"])
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError):
-        return ""
+    path = _path(lake, plan_id, name)
+    return str(read_json(path).get("told", "")) if path.exists() else None
 
 
 def state_of(lake: Lake, plan: Plan) -> str:
@@ -158,13 +155,6 @@ def refuse_overlap(lake: Lake, plan: Plan) -> None:
 
 def _path(lake: Lake, plan_id: str, suffix: str) -> Path:
     return lake.root / FOLDER / f"{plan_id}.{suffix}"
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
-    temporary.write_text(text, encoding="utf-8")
-    publish(temporary, path)
 
 
 @contextlib.contextmanager

@@ -165,13 +165,9 @@ def _roll(tick: Tick, seen: TickState, days: DayRange, built: Sequence[str]) -> 
     elif tried >= most:
         tick.alarm("given up rolling", f"{days} {_tried_text(tried)}")
     else:
-        keys = [dg.AssetKey(name) for name in built]
-        span = runs.range_tags(days)
-        tick.request(
-            seen,
-            LATE_DATA,
-            [whole_request(seen.lake, LATE_DATA, runs.REBUILD, base, tried, span, asset_selection=keys)],
-        )
+        keys, span = [dg.AssetKey(name) for name in built], runs.range_tags(days)
+        whole = whole_request(seen.lake, LATE_DATA, runs.REBUILD, base, tried, span, asset_selection=keys)
+        tick.request(seen, LATE_DATA, [whole])
 
 
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:

@@ -22,7 +22,7 @@ from backfill_assets.operations.plan_code import OVERRIDE, OVERRIDE_SQL, pin_cod
 from backfill_assets.operations.plan_files import find_plan
 from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.pipeline.own_files import reached
+from backfill_assets.pipeline.own_files import loaded, reached
 from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.own import OWN_PIPELINE
@@ -109,16 +109,20 @@ def test_what_it_imports_from_beside_it_is_frozen_with_it_and_the_digest_holds_a
     assert pin_code(lake, "HEAD~1", reached).digest == older.digest, "by content alone"
 
 
-def test_a_file_that_lies_beside_it_today_only_is_refused_by_its_name(lake: Any) -> None:
-    committed(lake, pipeline_py="import sums\n", sums_py="from . import later\n")
-    (lake.root / "later.py").write_text("")
+def test_a_file_that_was_no_python_then_is_refused(lake: Any) -> None:
     before = versions_of(lake)
-    with pytest.raises(BackfillError, match=r"sums.py at HEAD: it imports later, which lies beside it.*Commit later"):
-        pin_code(lake, "HEAD", reached)
     committed(lake, pipeline_py="import sums(\n")
     with pytest.raises(BackfillError, match="is no Python"):
         pin_code(lake, "HEAD", reached)
     assert versions_of(lake) == before
+
+
+def test_a_file_that_lies_beside_it_today_only_is_not_found_by_the_older_code(lake: Any) -> None:
+    committed(lake, pipeline_py="import sums\n", sums_py="from . import later\n")
+    (lake.root / "later.py").write_text("")
+    code = pin_code(lake, "HEAD", reached)
+    with pytest.raises(ImportError, match="later"):
+        loaded(lake.root / code.tables.partition(":")[0])
 
 
 def test_sql_files_are_those_of_the_commit_too_and_may_stand_alone(lake: Any) -> None:
