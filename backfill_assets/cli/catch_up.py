@@ -4,7 +4,7 @@ Not here: which days need it, and their requests (`core.needs`), and the sensors
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -55,50 +55,6 @@ class CaughtUp:
         return not (self.left or self.blocked or self.held_back) and all(outcome.success for _, outcome in self.runs)
 
 
-@dataclass
-class _Tried:
-    """The attempts of one catch-up, at most `most` successes per day.
-
-    `together`: the most days that the next run with this day may have, after a run with twice as many failed (0: the
-    day failed alone). `made` counts runs that succeeded and left the day in need.
-    """
-
-    most: int
-    together: dict[Day, int] = field(default_factory=dict)
-    made: Counter[Day] = field(default_factory=Counter)
-
-    def may(self, table: str, day: date) -> bool:
-        """Return whether the day may be tried once more."""
-        return self.together.get((table, day), 1) > 0 and self.made[table, day] < self.most
-
-    def count(self, request: "RunRequest", success: bool) -> None:
-        """Count a run for these days that has ended."""
-        if success:
-            self.made.update(_days_of(request))
-        else:
-            self.together |= dict.fromkeys(_days_of(request), len(request.asked) // 2)
-
-    def parts(self, request: "RunRequest") -> "Iterator[RunRequest]":
-        """Split the request into parts that are small enough for each of their days."""
-        part: list[date] = []
-        for _, day in _days_of(request):
-            most = min(self.together.get((request.table, d), len(request.asked)) for d in (*part, day))
-            if len(part) >= most:
-                yield _part(request, part)
-                part = []
-            part.append(day)
-        yield _part(request, part)
-
-
-def _days_of(request: "RunRequest") -> list[Day]:
-    return [(request.table, date.fromisoformat(text)) for text in request.asked]
-
-
-def _part(request: "RunRequest", days: list[date]) -> "RunRequest":
-    asked = {str(d): request.asked[str(d)] for d in days}
-    return replace(request, days=from_inclusive(days[0], days[-1]), asked=asked)
-
-
 @click.command("catch-up", short_help="Load and rebuild all that needs it.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be run first; nothing is started.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
@@ -110,13 +66,20 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
     Exit code 1 if a run fails, a day still needs making afterwards, or altered or missing files hold days back.
     """
     lake = named_lake()
-    if dry_run:
-        _show_first(lake, as_json)
+    if not dry_run:
+        blocked = scan_as_needed(lake)
+        done = replace(until_settled(lake, note, "catch-up"), blocked=blocked)
+        say_unusable(lake)
+        report(done, as_json)
         return
-    blocked = scan_as_needed(lake)
-    done = replace(until_settled(lake, note, "catch-up"), blocked=blocked)
-    say_unusable(lake)
-    report(done, as_json)
+    asked = _requests(*_states_and_needs(lake), _planned(lake))
+    wanted = [" ".join([r.table, str(r.span), *(f"+ {name}" for name in r.riders)]) for r in asked]
+    if as_json:
+        print_json({"would_run_first": wanted})
+        return
+    for line in wanted:
+        click.echo(f"would run  {line}")
+    click.echo(f"{len(wanted)} run(s) first; what follows from them is known once they are done.")
 
 
 def _states_and_needs(lake: "Lake") -> "tuple[States, Needs]":
@@ -128,30 +91,39 @@ def _states_and_needs(lake: "Lake") -> "tuple[States, Needs]":
     return states, needs(states, {}, utc_today())
 
 
-def days_in_need(lake: "Lake") -> set[Day]:
-    """Return the tables and days that need a rebuild now."""
-    return {(name, day) for name, found in _states_and_needs(lake)[1].needed.items() for day in found}
-
-
 def until_settled(lake: "Lake", note: str, reason: str, left_alone: Collection[Day] = ()) -> CaughtUp:
     """Run one request after the other, reading the states again after each. Failed days are tried again in halves,
     down to days that fail alone; a day that succeeds and still needs a rebuild, `[lateness] attempts` times."""
-    done, tried = CaughtUp(), _Tried(lake.settings.lateness.attempts)
-    left_alone = {*left_alone, *_planned(lake)}
-    while True:
-        states, still = _states_and_needs(lake)
-        found = next(_requests(states, still, left_alone, tried), None)
-        if found is None:
-            break
+    done, left_alone, in_vain = CaughtUp(), {*left_alone, *_planned(lake)}, set[Day]()
+    made = Counter[Day]()
+
+    def run(found: "RunRequest") -> None:
         asked = BackfillRequest(found.span, (found.table, *found.riders), note=note, reason=reason)
         outcome = work(lake, asked, begin=True)
         done.runs.append((asked, outcome))
-        tried.count(found, outcome.success)
-    for name, days in still.needed.items():
-        left = sorted(d for d in days if (name, d) not in left_alone)
-        if left:
-            done.left[name] = [str(d) for d in left]
-            done.why[name] = _why(still, name, [d for d in left if not tried.may(name, d)])
+        days = list(map(date.fromisoformat, found.asked))
+        if outcome.success:
+            made.update((found.table, day) for day in days)
+            in_vain.update(day for day, times in made.items() if times >= lake.settings.lateness.attempts)
+        elif len(days) == 1:
+            in_vain.add((found.table, days[0]))
+        else:
+            needed = _states_and_needs(lake)[1].needed[found.table]
+            days = [day for day in days if day in needed]
+            half = (len(days) + 1) // 2
+            for part in filter(None, (days[:half], days[half:])):
+                few = {str(day): found.asked[str(day)] for day in part}
+                span = from_inclusive(part[0], part[-1])
+                run(replace(found, days=span, asked=few, riders=(), covered=None))
+
+    states, still = _states_and_needs(lake)
+    while requests := _requests(states, still, {*left_alone, *in_vain}):
+        run(requests[0])
+        states, still = _states_and_needs(lake)
+    for name, needed in still.needed.items():
+        if left := sorted(day for day in needed if (name, day) not in left_alone):
+            done.left[name] = list(map(str, left))
+            done.why[name] = _why(still, name, [day for day in left if (name, day) in in_vain])
     done.held_back = _held_back(lake, still)
     return done
 
@@ -183,34 +155,17 @@ def _planned(lake: "Lake") -> set[Day]:
     return {(name, day) for name, days in planned.items() for day in days}
 
 
-def _requests(states: "States", found: "Needs", left_alone: Collection[Day], tried: _Tried) -> "Iterator[RunRequest]":
-    """Yield the requests, upstream first; the first with its downstream days in the same run, unless it failed
-    before."""
+def _requests(states: "States", found: "Needs", left_alone: Collection[Day]) -> "list[RunRequest]":
+    """Return the requests, upstream first; the first with its downstream days in the same run."""
     from backfill_assets.core.downstream import with_downstream
     from backfill_assets.core.needs import identities, run_requests
 
-    alone = {n: {d for d in days if not tried.may(n, d)} for n, days in found.needed.items()}
-    for name, day in left_alone:  # also days that would only ride along
-        alone[name].add(day)
+    alone = {name: {day for table, day in left_alone if table == name} for name in found.needed}
     requests: list[RunRequest] = []
     for name, days in found.ready.items():
         known = identities(states, name, days - alone[name])
-        for request in run_requests(states, name, known, {}, 1, frozenset())[0]:
-            requests += tried.parts(request)
-    has_failed = bool(requests) and not tried.together.keys().isdisjoint(_days_of(requests[0]))
-    yield from requests if has_failed else with_downstream(states, requests, found, alone)
-
-
-def _show_first(lake: "Lake", as_json: bool) -> None:
-    left_alone = _planned(lake)
-    asked = _requests(*_states_and_needs(lake), left_alone, _Tried(1))
-    wanted = [" ".join([r.table, str(r.span), *(f"+ {name}" for name in r.riders)]) for r in asked]
-    if as_json:
-        print_json({"would_run_first": wanted})
-        return
-    for line in wanted:
-        click.echo(f"would run  {line}")
-    click.echo(f"{len(wanted)} run(s) first; what follows from them is known once they are done.")
+        requests += run_requests(states, name, known, {}, 1, frozenset())[0]
+    return with_downstream(states, requests, found, alone)
 
 
 def report(done: CaughtUp, as_json: bool) -> None:
@@ -254,7 +209,7 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
     if dry_run:
         _draw_late(late_rows(lake, days), "would count")
         return
-    others = days_in_need(lake)
+    others = {(name, day) for name, found in _states_and_needs(lake)[1].needed.items() for day in found}
     released = let_late_rows_count(LakeSession(lake), days, note.strip())
     if not as_json:
         _draw_late(released, "count now")
