@@ -42,23 +42,24 @@ def scan(ctx: click.Context, as_json: bool) -> None:
 def _lines(report: "ScanReport") -> Iterator[str]:
     for name, (rows, bad) in report.new.items():
         yield f"new        {plain(name)}: {number(rows)} rows" + (f", {number(bad)} unusable" if bad else "")
-    for word, files in (
-        ("copy of", report.copies),
-        ("waiting", report.waiting),
-        ("refused", report.refused),
-        ("unreadable", report.unreadable),
-        ("altered", dict.fromkeys(report.altered, "")),
-        ("missing", dict.fromkeys(report.missing, "")),
-        ("let go", dict.fromkeys(report.let_go, "it changed or vanished, and nothing was ever made of it")),
-    ):
-        for name, why in files.items():
-            yield f"{word:10s} {plain(name)}{why and ': '}{plain(why)}"
+    gone = dict.fromkeys(report.let_go, "it changed or vanished, and nothing was ever made of it")
+    for word, files in (("copy of", report.copies), ("waiting", report.waiting), ("let go", gone)):
+        yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
+    yield from findings(report)
+    yield f"{len(report.new)} new file(s), {report.known} known before"
+
+
+def findings(report: "ScanReport") -> Iterator[str]:
+    """Yield lines about files that hold days back, and files that are not read."""
+    for word, files in (("refused", report.refused), ("unreadable", report.unreadable)):
+        yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
+    for word, names in (("altered", report.altered), ("missing", report.missing)):
+        yield from (f"{word:10s} {plain(name)}" for name in names)
     if report.blocked:
         yield (
             f"{len(report.blocked)} day(s) from {min(report.blocked)} are not rebuilt until the files are back, or you "
             'say `backfill-assets landing accept --note "why"`'
         )
-    yield f"{len(report.new)} new file(s), {report.known} known before"
 
 
 def scan_as_needed(lake: "Lake") -> frozenset[date]:
@@ -75,21 +76,9 @@ def scan_as_needed(lake: "Lake") -> frozenset[date]:
     from backfill_assets.load.scan import scan_all
 
     report = scan_all(on)
-    for line in scan_lines(report):
+    for line in findings(report):
         aside(line)
     return report.blocked
-
-
-def scan_lines(report: "ScanReport") -> list[str]:
-    """Return lines about files that hold days back, and files that are not read."""
-    lines = [
-        f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)"
-        for path in (*report.altered, *report.missing)
-    ]
-    if report.blocked:
-        way = 'put them back, or say `backfill-assets landing accept --note "why"`'
-        lines += [f"Error: these files hold back {len(report.blocked)} day(s) from {min(report.blocked)}: {way}"]
-    return lines + [f"{plain(path)} is not read: {plain(why)}" for path, why in report.refused.items()]
 
 
 @click.group(short_help="Accept altered or missing files.")

@@ -14,7 +14,7 @@ import pytest
 
 from backfill_assets.cli.catch_up import CaughtUp, report, until_settled
 from backfill_assets.cli.common import Overrides
-from backfill_assets.cli.landing import scan_lines
+from backfill_assets.cli.landing import findings
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.process import LAKE_VARIABLE
@@ -107,11 +107,10 @@ def test_where_nothing_needs_making_the_lake_is_looked_at_once(lake: tuple[Lake,
 
 def test_days_held_back_by_files_and_files_that_are_not_read_are_told_and_the_former_are_no_success() -> None:
     found = ScanReport(refused={"b.csv": "a link"}, altered=("a.csv",), blocked=frozenset({day(0)}))
-    file, days, unread = scan_lines(found)
-    assert file.startswith("a.csv is altered or missing")
-    assert days.startswith(f"Error: these files hold back 1 day(s) from {day(0)}: put them back, or say")
-    assert unread == "b.csv is not read: a link"
-    assert scan_lines(ScanReport(new={"c.csv": (1, 0)})) == []
+    unread, file, days = findings(found)
+    assert (unread, file) == ("refused    b.csv: a link", "altered    a.csv")
+    assert days.startswith(f"1 day(s) from {day(0)} are not rebuilt until the files are back, or you say")
+    assert list(findings(ScanReport(new={"c.csv": (1, 0)}))) == []
     assert CaughtUp().success
     assert not CaughtUp(blocked=found.blocked).success
 
