@@ -14,8 +14,7 @@ from backfill_assets.cli.common import (
     TEXT,
     days_options,
     inclusive,
-    json_option,
-    lake_option,
+    json_and_lake,
     opened,
     overrides,
     print_json,
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Compute and write even what is known to be right.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @click.option("--profile", is_flag=True, help="Say where the time of each table went.")
-@json_option
-@lake_option
+@json_and_lake
 def backfill(  # noqa: PLR0913 - the options of a command are its arguments
     first: date, last: date, named: str | None, force: bool, note: str, profile: bool, as_json: bool
 ) -> None:

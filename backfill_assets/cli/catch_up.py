@@ -16,8 +16,7 @@ from backfill_assets.cli.common import (
     TEXT,
     days_options,
     inclusive,
-    json_option,
-    lake_option,
+    json_and_lake,
     named_lake,
     opened,
     print_json,
@@ -58,8 +57,7 @@ class CaughtUp:
 @click.command("catch-up", short_help="Load and rebuild all that needs it.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be run first; nothing is started.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
-@json_option
-@lake_option
+@json_and_lake
 def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
     """Load what landed and rebuild every day that needs it, level by level: what the sensors do by themselves.
 
@@ -193,8 +191,7 @@ def report(done: CaughtUp, as_json: bool) -> None:
 @days_options(required=True)
 @click.option("--note", type=TEXT, required=True, help="Why these rows count after all; it is kept in the receipts.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be released; nothing is written.")
-@json_option
-@lake_option
+@json_and_lake
 def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool) -> None:
     """Let rows of `too_late` count whose event days lie in --from .. --to (both included), and rebuild those days only.
 

@@ -42,7 +42,11 @@ lake_option = click.option(
     callback=_remember,
     help="The lake's folder. [default: $BACKFILL_ASSETS_LAKE, else .lake in the project]",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+
+
+def json_and_lake(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options `--json` and `--lake`."""
+    return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(lake_option(command))
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, SPAN, json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import FILE, SPAN, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import TextTable, draw_table, number, say
 from backfill_assets.cli.pages import Page, PageSection, write_page
 from backfill_assets.engine.confs import OWN_SERVERS
@@ -37,8 +37,7 @@ VERSION = click.IntRange(min=0)
 @click.option("--meant", help="Columns that were meant to change, comma-separated; others that did are named.")
 @click.option("--seed", type=int, default=0, help="Which rows are drawn as samples. [default: 0]")
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
-@json_option
-@lake_option
+@json_and_lake
 def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
     """Rows added, removed and changed, per day and by column, with samples and the drift of every column.
 
@@ -119,8 +118,7 @@ def _sample_rows(samples: "Iterable[SampleRow]") -> list[tuple[object, ...]]:
 @click.option(
     "--engine", type=click.Choice(OWN_SERVERS[::-1]), help="Which engine. [default: the one the lake has not]"
 )
-@json_option
-@lake_option
+@json_and_lake
 def check_engine(days: "DayRange | None", tables: str | None, engine: str | None, as_json: bool) -> None:
     """Compute days again on the other engine, from the inputs that their receipts name, and compare fingerprints.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.common import DAY, json_option, lake_option, lake_root, opened, print_json
+from backfill_assets.cli.common import DAY, json_and_lake, lake_option, lake_root, opened, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
@@ -70,8 +70,7 @@ def init(start_date: date | None, files: str | None, form: str, select: str, **o
 @click.option("--new", is_flag=True, help="Replace the sample lake by a fresh one that ends yesterday.")
 @click.option("--days", type=click.IntRange(FEWEST_DAYS, 366), default=30, show_default=True, help="Of a fresh sample.")
 @click.option("--engine", type=click.Choice(OWN_SERVERS), help="Of a fresh sample; embedded (Spark) unless said.")
-@json_option
-@lake_option
+@json_and_lake
 @click.pass_context
 def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: bool) -> None:
     """Make a sample lake (unless there is one), load all of it through Dagster, twice."""
@@ -163,8 +162,7 @@ def _cell(day: "DayStatus") -> str:
 
 @click.command(short_help="Lakes to learn from, step by step.")
 @click.argument("name", required=False)
-@json_option
-@lake_option
+@json_and_lake
 def example(name: str | None, as_json: bool) -> None:
     """List the lakes to learn from, or make the one called NAME in the folder of --lake, which must be empty.
 

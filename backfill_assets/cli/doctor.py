@@ -5,7 +5,7 @@ Not here: the checks (`operations.doctor`, `operations.doctor_tables`) and the d
 
 import click
 
-from backfill_assets.cli.common import json_option, lake_option, lake_root, opened, print_json
+from backfill_assets.cli.common import json_and_lake, lake_root, opened, print_json
 from backfill_assets.cli.drawing import STYLES, say
 from backfill_assets.core.texts import plain
 
@@ -14,8 +14,7 @@ HANG = 6  # characters: the level and a space
 
 @click.command(short_help="Find what is wrong with a lake.")
 @click.option("--deep", is_flag=True, help="Read every row: recompute the fingerprints, without Spark.")
-@json_option
-@lake_option
+@json_and_lake
 @click.pass_context
 def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code 1 if one is odd."""
@@ -42,8 +41,7 @@ def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
 @click.command(short_help="Mend a table's damaged log.")
 @click.argument("table")
 @click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown.")
-@json_option
-@lake_option
+@json_and_lake
 def mend(table: str, yes: bool, as_json: bool) -> None:
     """Mend the log of TABLE: a torn newest commit or checkpoint is set aside, and data files that a ledger (files,
     arrivals) has lost are taken out. `doctor` says where it is needed; `catch-up` makes again what is lacking then.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import TEXT, json_option, lake_option, named_lake, print_json, say_unusable
+from backfill_assets.cli.common import TEXT, json_and_lake, named_lake, print_json, say_unusable
 from backfill_assets.cli.drawing import aside, number
 from backfill_assets.core.texts import plain
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Take stock of the landing folder.")
-@json_option
-@lake_option
+@json_and_lake
 @click.pass_context
 def scan(ctx: click.Context, as_json: bool) -> None:
     """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable."""
@@ -89,8 +88,7 @@ def landing() -> None:
 @landing.command(short_help="Follow what lies there now.")
 @click.option("--note", type=TEXT, required=True, help="Why; it is kept in the ledger.")
 @click.argument("paths", nargs=-1)
-@json_option
-@lake_option
+@json_and_lake
 @click.pass_context
 def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool) -> None:
     """Follow what lies in the landing folder now: altered and missing files (all, or PATHS as `scan` prints them)."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import DAY, FILE, days_asked, days_options, json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import DAY, FILE, days_asked, days_options, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import TextTable, number, percent, say, span, wanted
 from backfill_assets.cli.pages import Page, PageSection, write_page, write_whole
 from backfill_assets.core.clock import utc_now
@@ -50,8 +50,7 @@ WATERMARK = (
 @click.option("--source", default="", help="Of which source, where the lake has several.")
 @click.option("--html", type=FILE, help="Write a page with plots: one file, no network.")
 @click.option("--prometheus", type=FILE, help="Write metrics in Prometheus' text format.")
-@json_option
-@lake_option
+@json_and_lake
 def lateness(since: date | None, html: Path | None, prometheus: Path | None, as_json: bool, **asked: Any) -> None:
     """How late rows arrive, what a look-back of N days would miss, and up to which day tables may be believed.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.backfill import allowed, chosen
-from backfill_assets.cli.common import DAY, SPAN, TEXT, inclusive, json_option, lake_option, opened, print_json, usage
+from backfill_assets.cli.common import DAY, SPAN, TEXT, inclusive, json_and_lake, lake_option, opened, print_json, usage
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
 
@@ -52,8 +52,7 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option("--code", metavar="REF", default="", help="The pipeline's files as git knows them at this commit or tag.")
 @click.option("--reason", type=TEXT, default="", help="Why, in a word or two.")
 @click.option("--note", type=TEXT, default="", help="Why, in full; it is kept in the receipts.")
-@json_option
-@lake_option
+@json_and_lake
 def plan(as_json: bool, **asked: Any) -> None:
     """Plan a backfill: days and why, what follows, chunks, gates, price, pins. Writes the plan's file, nothing else.
 
@@ -128,8 +127,7 @@ def _days(asked: dict[str, Any]) -> DayRange:
 
 
 @plan.command("list", short_help="All plans of the lake.")
-@json_option
-@lake_option
+@json_and_lake
 def list_plans(as_json: bool) -> None:
     """All plans of the lake, oldest first."""
     from backfill_assets.cli.plan_page import draw_list
@@ -149,8 +147,7 @@ def list_plans(as_json: bool) -> None:
 @click.argument("plan_id", metavar="ID")
 @click.option("--markdown", is_flag=True, help="As a runbook.")
 @click.option("--watch", is_flag=True, help="Look again every two seconds, until it has ended.")
-@json_option
-@lake_option
+@json_and_lake
 def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
     """A plan and how far it is. ID may be shortened to what only one plan begins with."""
     from backfill_assets.cli.plan_page import show_progress

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import DAY, FILE, json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import DAY, FILE, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import TextTable, aside, draw_table
 from backfill_assets.cli.pages import Page, PageSection, write_page
 from backfill_assets.core.clock import utc_now
@@ -29,8 +29,7 @@ SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
 @click.option("--since", type=DAY, help="Only what was committed on this day (UTC) or later.")
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
 @click.option("--parquet", type=FILE, help="Write the table `audit`, a row per write and day, for any engine.")
-@json_option
-@lake_option
+@json_and_lake
 def audit(html: Path | None, parquet: Path | None, as_json: bool, **which: Any) -> None:
     """Every write: who, when, why, plan and chunk, code, input versions, rows and fingerprints before and after.
 
@@ -67,8 +66,7 @@ def _row(days: "list[DayAudit]") -> tuple[object, ...]:
 
 @click.command(short_help="The whole lake on one page.")
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
-@json_option
-@lake_option
+@json_and_lake
 def report(html: Path | None, as_json: bool) -> None:
     """States of all days, what landed, lateness, durations, checks, runs and writes. No JVM starts."""
     from backfill_assets.operations.report import report as report_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import SPAN, TEXT, json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import SPAN, TEXT, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import say
 from backfill_assets.core.days import DayRange, contiguous
 
@@ -39,8 +39,7 @@ def which_options(command: Command) -> Command:
 @click.option("--table", default="", help="One table, instead of a plan.")
 @click.option("--to-version", type=click.IntRange(min=0), help="The version of the table whose content they get.")
 @click.option("--over-newer", is_flag=True, help="Also days that another run wrote since.")
-@json_option
-@lake_option
+@json_and_lake
 def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool, **which: Any) -> None:
     """Put days back to what they held: all that a plan (or one chunk of it) wrote, or days of a table to a version.
 
@@ -66,8 +65,7 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
 @click.command(short_help="Let days go that were put back.")
 @click.argument("table", default="")
 @which_options
-@json_option
-@lake_option
+@json_and_lake
 def release(as_json: bool, yes: bool, **which: Any) -> None:
     """Let days go that a rollback holds: of a plan (or one chunk of it), or of TABLE. Then they are fresh or stale by
     their own inputs, and are made again where they are stale."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.common import json_option, lake_option, opened
+from backfill_assets.cli.common import json_and_lake, opened
 from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.errors import BackfillError, GateRefused
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 @click.option("--daemon", is_flag=True, help="Let `dagster dev` run it: its sensor `plans` begins within seconds.")
 @click.option("--only", type=click.IntRange(1), hidden=True, help="For `run` itself: this chunk, without its gate.")
 @click.option("--parent", nargs=2, hidden=True, help="With --only: ids of the run that asks for it, and of its root.")
-@json_option
-@lake_option
+@json_and_lake
 def run(
     plan_id: str, accept: int | None, daemon: bool, only: int | None, parent: tuple[str, str] | None, as_json: bool
 ) -> None:

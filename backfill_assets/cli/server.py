@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import json_option, lake_option, lake_root, named_lake, print_json
+from backfill_assets.cli.common import json_and_lake, lake_root, named_lake, print_json
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
@@ -22,8 +22,7 @@ def server() -> None:
 
 
 @server.command(short_help="Start it now.")
-@json_option
-@lake_option
+@json_and_lake
 def start(as_json: bool) -> None:
     """Start it now, so that the next command need not wait."""
     from backfill_assets.engine.server import ensure_server
@@ -36,8 +35,7 @@ def start(as_json: bool) -> None:
 
 @server.command(short_help="Stop it; the next use starts one.")
 @click.option("--force", is_flag=True, help="Even while others use it: their queries fail.")
-@json_option
-@lake_option
+@json_and_lake
 def stop(force: bool, as_json: bool) -> None:
     """Stop it; the next use starts a fresh one."""
     from backfill_assets.engine.server import stop_server
@@ -52,8 +50,7 @@ def stop(force: bool, as_json: bool) -> None:
 
 
 @server.command(short_help="Whether it runs, since when.")
-@json_option
-@lake_option
+@json_and_lake
 def status(as_json: bool) -> None:
     """Whether it runs, since when, and how much memory it takes. Starts nothing."""
     facts = _facts(lake_root())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.backfill import chosen
-from backfill_assets.cli.common import TEXT, days_asked, days_options, json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import TEXT, days_asked, days_options, json_and_lake, lake_option, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, say
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def snapshot() -> None:
     "--unfit", type=click.Choice(["refuse", "warn", "take"]), default="refuse", show_default=True,
     help="What to do about days that are missing, stale, incomplete or pending.",
 )  # fmt: skip
-@json_option
-@lake_option
+@json_and_lake
 def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any) -> None:
     """Keep the newest versions of tables under NAME: the days --from through --to, or all that they hold.
 
@@ -50,8 +49,7 @@ def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any)
 
 
 @snapshot.command("list", short_help="All snapshots of the lake.")
-@json_option
-@lake_option
+@json_and_lake
 def list_snapshots(as_json: bool) -> None:
     """All snapshots of the lake, and the bytes that nothing but a snapshot still holds."""
     from backfill_assets.operations.snapshots import find_snapshot, held_bytes, snapshot_names
@@ -70,8 +68,7 @@ def list_snapshots(as_json: bool) -> None:
 
 @snapshot.command("show", short_help="What it keeps, proven.")
 @click.argument("name")
-@json_option
-@lake_option
+@json_and_lake
 def show_snapshot(name: str, as_json: bool) -> None:
     """What a snapshot keeps, proven: every file is read, and compared with its SHA-256."""
     from backfill_assets.operations.snapshots import file_of, find_snapshot

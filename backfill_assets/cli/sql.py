@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import click
 
-from backfill_assets.cli.common import TEXT, json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import TEXT, json_and_lake, opened, print_json
 from backfill_assets.cli.compare import INSTANT
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.core.texts import plain
@@ -26,8 +26,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a text that begins so is computed 
 @click.option("--rows", type=click.IntRange(min=0), default=SHOWN_ROWS, show_default=True, help="Draw at most so many.")
 @click.option("--at", type=INSTANT, help="The tables as they were then (UTC). [default: now]")
 @click.option("--snapshot", default="", metavar="NAME", help="The tables as this snapshot keeps them.")
-@json_option
-@lake_option
+@json_and_lake
 def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: str, as_json: bool) -> None:
     """Answer QUERY, one SELECT in DuckDB's SQL, over the lake's tables and ledgers; `-` reads it from stdin.
 

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import (
-    DAY,
-    days_asked,
-    days_options,
-    json_option,
-    lake_option,
-    opened,
-    print_json,
-    usage,
-)
+from backfill_assets.cli.common import DAY, days_asked, days_options, json_and_lake, opened, print_json, usage
 from backfill_assets.cli.drawing import draw_table, number, say, text_of
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import contiguous, from_inclusive
@@ -44,8 +35,7 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @click.option("--why", is_flag=True, help="With --stale: the input days that were written since, per day.")
 @click.option("--check", is_flag=True, help="Exit code 1 if a day is missing, stale or incomplete.")
 @click.option("--every-day", is_flag=True, help="One row per day, however many.")
-@json_option
-@lake_option
+@json_and_lake
 def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     from backfill_assets.operations.plan_files import held_back
@@ -173,8 +163,7 @@ def _draw_commands(word: str, report: "StatusReport", wanting: "Iterable[DayStat
 @click.command(short_help="All that is known of one day.")
 @click.argument("table")
 @click.argument("day", type=DAY)
-@json_option
-@lake_option
+@json_and_lake
 def show(table: str, day: date, as_json: bool) -> None:
     """Receipt, inputs, landed files, quarantine and history of DAY (YYYY-MM-DD) of TABLE."""
     from backfill_assets.operations.show import find
