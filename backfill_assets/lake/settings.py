@@ -68,7 +68,7 @@ class LatenessSettings(Section):
     watermark_share: float = Field(default=0.99, gt=0, lt=1)
     policy: Literal["exact", "rolling"] = "exact"
     rolling_days: PositiveDays = 7
-    delay_days: Days = 2  # not read any more; files of version 0.2 name it
+    delay_days: Days = 2
     dry_run: bool = Field(default=False, strict=True)
     runs_per_tick: int = Field(default=8, ge=1, le=1000)
     runs_per_day: int = Field(default=500, ge=1, le=100_000)

@@ -24,7 +24,7 @@ from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.plan_job import backfill_job, plans_sensor
 from backfill_assets.orchestration.rollbacks import rollback_jobs
 from backfill_assets.orchestration.runs import LAKE_TAG
-from backfill_assets.orchestration.sensors import daily_schedule, lake_sensors, scan_job
+from backfill_assets.orchestration.sensors import lake_schedules, lake_sensors, scan_job
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 
@@ -46,7 +46,7 @@ def rest_of_definitions(
             plans_sensor(lake_context, ranged),
             *alert_sensors(lake.root),
         ],
-        schedules=[daily_schedule(lake_context, rebuild)],
+        schedules=lake_schedules(lake_context, rebuild),
         resources={PYSPARK: LakePySparkResource(folder=str(lake.root))},
     )
 

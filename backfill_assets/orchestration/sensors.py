@@ -1,7 +1,7 @@
-"""The sensors and the schedule of a lake as Dagster sees them, and the job by which `landing` looks into new files.
+"""The sensors and schedules of a lake as Dagster sees them, and the job by which `landing` looks into new files.
 
-Here: their Dagster face, where notes and alarms of sensors go, and which days the schedule requests, for those who want
-a fixed time. Not here: what a tick decides (`ticks`). The cursor only shows what the last tick found; nothing reads it.
+Here: their Dagster face, where notes and alarms of sensors go, and which days schedules request, for those who want
+fixed times. Not here: what a tick decides (`ticks`). The cursor only shows what the last tick found; nothing reads it.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, 
 
 INTERVAL_SECONDS = 10  # a tick with nothing to do costs a few hundred milliseconds, and there are five levels
 CURSOR_CHARS = 2000
-DAILY = "daily_load"
+DAILY, ROLLING = "daily_load", "rolling_reprocess"
 
 
 def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
@@ -105,8 +105,9 @@ def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sens
     )
 
 
-def daily_schedule(lake_context: LakeContext, rebuild: Any) -> dg.ScheduleDefinition:
-    """`daily_load` at 02:00 UTC over the job `rebuild` (Any: its type has no public name in Dagster 1.13)."""
+def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleDefinition]:
+    """`daily_load` at 02:00 UTC and `rolling_reprocess` at 03:00 UTC over the job `rebuild` (Any: its type has no
+    public name in Dagster 1.13)."""
 
     @dg.schedule(
         name=DAILY, job=rebuild, cron_schedule="0 2 * * *", execution_timezone="UTC",
@@ -114,17 +115,48 @@ def daily_schedule(lake_context: LakeContext, rebuild: Any) -> dg.ScheduleDefini
         description="Every earlier day never made, in one run per contiguous range, in order, then yesterday.",
     )  # fmt: skip
     def daily_load(context: dg.ScheduleEvaluationContext) -> dg.SkipReason | list[dg.RunRequest]:
-        """One tick, for the day (UTC) of its time."""
+        """Request yesterday and the days that were missed."""
         if lake_context.missing is not None:
             return dg.SkipReason(str(lake_context.missing))
         today = context.scheduled_execution_time.astimezone(UTC).date()
-        requests = [
-            dg.RunRequest(run_key=f"{DAILY} {today} {days}", tags={**runs.range_tags(days), runs.REASON_TAG: DAILY})
-            for days in missed_days(lake_context, today)
-        ]
+        requests = [_request(DAILY, today, days) for days in missed_days(lake_context, today)]
         return requests or dg.SkipReason("no day is missing")
 
-    return daily_load
+    @dg.schedule(
+        name=ROLLING, job=rebuild, cron_schedule="0 3 * * *", execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description="The simple way: the last `rolling_days` that ended `delay_days` ago again, in any case.",
+    )  # fmt: skip
+    def rolling_reprocess(context: dg.ScheduleEvaluationContext) -> dg.SkipReason | list[dg.RunRequest]:
+        """Request the last days of the built tables again."""
+        if lake_context.missing is not None:
+            return dg.SkipReason(str(lake_context.missing))
+        return rolling_requests(lake_context, context.scheduled_execution_time.astimezone(UTC).date())
+
+    return [daily_load, rolling_reprocess]
+
+
+def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | list[dg.RunRequest]:
+    """Requests for the `rolling_days` days that ended `delay_days` before `today`, without held days; else why none."""
+    lake, pipeline = lake_context.open()
+    lateness = lake.settings.lateness
+    end = today - ONE_DAY * lateness.delay_days
+    start = max(lake.settings.start_date, end - ONE_DAY * lateness.rolling_days)
+    if start >= end:
+        return dg.SkipReason("the lake's first day is not that long ago")
+    days = DayRange(start, end)
+    if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
+        return dg.SkipReason(f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`")
+    ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
+    built = [dg.AssetKey(t.name) for t in pipeline.tables if not t.is_landed]
+    return [_request(ROLLING, today, free, built) for free in ranges] or dg.SkipReason(
+        f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets them go"
+    )
+
+
+def _request(name: str, today: date, days: DayRange, tables: list[dg.AssetKey] | None = None) -> dg.RunRequest:
+    tags = {**runs.range_tags(days), runs.REASON_TAG: name}
+    return dg.RunRequest(run_key=f"{name} {today} {days}", asset_selection=tables, tags=tags)
 
 
 def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:

@@ -1,10 +1,10 @@
-"""The schedule asks for yesterday and what was missed, through `rebuild`.
+"""The schedules ask for yesterday and what was missed, and for the last days where wanted; both through `rebuild`.
 
-Tested here: the schedule of `orchestration.sensors` on lakes without an engine. Not tested here: the runs themselves
+Tested here: schedules of `orchestration.sensors` on lakes without an engine. Not tested here: the runs themselves
 (`test_runs`).
 """
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -16,7 +16,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
-from backfill_assets.orchestration.sensors import DAILY, missed_days
+from backfill_assets.orchestration.sensors import DAILY, ROLLING, missed_days
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, TOML, synthetic_lake
@@ -35,27 +35,30 @@ def lake(tmp_path: Path) -> Lake:
     return synthetic_lake(tmp_path / "lake", DAYS)[0]
 
 
-def asked(lake: Lake, today: date) -> list[tuple[str, str, int | None]]:
-    """First day, last day and number of chosen tables of every run that the schedule asks for at 02:00 of `today`."""
-    (schedule,) = assemble(lake.root, tables).schedules or ()
-    assert isinstance(schedule, dg.ScheduleDefinition)
-    assert (schedule.name, schedule.default_status) == (DAILY, dg.DefaultScheduleStatus.RUNNING)
+def schedules_of(lake: Lake) -> dict[str, dg.ScheduleDefinition]:
+    found = assemble(lake.root, tables).schedules or ()
+    return {s.name: s for s in found if isinstance(s, dg.ScheduleDefinition)}
+
+
+def asked(lake: Lake, name: str, today: date) -> list[tuple[str, str, int | None]]:
+    """First day, last day and number of chosen tables of every run that a schedule asks for at 02:00 of `today`."""
+    schedules = schedules_of(lake)
     moment = datetime(today.year, today.month, today.day, 2, tzinfo=UTC)
     with dg.DagsterInstance.ephemeral() as instance:
         context = dg.build_schedule_context(instance=instance, scheduled_execution_time=moment)
-        found = schedule.evaluate_tick(context).run_requests or ()
+        found = schedules[name].evaluate_tick(context).run_requests or ()
     return [
         (r.tags[RANGE_START], r.tags[RANGE_END], len(r.asset_selection) if r.asset_selection else None) for r in found
     ]
 
 
 def test_the_daily_load_asks_for_yesterday_of_all_tables_in_one_run(lake: Lake) -> None:
-    assert asked(lake, day(DAYS + 1)) == [(str(day(DAYS)), str(day(DAYS)), None)]
+    assert asked(lake, DAILY, day(DAYS + 1)) == [(str(day(DAYS)), str(day(DAYS)), None)]
 
 
 def test_days_on_which_it_did_not_run_are_made_up_for_in_order(lake: Lake) -> None:
     yesterday = (str(day(DAYS + 4)), str(day(DAYS + 4)), None)
-    assert asked(lake, day(DAYS + 5)) == [(str(day(DAYS)), str(day(DAYS + 3)), None), yesterday], (
+    assert asked(lake, DAILY, day(DAYS + 5)) == [(str(day(DAYS)), str(day(DAYS + 3)), None), yesterday], (
         "a missed day that fails keeps yesterday from nothing"
     )
 
@@ -71,9 +74,24 @@ def test_nothing_at_or_after_as_of_is_asked_for(lake: Lake) -> None:
     assert missed_days(LakeContext(lake.root, tables), day(DAYS + 9)) == [DayRange(day(DAYS), day(DAYS + 2))]
 
 
-def test_days_that_a_rollback_holds_are_left_out_of_what_the_schedule_asks_for(lake: Lake) -> None:
+def test_days_that_a_rollback_holds_are_left_out_of_what_schedules_ask_for(lake: Lake) -> None:
+    path = lake.root / "lake.toml"
+    path.write_text(path.read_text() + "[lateness]\nrolling_days = 4\ndelay_days = 1\n")
     held = {day(3): DayEntry(3, "F", "digest", Built.HELD), day(DAYS): DayEntry(3, "F", "digest", Built.HELD)}
     make_commit(lake.table_path("staging"), 2, receipt("staging", held))
+    assert [span[:2] for span in asked(lake, ROLLING, day(DAYS))] == [
+        (str(day(1)), str(day(2))),
+        (str(day(4)), str(day(4))),
+    ]
     assert [str(r) for r in missed_days(LakeContext(lake.root, tables), day(DAYS + 3))] == [
         str(day(DAYS + 1)), str(day(DAYS + 2))
     ]  # fmt: skip
+
+
+def test_the_rolling_reprocess_is_off_and_asks_for_the_last_days_but_the_newest_of_the_built_tables(lake: Lake) -> None:
+    path = lake.root / "lake.toml"
+    path.write_text(path.read_text() + "[lateness]\nrolling_days = 3\ndelay_days = 2\n")
+    statuses = {name: schedule.default_status for name, schedule in schedules_of(lake).items()}
+    assert statuses == {DAILY: dg.DefaultScheduleStatus.RUNNING, ROLLING: dg.DefaultScheduleStatus.STOPPED}
+    assert asked(lake, ROLLING, day(DAYS)) == [(str(day(DAYS - 5)), str(day(DAYS - 3)), 5)]
+    assert asked(lake, ROLLING, START + timedelta(days=2)) == []
