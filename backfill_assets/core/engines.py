@@ -32,21 +32,18 @@ class Engine:
     reads_delta = True  # tables that another program changed, too
     explains = True  # EXPLAIN names every expression of a plan
     catches_errors = True  # `try_to_binary` gives NULL for what raises within it; else one row ends the query
-    tried_rows: int | None = None  # of a table in one write; more was not tried
 
     def files_at_once(self, memory: str, columns: int) -> int | None:
         """Return how many files of so many columns one write may have open, given `memory`; None: it decides itself."""
         return None
 
     def differences(
-        self, text: str, types: Mapping[str, str], keys: Collection[frozenset[str]] = (), landed: bool = False
-    ) -> Mapping[str, str]:
+        self, text: str, types: Mapping[str, str], keys: Collection[frozenset[str]] = (), landed: bool = False,
+        agg: str = "",
+    ) -> Mapping[str, str]:  # fmt: skip
         """Return what SQL over columns of `types` holds that is known to give other rows than Spark, each name with
-        what to write instead ("": nothing). `keys`: columns that identify a row; `landed`: its texts are landed."""
-        return {}
-
-    def aggregation_differences(self, agg: str, of: str, types: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the same of a declared aggregation of an expression ("": of the rows themselves)."""
+        what to write instead ("": nothing). `keys`: columns that identify a row; `landed`: its texts are landed; `agg`:
+        the declared aggregation of the expression `text` ("": of the rows themselves)."""
         return {}
 
     def plan_differences(

@@ -27,9 +27,6 @@ _FOR_QUERIES = 0.8  # of `memory`; the rest is 50 MB at the start, and buffers o
 # 37 KiB were measured per column of a file being written; files may take this share of the queries' memory.
 _COLUMN_BYTES, _FOR_FILES = 40 << 10, 0.25
 _SESSION_SECONDS = 24 * 3600  # the supervisor stops an idle server; until then no session expires
-# Rows in one write, 90 days of 60,000, with memory = "2g": its server took 2.0 GiB, the client 1.3 GiB at most (one day
-# of 2,000,000: 1.0 and 1.0). More was not tried.
-TRIED_ROWS = 5_400_000
 END_OF_TIME = "9999-12-31 00:00:00"  # it has no date for later moments
 _LONG_YEAR = r"^\s*[+-]?[0-9]{5,}-"
 # Kind of column -> landed texts that it reads differently, or may.
@@ -81,7 +78,6 @@ class Sail(ServerEngine):
     name = "Sail"
     packages = (PACKAGE,)
     needs_java = has_row_metadata = reads_delta = explains = catches_errors = False
-    tried_rows = TRIED_ROWS
 
     def __init__(self, refusal: Callable[[], str] = why_not_private) -> None:
         self.refusal = refusal
@@ -155,18 +151,13 @@ class Sail(ServerEngine):
         return max(1, int(_pool_bytes(memory) * _FOR_FILES) // (columns * _COLUMN_BYTES))
 
     def differences(
-        self, text: str, types: Mapping[str, str], keys: Collection[frozenset[str]] = (), landed: bool = False
-    ) -> Mapping[str, str]:
+        self, text: str, types: Mapping[str, str], keys: Collection[frozenset[str]] = (), landed: bool = False,
+        agg: str = "",
+    ) -> Mapping[str, str]:  # fmt: skip
         """Return what SQL holds that differs."""
-        from backfill_assets.engine.sail_differences import differences
+        from backfill_assets.engine import sail_differences as rules
 
-        return differences(text, types, keys, landed)
-
-    def aggregation_differences(self, agg: str, of: str, types: Mapping[str, str]) -> Mapping[str, str]:
-        """Return what differs in a declared aggregation."""
-        from backfill_assets.engine.sail_differences import aggregation_differences
-
-        return aggregation_differences(agg, of, types)
+        return rules.of_aggregation(agg, text, types) if agg else rules.differences(text, types, keys, landed)
 
     def plan_differences(
         self, frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]

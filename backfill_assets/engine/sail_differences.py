@@ -102,19 +102,20 @@ def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) 
         return {" ".join(text.split())[:60]: ""}
     kept = () if multiplies(parsed) else keys
     strange = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
-    return advised([*_listed(tokens), *differences_in(parsed, types, kept, landed), *strange])
+    return advised([*_listed(tokens), *_of_tree(parsed, types, kept, landed), *strange])
 
 
-def aggregation_differences(agg: str, of: str, types: Types) -> dict[str, str]:
-    """Return what differs in a declared aggregation of an expression ("": of the rows themselves)."""
+def of_aggregation(agg: str, of: str, types: Types) -> dict[str, str]:
+    """Return what differs in a declared aggregation of an expression ("": of the rows themselves), whose sums are of
+    exact numbers."""
     found = differences(f"{agg}({of})" if of and agg in ("min", "max") else of or "true", types)
     if agg == "distinct":
-        return found | {"distinct": ""}
-    kind = ""
+        found["distinct"] = ""
     with suppress(SqlglotError):
         _typed(parsed := sqlglot.parse_one(of or "true", read="spark"), types)
-        kind = kind_of(parsed)
-    return found | ({f"{agg} of {kind}": ""} if kind == DOUBLE or (agg == "avg" and kind == DECIMAL) else {})
+        if (kind := kind_of(parsed)) == DOUBLE or (agg == "avg" and kind == DECIMAL):
+            found[f"{agg} of {kind}"] = ""
+    return found
 
 
 def converts(found: str, wanted: str) -> bool:
@@ -125,8 +126,7 @@ def converts(found: str, wanted: str) -> bool:
     return target in CONVERTED.get(source, ())
 
 
-def differences_in(parsed: Any, types: Types, keys: Keys, landed: bool = False) -> Iterator[str]:
-    """Yield what a syntax tree holds that differs, functions of `NAMES` apart."""
+def _of_tree(parsed: Any, types: Types, keys: Keys, landed: bool) -> Iterator[str]:
     known = _typed(parsed, types)
     for node in parsed.walk():
         if isinstance(node, exp.Window):
@@ -150,15 +150,11 @@ def multiplies(parsed: Any) -> bool:
 
 
 def tables_read(parsed: Any) -> list[str]:
-    """Return the tables that a query reads and does not define itself."""
-    defined = [c.alias.lower() for c in parsed.find_all(exp.CTE)]
-    found = list[str]()
-    for table in (t for t in parsed.find_all(exp.Table) if isinstance(t.this, exp.Identifier)):
-        name, within = ".".join(part.name for part in table.parts), table.find_ancestor(exp.CTE)
-        is_itself = within is not None and within.alias.lower() == name.lower()  # a table is not defined by itself
-        if defined.count(name.lower()) <= is_itself:
-            found.append(name)
-    return list(dict.fromkeys(found))
+    """Return the tables, in small letters, that a query reads and does not define itself."""
+    small = parsed.transform(
+        lambda node: exp.to_identifier(node.name.lower(), quoted=True) if isinstance(node, exp.Identifier) else node
+    )
+    return sorted(".".join(part.name for part in table.parts) for table in exp.find_tables(small))
 
 
 def kind_of(node: Any) -> str:

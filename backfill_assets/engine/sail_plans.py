@@ -1,6 +1,6 @@
 """The check of a user's DataFrame for parts that Sail is known to compute otherwise, down to the frames of its inputs.
 
-Not here: what differs (`sail_differences`). Spark Connect keeps a plan as a message, which is read here.
+Not here: what differs (`sail_differences`). Spark Connect keeps a plan as a message; its expressions are judged as SQL.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,16 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.unsteady import keys_of
-from backfill_assets.engine.sail_differences import (
-    NAMES,
-    Keys,
-    Types,
-    advised,
-    differences,
-    differences_in,
-    multiplies,
-    tables_read,
-)
+from backfill_assets.engine.sail_differences import Keys, Types, advised, differences, multiplies, tables_read
 
 # Parts of a plan that take any of several rows, run Python or read by themselves.
 RELATIONS = frozenset([
@@ -29,12 +20,8 @@ RELATIONS = frozenset([
     "common_inline_user_defined_table_function",
 ])  # fmt: skip
 MULTIPLYING = frozenset(["join", "set_op", "lateral_join", "explode", "explode_outer", "posexplode"])
-OPERATORS: Mapping[str, type[Any]] = {
-    "+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div, "==": exp.EQ, "<=>": exp.NullSafeEQ, "and": exp.And,
-    "or": exp.Or, ">": exp.GT, "<": exp.LT, ">=": exp.GTE, "<=": exp.LTE,
-}  # fmt: skip
 TYPE_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint", "bool": "boolean"}
-FRAMES = {1: "ROWS", 2: "RANGE"}
+FRAMES = {1: " ROWS UNBOUNDED PRECEDING", 2: " RANGE UNBOUNDED PRECEDING"}
 
 
 def plan_differences(frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]) -> dict[str, str]:
@@ -68,7 +55,7 @@ def _parts(message: Any) -> Iterator[Any]:
 def _renamed(message: Any) -> Iterator[str]:
     """Yield the names that a message gives to something else than the column of that name."""
     kind = message.DESCRIPTOR.name
-    if kind == "Alias" and [n.lower() for n in message.name] != [_tree(message.expr).name.lower()]:
+    if kind == "Alias" and [n.lower() for n in message.name] != [_sql(message.expr).strip("`").lower()]:
         yield from message.name
     elif kind == "ToDF":
         yield from message.column_names
@@ -90,19 +77,25 @@ def _of_part(message: Any, parts: Sequence[Any], types: Types, keys: Keys) -> It
         relation = str(message.WhichOneof("rel_type"))
         if relation in RELATIONS or (relation == "deduplicate" and not message.deduplicate.all_columns_as_keys):
             yield relation
+        for expression in _expressions(message):
+            yield from differences(_sql(expression), types, keys)
     elif kind == "SQL":
         given = {p.subquery_alias.alias for p in parts if p.DESCRIPTOR.name == "Relation"}
         yield from (f"table {name}" for name in tables_read(_parsed(message.query)) if name not in given)
         yield from differences(message.query, types, keys)
-    elif kind == "ExpressionString":
-        yield from differences(message.expression, types, keys)
-    elif kind == "UnresolvedFunction" and (message.is_user_defined_function or message.function_name.lower() in NAMES):
+    elif kind == "UnresolvedFunction" and message.is_user_defined_function:
         yield message.function_name.lower()
     elif kind == "CommonInlineUserDefinedFunction":
         yield "a function in Python"
-    if kind != "Expression":  # an expression is judged as a whole, below the part that holds it
-        for part in (p for p in _parts(message) if p.DESCRIPTOR.name == "Expression"):
-            yield from differences_in(exp.Paren(this=_tree(part)), types, keys)
+
+
+def _expressions(message: Any) -> Iterator[Any]:
+    """Yield the expressions of a relation itself, each as a whole."""
+    for part in _parts(message):
+        if part.DESCRIPTOR.name == "Expression":
+            yield part
+        elif part.DESCRIPTOR.name != "Relation":
+            yield from _expressions(part)
 
 
 def _parsed(text: str) -> Any:
@@ -113,59 +106,48 @@ def _parsed(text: str) -> Any:
         return exp.Null()
 
 
-def _tree(message: Any) -> Any:
-    """Return the syntax tree of an expression of a plan; parts without a meaning for the list become tuples."""
-    kind = message.WhichOneof("expr_type")
+def _sql(message: Any) -> str:
+    """Return an expression of a plan as SQL; one without such a form as a list of its parts."""
+    kind = str(message.WhichOneof("expr_type"))
+    told: Any = getattr(message, kind, None)
     if kind == "unresolved_attribute":
-        return exp.column(message.unresolved_attribute.unparsed_identifier.rpartition(".")[2].strip("`"))
-    if kind == "literal":
-        return _literal(message.literal)
-    if kind == "cast":
-        named = message.cast.type_str or str(message.cast.type.WhichOneof("kind"))
-        return exp.cast(_tree(message.cast.expr), TYPE_NAMES.get(named, named), dialect="spark")
-    if kind == "alias":
-        return _tree(message.alias.expr)
-    if kind == "unresolved_function":
-        return _call(message.unresolved_function)
+        return "`{}`".format(told.unparsed_identifier.rpartition(".")[2].strip("`"))
     if kind == "expression_string":
-        return _parsed(message.expression_string.expression)
+        return str(told.expression)
+    if kind == "literal":
+        return _literal(told)
+    if kind == "alias":
+        return _sql(told.expr)
+    if kind == "cast":
+        named = told.type_str or str(told.type.WhichOneof("kind"))
+        return f"CAST({_sql(told.expr)} AS {TYPE_NAMES.get(named, named)})"
+    if kind == "unresolved_function":
+        return _call(told.function_name, [_sql(part) for part in told.arguments])
     if kind == "window":
-        return _window(message.window)
-    below = (part for part in _walk(message) if part is not message)
-    return exp.Tuple(expressions=[_tree(part) for part in below if part.DESCRIPTOR.name == "Expression"])
+        spread, order = map(_sql, told.partition_spec), (_sql(o.child) for o in told.order_spec)
+        clauses = (("PARTITION BY ", ", ".join(spread)), (" ORDER BY ", ", ".join(order)))
+        spec = "".join(clause + columns for clause, columns in clauses if columns)
+        return f"{_sql(told.window_function)} OVER ({spec}{FRAMES.get(told.frame_spec.frame_type, '')})"
+    return f"struct({', '.join(map(_sql, _expressions(message)))})"
 
 
-def _literal(literal: Any) -> Any:
+def _literal(literal: Any) -> str:
     kind = str(literal.WhichOneof("literal_type"))
     if kind == "string":
-        return exp.Literal.string(literal.string)
+        return exp.Literal.string(literal.string).sql("spark")
     if kind in ("byte", "short", "integer", "long"):
-        return exp.Literal.number(getattr(literal, kind))
+        return str(getattr(literal, kind))
     typed = kind in ("double", "float", "decimal", "date", "timestamp", "binary", "boolean")
-    return exp.cast(exp.Null(), kind) if typed else exp.Null()
+    return f"CAST(NULL AS {kind})" if typed else "NULL"
 
 
-def _call(function: Any) -> Any:
-    """Return a call as the parser would have made it; `when` is a CASE."""
-    name, parts = function.function_name.lower(), [_tree(part) for part in function.arguments]
-    if name == "when":
-        ifs = [exp.If(this=c, true=v) for c, v in zip(parts[::2], parts[1::2], strict=False)]
-        return exp.Case(ifs=ifs, default=parts[-1] if len(parts) % 2 else None)
-    if name == "in":
-        return exp.In(this=parts[0], expressions=parts[1:])
-    if name in OPERATORS and len(parts) == 2:
-        return OPERATORS[name](this=parts[0], expression=parts[1])
-    try:
-        return exp.func(name, *parts, dialect="spark")
-    except (SqlglotError, ValueError, TypeError, IndexError):  # not as many arguments as the parser knows
-        return exp.Anonymous(this=name, expressions=parts)
-
-
-def _window(window: Any) -> Any:
-    order = [exp.Ordered(this=_tree(o.child)) for o in window.order_spec]
-    frame = FRAMES.get(window.frame_spec.frame_type)
-    return exp.Window(
-        this=_tree(window.window_function), partition_by=[_tree(p) for p in window.partition_spec], over="OVER",
-        order=exp.Order(expressions=order) if order else None,
-        spec=exp.WindowSpec(kind=frame) if frame else None,
-    )  # fmt: skip
+def _call(name: str, parts: Sequence[str]) -> str:
+    """Return a call as Spark writes it: an operator stands between its operands, `when` is a CASE."""
+    if name.lower() == "when":
+        chosen = "".join(f" WHEN {c} THEN {v}" for c, v in zip(parts[::2], parts[1::2], strict=False))
+        return f"CASE{chosen}{f' ELSE {parts[-1]}' if len(parts) % 2 else ''} END"
+    if name.lower() == "in":
+        return f"({parts[0]}) IN ({', '.join(parts[1:])})"
+    if len(parts) == 2 and (name.lower() in ("and", "or") or not name.isidentifier()):
+        return f"({parts[0]}) {name} ({parts[1]})"
+    return f"{name}({', '.join(parts)})"

@@ -21,7 +21,6 @@ OPEN_PORT = "--open-port"  # the program runs in the machine's own network, whos
 _SET_FLAGS, _UP = 0x8914, 1  # SIOCSIFFLAGS and IFF_UP of linux/if.h
 _BLOCK_BYTES = 1 << 18
 _POLL_SECONDS = 1.0
-_BACKLOG = 64  # connections that may wait to be accepted
 
 
 def start_loopback() -> None:
@@ -30,7 +29,32 @@ def start_loopback() -> None:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", _UP))
 
 
-async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def forward(target: tuple[str, int], is_running: Callable[[], bool]) -> None:
+    """Connect each client of a socket in the current folder, which only this user can reach, with `target`, while
+    `is_running` holds. Prints the line that the supervisor waits for."""
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        try:
+            inner_reader, inner_writer = await asyncio.open_connection(*target)
+        except OSError:
+            writer.close()
+            return
+        await asyncio.gather(_carry(reader, inner_writer), _carry(inner_reader, writer))
+
+    Path(SOCKET).unlink(missing_ok=True)
+    before = os.umask(0o177)
+    try:
+        server = await asyncio.start_unix_server(connected, SOCKET)
+    finally:
+        os.umask(before)
+    print(f"Spark Connect server started at: {target[0]}:{target[1]}", flush=True)
+    async with server:
+        while is_running():
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Copy `reader` to `writer` until either side ends."""
     with suppress(OSError):
         while block := await reader.read(_BLOCK_BYTES):
@@ -40,38 +64,8 @@ async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.close()
 
 
-async def forward(listener: socket.socket, target: tuple[str, int], is_running: Callable[[], bool]) -> None:
-    """Connect each client of `listener` with `target`, while `is_running` holds."""
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection."""
-        try:
-            inner_reader, inner_writer = await asyncio.open_connection(*target)
-        except OSError:
-            writer.close()
-            return
-        await asyncio.gather(carry(reader, inner_writer), carry(inner_reader, writer))
-
-    async with await asyncio.start_unix_server(connected, sock=listener):
-        while is_running():
-            await asyncio.sleep(_POLL_SECONDS)
-
-
-def listening() -> socket.socket:
-    """Return a socket in the current folder that only this user can reach."""
-    Path(SOCKET).unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listener.bind(SOCKET)
-    finally:
-        os.umask(before)
-    listener.listen(_BACKLOG)
-    return listener
-
-
 def main(arguments: list[str]) -> None:
-    """Serve until the process ends. Prints the line that the supervisor waits for once clients may connect."""
+    """Serve until the process ends."""
     if OPEN_PORT not in arguments:
         start_loopback()
     from pysail.spark import SparkConnectServer
@@ -81,9 +75,7 @@ def main(arguments: list[str]) -> None:
     address = server.listening_address
     if address is None:
         sys.exit("error: Sail does not listen")
-    listener = listening()
-    print(f"Spark Connect server started at: {address[0]}:{address[1]}", flush=True)
-    asyncio.run(forward(listener, address, lambda: bool(server.running)))
+    asyncio.run(forward(address, lambda: bool(server.running)))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def differing_settings(settings: LakeSettings, contracts: Collection[Contract], 
     for column in settings.features.columns:
         tables, where = _first_of(contracts, partial(_declares, column.name)), f"[[features.columns]] {column.name}"
         found.append(Differing(tables, f"{where}: where", engine.differences(column.where or "true", types)))
-        of = engine.aggregation_differences(column.agg, column.of or "", types)
+        of = engine.differences(column.of or "", types, agg=column.agg)
         found.append(Differing(tables, f"{where}: of", of))
     found += [Differing(maturing, *label) for label in _of_labels(settings, engine)]
     return [f for f in found if f.names and f.tables]
@@ -69,11 +69,11 @@ def _of_labels(settings: LakeSettings, engine: Engine) -> Iterator[tuple[str, Ma
     types, labels = _types(settings, settings.labels.source), settings.labels
     if labels.label is None:
         measure = "" if labels.measure == "events" else labels.measure
-        yield f'[labels] measure = "{labels.measure}"', engine.aggregation_differences("sum", measure, types)
+        yield f'[labels] measure = "{labels.measure}"', engine.differences(measure, types, agg="sum")
         return
     found, condition, done = dict[str, str](), "", 0
     for call in label_calls(labels.label):
-        found.update(engine.aggregation_differences(call.agg, call.of.strip(" *"), types))
+        found.update(engine.differences(call.of.strip(" *"), types, agg=call.agg))
         condition, done = f"{condition}{labels.label[done : call.start]}CAST(1 AS {EXACT})", call.end
     yield "[labels] label", found | {**engine.differences(condition + labels.label[done:], types)}
 

@@ -25,10 +25,9 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.declared_limits import differing_settings
 from backfill_assets.load.recompute import RecomputeVerdict, SessionElsewhere, recompute
-from backfill_assets.operations.doctor_tables import Diagnosis, broken, fine, odd
+from backfill_assets.operations.doctor_tables import Diagnosis, broken, fine
 
 REASON = "check-engine"
-OUTGROWN = 'Take fewer days at once where it lacks memory, or set engine = "embedded": Spark spills more of it to disk'
 PROOF = "nothing in lake.toml or SQL is known to differ from Spark; `check-engine` computes days on both"
 
 
@@ -101,24 +100,20 @@ def _session(lake: Lake, engine: str) -> Iterator[SessionElsewhere]:
 
 
 def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
-    """Yield the doctor's findings about an engine without Java: absent or open to others, outgrown, and what it is
-    known to compute otherwise than Spark."""
+    """Yield the doctor's findings about an engine without Java: absent, open to others, and what it is known to compute
+    otherwise than Spark."""
     settings = LakeSession(lake).engine
     engine = SERVERS[settings.engine]
     version = version_of(engine.identity(settings))
     engine.refuse(settings)
     found = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"
     found += ", open to this machine's users" if settings.open_port else ", in a private network"
-    views = (lake.store.view(t.name, t.contract.day_column) for t in tables)
-    rows = max((sum(s.entry.rows for s in view.stamps.values()) for view in views), default=0)
-    grown = outgrown(engine, rows)
-    yield odd(engine.name, f"{found}; {grown}", OUTGROWN) if grown else fine(engine.name, found)
-    yield from _differences(lake, tables)
+    yield fine(engine.name, found)
+    yield from _differences(engine, lake, tables)
 
 
-def _differences(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+def _differences(engine: Engine, lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
     """Yield what is declared, or written as SQL, and known to differ; else how to prove that nothing does."""
-    engine = engine_named(lake.settings.spark.engine)
     found = {str(d): d.names for d in differing_settings(lake.settings, [t.contract for t in tables], engine)}
     for table in tables:
         inputs = [t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}]
@@ -128,11 +123,3 @@ def _differences(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
             found[f"the table {table.name}"] = engine.differences(text, types, keys_of(inputs))
     refused = [broken(where, culprit(names, engine), advice(names)) for where, names in found.items() if names]
     yield from refused or [fine("the second engine", PROOF)]
-
-
-def outgrown(engine: Engine, rows: int) -> str:
-    """Return a warning for a largest table of `rows` rows, empty up to the size that the engine was tried with."""
-    tried = engine.tried_rows
-    if tried is None or rows <= tried:
-        return ""
-    return f"the largest table has {rows:,} rows, and {engine.name} was tried with {tried:,} in one write (memory 2g)"

@@ -25,7 +25,7 @@ def test_the_tables_that_a_query_reads_are_those_it_does_not_make_itself() -> No
     query = (
         "WITH a AS (SELECT * FROM given) SELECT * FROM a JOIN parquet.`/data/x` p, `View` AS v, explode(array(1)) AS t"
     )
-    assert {*read(query)} == {"given", "parquet./data/x", "View"}
+    assert {*read(query)} == {"given", "parquet./data/x", "view"}
     assert read("SELECT 1 IN (SELECT n FROM other) FROM VALUES (1) AS t(n)") == ["other"]
     assert read("WITH a AS (SELECT * FROM a) SELECT * FROM a") == ["a"], "one of that name outside"
     assert read("WITH a AS (SELECT * FROM b) SELECT * FROM (WITH a AS (SELECT * FROM A) SELECT * FROM a)") == ["b"]

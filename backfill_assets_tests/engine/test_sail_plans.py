@@ -73,7 +73,8 @@ def test_what_a_plan_asks_for_and_is_known_to_differ_is_named() -> None:
         "greatest": ["max of DOUBLE"], "seconds": ["cast as bigint"], "choice": ["case of DECIMAL and DOUBLE"],
         "any": ["limit", "deduplicate"], "query": ["sum"],
         "tied": ["row_number over an order that may not be total"], "total": [], "ranked": [], "sql": [],
-        "twice": ["lag over an order that may not be total"], "ranges": ["count over range"], "mean": ["avg over"],
+        "twice": ["lag over an order that may not be total"], "mean": ["avg over"],
+        "ranges": ["range", "count over range"],
         "sql twice": ["lead over an order that may not be total"],
     }  # fmt: skip
 

@@ -9,20 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engine.sail_process import SOCKET, forward, listening
+from backfill_assets.engine.sail_process import SOCKET, forward
 
 
-def test_what_is_said_at_the_socket_is_heard_behind_it_and_answered(
+def test_what_is_said_at_the_socket_of_the_owner_is_heard_behind_it_and_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(SOCKET).touch()  # of a server that was killed
-    running = threading.Event()
+    running, listens = threading.Event(), threading.Event()
     running.set()
-    with socket.create_server(("127.0.0.1", 0)) as inner, listening() as listener:
-        target = inner.getsockname()
-        thread = threading.Thread(target=lambda: asyncio.run(forward(listener, target, running.is_set)))
+
+    def is_running() -> bool:
+        listens.set()
+        return running.is_set()
+
+    before = os.umask(0)
+    with socket.create_server(("127.0.0.1", 0)) as inner:
+        thread = threading.Thread(target=lambda: asyncio.run(forward(inner.getsockname(), is_running)))
         thread.start()
+        listens.wait()
+        os.umask(before)
+        assert stat.S_IMODE(Path(SOCKET).stat().st_mode) == 0o600
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(SOCKET)
             client.sendall(b"asked")
@@ -34,13 +42,3 @@ def test_what_is_said_at_the_socket_is_heard_behind_it_and_answered(
             assert client.recv(1) == b"", "the end of one side is the end of the other"
         running.clear()
         thread.join()
-
-
-def test_the_socket_is_its_owners_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    before = os.umask(0)
-    try:
-        listening().close()
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(Path(SOCKET).stat().st_mode) == 0o600

@@ -9,14 +9,11 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.engines import SPARK
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.engine.cache import CACHE_VARIABLE, jars_folder
-from backfill_assets.engine.sail import TRIED_ROWS, Sail
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.log import commit_file
-from backfill_assets.operations.check_engine import outgrown
 from backfill_assets.operations.doctor import doctor
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets.pipeline.tables import tables
@@ -200,12 +197,6 @@ def test_bad_settings_end_the_examination_with_the_reason(tmp_path: Path) -> Non
     (tmp_path / "lake.toml").write_text("start_date = 7")
     assert doctor(tmp_path, tables)[-1].level is Level.ERROR
     assert "start_date" in doctor(tmp_path, tables)[-1].what
-
-
-def test_a_table_of_more_rows_than_sail_was_tried_with_is_told_with_what_was_measured() -> None:
-    assert outgrown(SPARK, TRIED_ROWS + 1) == outgrown(Sail(), TRIED_ROWS) == ""
-    told = outgrown(Sail(), TRIED_ROWS + 1)
-    assert f"{TRIED_ROWS + 1:,} rows, and Sail was tried with {TRIED_ROWS:,} in one write" in told
 
 
 def test_rows_of_a_withdrawn_file_that_are_still_loaded_are_told_as_less(tmp_path: Path) -> None:
