@@ -155,9 +155,9 @@ class Sail(ServerEngine):
         agg: str = "",
     ) -> Mapping[str, str]:  # fmt: skip
         """Return what SQL holds that differs."""
-        from backfill_assets.engine import sail_differences as rules
+        from backfill_assets.engine.sail_differences import differences, of_aggregation
 
-        return rules.of_aggregation(agg, text, types) if agg else rules.differences(text, types, keys, landed)
+        return of_aggregation(agg, text, types) if agg else differences(text, types, keys, landed)
 
     def plan_differences(
         self, frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]
