@@ -183,8 +183,9 @@ def _text(value: Any) -> str:
 @contextmanager
 def session_on(engine: str) -> "Iterator[SparkSession]":
     """A session on a server of its own, as a lake with that engine has one; it stops with it."""
+    from backfill_assets.engine.confs import EngineSettings
     from backfill_assets.engine.server import stop_server
-    from backfill_assets.engine.session import EngineSettings, drop_session, open_session
+    from backfill_assets.engine.session import drop_session, open_session
 
     with tempfile.TemporaryDirectory() as folder:
         lake = Path(folder)

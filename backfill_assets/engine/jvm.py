@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from backfill_assets.core.engines import Engine
 from backfill_assets.engine.cache import delta_jars, package_version, spark_home
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
 from backfill_assets.engine.java import Java, find_java, launch_options
-from backfill_assets.engine.server_state import ServerEngine, ServerFolder, ServerRequest
+from backfill_assets.engine.server_state import ServerFolder, ServerRequest
 
 _MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _TOKEN_BYTES = 32
@@ -45,7 +46,7 @@ logger.native.level = error
 """
 
 
-class Embedded(ServerEngine):
+class Embedded(Engine):
     """Spark Connect in a JVM of the lake's own, which computes by itself or is the driver for a master URL.
 
     `java_of` and `jars_of` find its programs.

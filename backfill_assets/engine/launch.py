@@ -8,8 +8,10 @@ from backfill_assets.engine.cache import package_version
 from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings
 from backfill_assets.engine.jvm import Embedded
 from backfill_assets.engine.sail import Sail
-from backfill_assets.engine.server_state import ServerEngine
 
+# Engines of which a lake has a server of its own. A further one has the same methods, a program in
+# `supervisor.PROGRAMS`, and a log line that `supervisor._LISTENING` finds.
+ServerEngine = Embedded | Sail
 SERVERS: dict[str, ServerEngine] = {EMBEDDED: Embedded(), SAIL: Sail()}
 
 

@@ -15,16 +15,13 @@ from backfill_assets.engine.confs import scrub
 
 _REASON_LENGTH = 200
 _TIGHT_BYTES = 256 << 20  # a load's own files of some days
-_LOST_TYPES = {
-    "RetriesExceeded", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError",
-}  # fmt: skip
+_LOST_TYPES = {"RetriesExceeded", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
 # Only these kinds of error may speak about the engine's own connection; a query's error may quote the same words.
-_SPEAKERS = {"SparkConnectGrpcException", "SparkConnectException", "RpcError", "Py4JError", "PySparkRuntimeError"}
+_SPEAKERS = {"SparkConnectGrpcException", "SparkConnectException", "RpcError", "PySparkRuntimeError"}
 _LOST_WORDS = re.compile(
     r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|Connection refused|Socket closed|Connection reset"
     r"|GOAWAY|Stream removed|INVALID_HANDLE\.SESSION|SESSION_CLOSED|SESSION_CHANGED|SESSION_NOT_FOUND|NO_ACTIVE_SESSION"
-    r"|RETRIES_EXCEEDED|DEADLINE_EXCEEDED"
-    r"|Channel is closed|Cannot invoke RPC on closed channel|Answer from Java side is empty",
+    r"|RETRIES_EXCEEDED|DEADLINE_EXCEEDED|Channel is closed|Cannot invoke RPC on closed channel",
     re.IGNORECASE,
 )
 _STOPPED_CONTEXT = re.compile(r"SparkContext was shut ?down|Cannot call methods on a stopped SparkContext", re.I)
@@ -36,9 +33,7 @@ _POISONED = re.compile(
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|database or disk is full", re.IGNORECASE)
 _FULL_NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Kinds of error that carry what the JVM said; others quote data and what users wrote.
-_QUOTES_JVM = _SPEAKERS | {
-    "UnknownException", "SparkException", "SparkRuntimeException", "Py4JJavaError", "CommitFailedError",
-}  # fmt: skip
+_QUOTES_JVM = _SPEAKERS | {"UnknownException", "SparkException", "SparkRuntimeException", "CommitFailedError"}
 
 
 def is_poisoned(error: BaseException) -> bool:

@@ -12,12 +12,13 @@ from typing import Any
 
 from backfill_assets.core.column_types import ARRAY, DECIMAL, ColumnType
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.engines import Engine
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.process import python_command
 from backfill_assets.engine.cache import package_version
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.sail_process import OPEN_PORT, SOCKET
-from backfill_assets.engine.server_state import ServerEngine, ServerFolder, ServerRequest
+from backfill_assets.engine.server_state import ServerFolder, ServerRequest
 
 PACKAGE = "pysail"
 # Commands of util-linux that run a program in a network namespace: root may as it is, others need a user namespace.
@@ -71,7 +72,7 @@ def _pool_bytes(memory: str) -> int:
     return int(int(memory[:-1]) * _UNITS[memory[-1].lower()] * _FOR_QUERIES)
 
 
-class Sail(ServerEngine):
+class Sail(Engine):
     """The engine `sail`: a server without a token, which therefore gets a network of its own. `refusal` returns why
     this machine cannot give it one, empty if it can."""
 

@@ -9,14 +9,12 @@ import json
 import os
 import socket
 import stat
-from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from backfill_assets.core.engines import Engine
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import open_unlinked, take_rights, user_name
-from backfill_assets.engine.confs import LOOPBACK, EngineSettings
+from backfill_assets.engine.confs import LOOPBACK
 from backfill_assets.engine.processes import Process
 
 FOLDER, RECORD = ".server", "endpoint.json"
@@ -137,35 +135,6 @@ class ServerFolder:
     def open_in_use(self) -> int:
         """A file descriptor for the clients' lock; the caller closes it."""
         return open_unlinked(self.folder / "in_use", os.O_RDWR | os.O_CREAT)
-
-
-class ServerEngine(Engine, ABC):
-    """An engine of which a lake has a server of its own. `packages`: those that it is made of.
-
-    A new one also needs its name in `launch.SERVERS`, its program in `supervisor.PROGRAMS`, and a log line that
-    `supervisor._LISTENING` finds.
-    """
-
-    packages: tuple[str, ...] = ()
-
-    @abstractmethod
-    def identity(self, settings: EngineSettings) -> dict[str, str]:
-        """Return what must be equal for a server to be shared. Raises BackfillError if it cannot be used."""
-
-    @abstractmethod
-    def request(self, state: ServerFolder, settings: EngineSettings) -> ServerRequest:
-        """Return what a supervisor is to start, and write the files that it reads."""
-
-    @abstractmethod
-    def environ(self, state: ServerFolder, settings: EngineSettings) -> dict[str, str]:
-        """Return the environment of the server."""
-
-    def refuse(self, settings: EngineSettings) -> None:
-        """Raise SettingsError where the server may not be started on this machine."""
-
-    @abstractmethod
-    def session_confs(self, settings: EngineSettings) -> dict[str, str]:
-        """Return what is set on each new session."""
 
 
 def take(file: int) -> bool:

@@ -36,10 +36,6 @@ from backfill_assets.engine.server_state import Record, ServerFolder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "EngineSettings", "OwnServer", "changed_settings", "drop_session", "engine_lost", "engine_of", "explained",
-    "is_engine_loss", "open_session", "opening_seconds", "own_server", "said_or_asked", "say",
-]  # fmt: skip
 CLIENTS_LOG = "pyspark.sql.connect.logging"  # prints every error that is raised as well, as JSON
 QUERY_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # so do these, on stderr
 # Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.

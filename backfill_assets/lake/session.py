@@ -11,10 +11,11 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.column_types import read_type
-from backfill_assets.engine.confs import size_confs
+from backfill_assets.engine.confs import EngineSettings, size_confs
 from backfill_assets.engine.launch import engine_name
+from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.engine.server import begin_server
-from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session, say
+from backfill_assets.engine.session import explained, open_session, say
 from backfill_assets.engine.usage import CpuMeter
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.home import Lake

@@ -16,6 +16,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
 from backfill_assets.core.unsteady import keys_of
 from backfill_assets.engine.launch import SERVERS, engine_named, version_of
+from backfill_assets.engine.sail import Sail
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import drop_session
 from backfill_assets.lake.home import Lake
@@ -103,7 +104,7 @@ def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
     """Yield the doctor's findings about an engine without Java: absent, open to others, and what it is known to compute
     otherwise than Spark."""
     settings = LakeSession(lake).engine
-    engine = SERVERS[settings.engine]
+    engine = Sail()
     version = version_of(engine.identity(settings))
     engine.refuse(settings)
     found = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"

@@ -19,7 +19,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.engine.session import EngineSettings, open_session
+from backfill_assets.engine.confs import EngineSettings
+from backfill_assets.engine.session import open_session
 from backfill_assets.engine.usage import CpuMeter
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, trailing
 from backfill_assets.pipeline.transforms.declared import at_cut, now

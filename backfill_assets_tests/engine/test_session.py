@@ -12,10 +12,11 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError, EngineLost
 from backfill_assets.engine import cache
-from backfill_assets.engine.confs import scrub
+from backfill_assets.engine.confs import EngineSettings, scrub
 from backfill_assets.engine.java import find_java, launch_options
+from backfill_assets.engine.loss import engine_lost, is_engine_loss
 from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import EngineSettings, engine_lost, is_engine_loss, open_session
+from backfill_assets.engine.session import open_session
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 pytestmark = pytest.mark.on_spark("it is Spark's sessions, server and driver")
@@ -233,17 +234,12 @@ class SparkConnectGrpcException(Exception):
     """Stands for pyspark's error of that name."""
 
 
-class Py4JNetworkError(Exception):
-    """Stands for py4j's error of that name."""
-
-
 @pytest.mark.parametrize(
     ("error", "loss"),
     [
         (SparkConnectGrpcException("status = StatusCode.UNAVAILABLE"), True),
         (SparkConnectGrpcException("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid"), True),
         (SparkConnectGrpcException("status = StatusCode.UNAUTHENTICATED"), False),
-        (Py4JNetworkError("Answer from Java side is empty"), True),
         (ConnectionRefusedError(111, "Connection refused"), True),
         (RuntimeError("Job 3 cancelled because SparkContext was shut down"), True),
         (RuntimeError("the bucket's host said: Connection refused"), False),
@@ -256,9 +252,9 @@ def test_only_the_engines_own_silence_counts_as_its_loss(error: Exception, loss:
 
 def test_a_loss_is_found_behind_the_error_it_caused() -> None:
     outer = RuntimeError("step failed")
-    outer.__cause__ = Py4JNetworkError("gone")
+    outer.__cause__ = ConnectionResetError("gone")
     assert is_engine_loss(outer)
-    assert "Py4JNetworkError" in str(engine_lost(outer))
+    assert "ConnectionResetError" in str(engine_lost(outer))
 
 
 def test_no_secret_of_an_address_is_shown() -> None:
