@@ -18,7 +18,7 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
-from backfill_assets.engine.confs import OWN_SERVERS
+from backfill_assets.engine.confs import OWN_SERVERS, scrub
 from backfill_assets.operations.sample import FEWEST_DAYS
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: 
 def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayRange:
     """Return the days of the sample lake at `root`, made first if there is none; a lake without the sample's marker is
     left alone. Raises SettingsError for another's lake, and for one that was made with another engine than `engine`."""
+    from backfill_assets.lake.settings import load_settings
     from backfill_assets.operations import example_lakes as samples
 
     refuse_foreign(root)
@@ -104,8 +105,11 @@ def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayR
     if known is None and root.exists() and any(root.iterdir()):
         raise samples.not_ours(root)
     if known is not None and not new:
-        if engine is not None:
-            samples.refuse_other_engine(root, engine)
+        if engine not in (None, has := load_settings(root).spark.engine):
+            raise SettingsError(
+                f"the sample lake {root}", f"its engine is {scrub(has)}, not {engine}", "Nothing was done",
+                f'Add --new for a fresh one, or set engine = "{engine}" in its lake.toml: its days stay as they are',
+            )  # fmt: skip
         aside(f"The sample lake {root} holds {known}; `--new` makes one that ends yesterday.")
         return known
     if known is not None:

@@ -1,4 +1,4 @@
-"""Days of a table at two versions, two times or in two lakes, compared: a report, and a few lines of Markdown.
+"""Days of a table at two versions, two times or in two lakes, compared.
 
 Not here: comparing the rows (`lake.differences`) and drawing the report (`cli.compare`).
 """
@@ -6,11 +6,11 @@ Not here: comparing the rows (`lake.differences`) and drawing the report (`cli.c
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
 from backfill_assets.core.profiles import LARGE_DRIFT, drift
@@ -20,8 +20,6 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 
 STATISTIC = "population stability index"
-LISTED_DAYS = 14
-MOST_BYTES = 128 * 2**20  # of what stands there now: both sides are read once, some hundred MB a second
 
 
 @dataclass(frozen=True)
@@ -163,31 +161,3 @@ def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Mo
             ColumnDifference(column, changed, round(moved_by.index, 4), moved_by.exceeds(LARGE_DRIFT), meant)
         )
     return CompareReport(asked.table, asked.days, *versions, differing, tuple(columns), found.samples)
-
-
-def short_compare(lake: Lake, pipeline: Pipeline, table: str, days: Collection[date], version: int, size: int) -> str:
-    """Describe in Markdown what a version (> 0) changed on `days` (not empty) of a table; errors are part of the text.
-
-    `size` are the bytes of these days; above 128 MiB the text only names the command that compares.
-    """
-    span = from_inclusive(min(days), max(days))
-    command = (
-        f"`backfill-assets compare --table {table} --days {span.start}..{span.last} --from-version {version - 1} "
-        f"--to-version {version}`"
-    )
-    if size > MOST_BYTES:
-        return f"Not compared here, for its size ({size / 2**20:.0f} MiB): {command}"
-    try:
-        request = CompareRequest(table, span, samples=0)
-        report = compare(pipeline, request, Moment(lake, version - 1), Moment(lake, version))
-    except BackfillError as error:
-        return f"Not compared: {error}"
-    lines = [f"{report.headline}.", ""]
-    if report.differing:
-        lines += ["| day | added | removed | changed | columns |", "|---|---:|---:|---:|---|"]
-    for d in report.differing[:LISTED_DAYS]:
-        columns = ", ".join(f"{c} {n:,}" for c, n in d.columns.items())
-        lines.append(f"| {d.day} | {d.added:,} | {d.removed:,} | {d.changed:,} | {columns or '–'} |")
-    drifted = [f"{c.column} ({c.drift:.2f})" for c in report.columns if c.is_large]
-    lines += ["", f"Drifted ({STATISTIC}): {', '.join(drifted)}."] if drifted else []
-    return "\n".join([*lines, "", f"All days, with samples: {command}"])

@@ -5,24 +5,22 @@ Not here: the content of examples (`examples`), the sample's rows (`sample`), an
 
 import json
 import os
+import shutil
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from importlib import import_module
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+import backfill_assets.examples as package
 from backfill_assets.core.days import ONE_DAY, DayRange, end_of
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.engine.confs import scrub
-from backfill_assets.lake.settings import FILE_NAME, LakeSettings, lake_toml, load_settings
+from backfill_assets.lake.settings import FILE_NAME, LakeSettings, lake_toml
 from backfill_assets.operations.sample import SELECT, sample_files
 
-HOME = "backfill_assets.examples"
+HOME = Path(package.__file__).parent
 STEPS = "STEPS.md"
-COPIED = (".toml", ".md", ".sql")
 # A scan waits for files that were just written; these were delivered long ago.
 DELIVERED = datetime.fromisoformat("2024-01-01T00:00:00Z").timestamp()
 MARKER = ".demo"
@@ -35,12 +33,8 @@ SETTINGS: Mapping[str, Any] = {
 
 def examples() -> dict[str, str]:
     """Return the title of every example's steps, by the example's name."""
-    folders = {f.name.replace("_", "-"): f for f in files(HOME).iterdir() if (f / STEPS).is_file()}
-    return {name: _title(folders[name]) for name in sorted(folders)}
-
-
-def _title(folder: Traversable) -> str:
-    return (folder / STEPS).read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+    steps = {path.parent.name.replace("_", "-"): path.read_text(encoding="utf-8") for path in HOME.glob(f"*/{STEPS}")}
+    return {name: steps[name].splitlines()[0].removeprefix("# ") for name in sorted(steps)}
 
 
 def make_example(name: str, root: Path) -> None:
@@ -55,18 +49,11 @@ def make_example(name: str, root: Path) -> None:
             f"the lake {root}", "the folder is not empty", "It was left as it is", "Name another --lake"
         )
     module = name.replace("-", "_")
-    generated: Callable[[], dict[str, str]] = import_module(f"{HOME}.{module}.generator").files
-    for place, text in (dict(_copied(files(HOME) / module)) | generated()).items():
+    no_code = shutil.ignore_patterns("*.py", "__pycache__")
+    shutil.copytree(HOME / module, root, ignore=no_code, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    generated: Callable[[], dict[str, str]] = import_module(f"{package.__name__}.{module}.generator").files
+    for place, text in generated().items():
         _write(root / place, text, DELIVERED)
-
-
-def _copied(folder: Traversable, below: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path below the folder and the text of every file that a person may read and change: no generator."""
-    for part in folder.iterdir():
-        if part.is_dir():
-            yield from _copied(part, f"{below}{part.name}/")
-        elif part.name.endswith(COPIED):
-            yield below + part.name, part.read_text(encoding="utf-8")
 
 
 def _write(path: Path, text: str, delivered: float) -> None:
@@ -124,13 +111,3 @@ def sample_days(root: Path) -> DayRange | None:
         raise SettingsError(
             str(root / MARKER), "it is not what `demo` writes", "The lake was left as it is", "Remove the lake by hand"
         ) from None
-
-
-def refuse_other_engine(root: Path, engine: str) -> None:
-    """Raise SettingsError if the sample lake at `root` has another engine."""
-    has = load_settings(root).spark.engine
-    if has != engine:
-        raise SettingsError(
-            f"the sample lake {root}", f"its engine is {scrub(has)}, not {engine}", "Nothing was done",
-            f"Add --new for a fresh one, or set engine = \"{engine}\" in its {FILE_NAME}: its days stay as they are",
-        )  # fmt: skip

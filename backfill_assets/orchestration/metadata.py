@@ -5,7 +5,7 @@ from the receipt. Not here: recording them (`io_manager`, `reconcile`).
 """
 
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from datetime import date
 from typing import Any
 
@@ -14,7 +14,6 @@ import dagster as dg
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous, parse_day
 from backfill_assets.core.ledgers import QUARANTINE
-from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import written_as
 from backfill_assets.core.view import TableView
@@ -23,7 +22,6 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.operations.compare import short_compare
 from backfill_assets.orchestration.dagster_private import newest_materializations
 
 PREFIX = "backfill_assets/"
@@ -31,14 +29,10 @@ ROWS = "dagster/partition_row_count"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
 VERSION, WRITE_ID = PREFIX + "version", PREFIX + "write_id"
 STATE, UNCHANGED, REWRITTEN = PREFIX + "state", PREFIX + "unchanged", PREFIX + "rewritten"
-SUMMARY, COMPARE, PHASES = PREFIX + "summary", PREFIX + "compare", PREFIX + "phases"
+SUMMARY, PHASES = PREFIX + "summary", PREFIX + "phases"
 RECORDED_FROM = PREFIX + "recorded_from"
 BY_FILE = "backfill_assets/files"  # rows per landed file and outcome
-ONCE = (SUMMARY, COMPARE, RECORDED_FROM, REWRITTEN, PHASES)  # of one run, not of the day
-NEWS = (
-    ROWS, STATE, SUMMARY, COMPARE, UNCHANGED, REWRITTEN, RECORDED_FROM,
-    *(PREFIX + name for name in ("quarantine_rows", "duplicate_rows", "too_late_rows", "label_flips")),
-)  # fmt: skip
+ONCE = (SUMMARY, PREFIX + "compare", RECORDED_FROM, REWRITTEN, PHASES)  # of one run, not of the day
 IDENTITIES = (VERSION, WRITE_ID, FINGERPRINT, INPUT_DIGEST)
 LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
 
@@ -86,10 +80,10 @@ def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
     }
 
 
-def news_first(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata in listing order: rows, what the run did, numbers, then what identifies a write."""
-    places = {name: n for n, name in enumerate(NEWS)} | {name: len(NEWS) + 1 + n for n, name in enumerate(IDENTITIES)}
-    return {k: metadata[k] for k in sorted(metadata, key=lambda k: (places.get(k, len(NEWS)), k))}
+def identities_last(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata in the order in which Dagster lists it, with what identifies a write at the end."""
+    last = {name: metadata[name] for name in IDENTITIES if name in metadata}
+    return {name: value for name, value in metadata.items() if name not in last} | last
 
 
 def day_metadata(
@@ -107,7 +101,7 @@ def day_metadata(
     seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
     found = {day: _one_day(rebuild, published, day, sizes.get(day, 0), seconds) for day in days}
     for day in candidate.settled:
-        found[day] = {**earlier.get(str(day), {}), **found[day]}
+        found[day] = {**found[day], **earlier.get(str(day), {}), **found[day]}
     after = {d: candidate.entries[d] for d in days}
     before = {day: stamp.entry for day, stamp in candidate.before.stamps.items()}
     again = rewritten(candidate.before, after, published)
@@ -115,20 +109,8 @@ def day_metadata(
         found[day] |= {UNCHANGED: True, REWRITTEN: True}
     last = found[days[-1]]
     last[SUMMARY] = dg.MetadataValue.md(summary(before, after, published, again))
-    if compared := _compared(rebuild, published, sorted(published.changed - again), sizes):
-        last[COMPARE] = dg.MetadataValue.md(compared)
     last[PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
-    return {str(day): news_first(metadata) for day, metadata in found.items()}
-
-
-def _compared(rebuild: Rebuild, published: Published, changed: Sequence[date], sizes: Mapping[date, int]) -> str:
-    """The short compare of a range run or a plan's chunk: of the changed days that had rows; empty where none had."""
-    stamps, request = rebuild.ready.before.stamps, rebuild.request
-    had = [d for d in changed if d in stamps and stamps[d].entry.rows]
-    if not had or (len(rebuild.days) == 1 and PLAN_TAG not in (request.provenance.tags or {})):
-        return ""
-    lake, size = request.lake_session.lake, sum(sizes.get(d, 0) for d in had)
-    return short_compare(lake, request.pipeline, rebuild.table.name, had, published.version, size)
+    return {str(day): identities_last(metadata) for day, metadata in found.items()}
 
 
 def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, seconds: float) -> dict[str, Any]:
@@ -173,7 +155,8 @@ def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any
 
 def receipt_metadata(record: dg.EventLogRecord | None, entry: DayEntry, version: int, source: str) -> dict[str, Any]:
     """Metadata of a day that no run reports: its receipt, the facts of its newest materialization, the `source`."""
-    return news_first({**facts_of(record, entry), **entry_metadata(entry, version), RECORDED_FROM: source})
+    known = entry_metadata(entry, version)
+    return identities_last({**known, **facts_of(record, entry), **known, RECORDED_FROM: source})
 
 
 def rewritten(before: TableView, after: Mapping[date, DayEntry], published: Published) -> frozenset[date]:
