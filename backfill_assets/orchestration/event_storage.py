@@ -152,8 +152,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
         newest = {(e.dagster_event_type, e.get_dagster_event().asset_key): (e, n) for e, n in assets}
         for event, number in sorted(newest.values(), key=lambda pair: pair[1]):
             self._store_asset_event(index, event, number)
-        for event, number in of_kind[PLANNED]:
-            self._store_asset_check_evaluation_planned(event, number)
+        if planned := [r for e, n in of_kind[PLANNED] for r in _planned_rows(e, n, rows[n - first])]:
+            index.execute(AssetCheckExecutionsTable.insert(), planned)
         if evaluated := [_check_row(event, number, rows[number - first]) for event, number in of_kind[EVALUATED]]:
             # Each verdict goes into the row that its run planned, else into a new one.
             insert = sqlite.insert(AssetCheckExecutionsTable)
@@ -167,6 +167,24 @@ def _is_batched(event: dg.EventLogEntry) -> bool:
     if found is None or found.event_type not in BATCHED or not event.run_id or not found.step_key:
         return False
     return found.event_type is not EVALUATED or found.asset_check_evaluation_data.partition is not None
+
+
+def _planned_rows(event: dg.EventLogEntry, number: int, stored: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows of a planned check among the executions of checks, one per day of its run; see `_check_row`. Dagster's
+    class turns the event into text again for each day."""
+    planned = event.get_dagster_event().asset_check_planned_data
+    days = planned.partitions_subset
+    for day in days.get_partition_keys() if days else [None]:
+        yield {
+            "asset_key": planned.asset_key.to_string(),
+            "check_name": planned.check_name,
+            "run_id": event.run_id,
+            "partition": day,
+            "execution_status": "PLANNED",
+            "evaluation_event": stored["event"],
+            "evaluation_event_timestamp": stored["timestamp"],
+            "evaluation_event_storage_id": number,
+        }
 
 
 def _check_row(event: dg.EventLogEntry, number: int, stored: Mapping[str, Any]) -> dict[str, Any]:
