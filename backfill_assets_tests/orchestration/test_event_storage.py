@@ -78,7 +78,7 @@ def asset_a() -> dg.AssetsDefinition:
 
 
 def tell(instance: dg.DagsterInstance) -> None:
-    """A run over some days with a check planned for each, then verdicts of all kinds: new, given again, without a day, of one day twice."""
+    """A run with a check planned per day, then verdicts of all kinds: new, given again, without a day, twice a day."""
     run_tags = {
         "dagster/asset_partition_range_start": DAYS[0],
         "dagster/asset_partition_range_end": DAYS[-1],
