@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.engines import SPARK, Engine
 from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.process import keep_objects
 from backfill_assets.engine.confs import EngineSettings, session_confs
 from backfill_assets.engine.launch import server_engine
 from backfill_assets.engine.loss import (
@@ -203,6 +204,7 @@ def _connect(server: Record | None, settings: EngineSettings) -> "SparkSession":
 
     from backfill_assets.engine.channel import Line
 
+    keep_objects()
     # As pyspark's own builder does it, which takes no channel: its functions look here for whom they work.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     if "SPARK_CONNECT_LOG_LEVEL" not in os.environ:  # it is silent by being disabled, which Dagster's logging undoes
