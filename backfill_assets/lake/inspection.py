@@ -45,7 +45,7 @@ class Inspection:
 
     `torn` are versions whose commits cannot be read. `foreign` are versions that changed data and are not ours;
     `absent` and `altered` are data files of the newest version; `lost` and `lost_bytes` count files that no version
-    names. `day_rows` are rows by the log's statistics; None if it lacks them, and then `untold` says which.
+    names. `day_rows` are rows by the log's statistics; None if it lacks them, or the table is not laid out by day.
     """
 
     commits: int = 0
@@ -59,7 +59,6 @@ class Inspection:
     lost: int = 0
     lost_bytes: int = 0
     day_rows: Mapping[date, int] | None = field(default_factory=dict)
-    untold: str = ""
     checkpoints_torn: bool = False
 
 
@@ -90,14 +89,13 @@ def inspect(lake: LakeFolder, contract: Contract) -> Inspection:
         return Inspection(commits=len(present), lacking=lacking, torn=torn)
     active, named, foreign = _replay(path, present)
     sizes = {file: files.size(path / file) for file in active}
-    day_rows, untold = _day_rows(contract, active)
     there = (p for p in files.below(path, "*.parquet") if LOG not in p.parts)
     lost = [files.size(p) or 0 for p in there if p.relative_to(path).as_posix() not in named]
     return Inspection(
         commits=len(present), files=len(active), rows=sum(_rows(a) or 0 for a in active.values()), foreign=foreign,
         absent=tuple(file for file, size in sizes.items() if size is None),
         altered=tuple(file for file, size in sizes.items() if size not in (None, active[file]["size"])),
-        lost=len(lost), lost_bytes=sum(lost), day_rows=day_rows, untold=untold,
+        lost=len(lost), lost_bytes=sum(lost), day_rows=_day_rows(contract, active),
         checkpoints_torn=bool(torn_checkpoints(path)),
     )  # fmt: skip
 
@@ -121,19 +119,15 @@ def _replay(path: Path, present: list[int]) -> tuple[dict[str, dict[str, Any]], 
     return active, named, tuple(foreign)
 
 
-def _day_rows(contract: Contract, active: Mapping[str, dict[str, Any]]) -> tuple[dict[date, int] | None, str]:
-    """Rows per day by the statistics in the log, or what it does not say; none if the layout is not by day."""
-    if contract.partition_column != contract.day_column:
-        return None, ""
+def _day_rows(contract: Contract, active: Mapping[str, dict[str, Any]]) -> dict[date, int] | None:
+    """Rows per day by the statistics in the log; None if it lacks some, or the layout is not by day."""
     counted = Counter[date]()
     for add in active.values():
         value, rows = (add.get("partitionValues") or {}).get(contract.day_column), _rows(add)
-        if value is None:
-            return None, "which day a data file belongs to"
-        if rows is None:
-            return None, "how many rows a data file has"
+        if value is None or rows is None:
+            return None
         counted[date.fromisoformat(value)] += rows
-    return dict(counted), ""
+    return dict(counted) if contract.partition_column == contract.day_column else None
 
 
 def _rows(add: dict[str, Any]) -> int | None:
