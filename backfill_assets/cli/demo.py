@@ -74,7 +74,7 @@ def init(start_date: date | None, files: str | None, form: str, select: str, **o
 @click.pass_context
 def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: bool) -> None:
     """Make a sample lake (unless there is one), load all of it through Dagster, twice."""
-    from backfill_assets.operations.report import refused_rows
+    from backfill_assets.operations.rejected import refused_rows
     from backfill_assets.operations.status import status
 
     span = prepare(lake_root(), days, new, engine)

@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import dagster as dg
 
@@ -40,17 +39,21 @@ def run_backfill(lake: Lake, asked: BackfillRequest, lines: Lines) -> RunOutcome
     """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
     refuse_unwritable(lake)
     began, run_id = time.perf_counter(), str(uuid.uuid4())
-    listener = _Listener(lines)
+    listener, user, note = _Listener(lines), whoami(), {NOTE_TAG: asked.note} if asked.note else {}
+    configs = {
+        op_name(t): {"config": {"force": asked.force and t not in asked.written, "note": asked.note}}
+        for t in asked.tables
+    }
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
-        job = rebuild_job(lake.root, tables_at(lake.root), asked.tables, listener.published, whoami())
+        job = rebuild_job(lake.root, tables_at(lake.root), asked.tables, listener.published, user)
         instance.add_event_listener(run_id, listener.hear)
         try:
             with processes_hear_none():
                 result = job.execute_in_process(
                     instance=instance,
                     run_id=run_id,
-                    tags=range_tags(asked.days) | _tags(asked) | dict(asked.tags),
-                    run_config={"loggers": SILENCE, "ops": {op_name(t): _config(asked, t) for t in asked.tables}},
+                    tags={**range_tags(asked.days), REASON_TAG: asked.reason, BY_TAG: user, **note, **asked.tags},
+                    run_config={"loggers": SILENCE, "ops": configs},
                     raise_on_error=False,
                 )
         except dg.DagsterError as error:
@@ -72,14 +75,6 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
         days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
         found_days += [f"{name} {ranges(days)}"] if days else []
     return f"written before that: {'; '.join(found_days)}; no other day" if found_days else "no day was written"
-
-
-def _tags(asked: BackfillRequest) -> dict[str, str]:
-    return {REASON_TAG: asked.reason, BY_TAG: whoami()} | ({NOTE_TAG: asked.note} if asked.note else {})
-
-
-def _config(asked: BackfillRequest, table: str) -> dict[str, Any]:
-    return {"config": {"force": asked.force and table not in asked.written, "note": asked.note}}
 
 
 @dataclass

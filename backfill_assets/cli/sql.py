@@ -33,13 +33,13 @@ def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: 
     Read only: no other file can be read or written. Days that are stale or incomplete are told on stderr. With --at or
     --snapshot nothing is judged: the past is what it was.
     """
-    from backfill_assets.operations.sql import Question, ask
+    from backfill_assets.operations.sql import ask
 
     if at is not None and snapshot:
         raise click.UsageError("--at and --snapshot say the same: give one of them.")
     text = sys.stdin.read() if query == "-" else query
     lake, pipeline = opened()
-    answer = ask(lake, pipeline, Question(text, at.replace(tzinfo=UTC) if at else None, snapshot))
+    answer = ask(lake, pipeline, text, at.replace(tzinfo=UTC) if at else None, snapshot)
     for table, days in answer.unfit.items():
         aside(f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets status --why`)")
     if as_json:

@@ -228,7 +228,7 @@ def _landed(report: "DayReport") -> Iterator[tuple[str, str]]:
         yield "file", f"{part.path}{' (withdrawn)' if part.withdrawn else ''}: {number(part.rows)} rows of the day{bad}"
     if left := report.files[MOST_FILES:]:
         yield "file", f"and {number(len(left))} more with {number(sum(part.rows for part in left))} rows: see --json"
-    found = kinds(dict(report.quarantine))
+    found = kinds(report.quarantine)
     yield from (("refused", f"{number(count)} x {reason}") for reason, count in found.shown)
     if found.more_kinds:
         yield "refused", f"{number(found.more_rows)} for {found.more_kinds} other reasons: see --json"

@@ -5,7 +5,7 @@ Not here: the account of all rows (`account`), one day's reasons (`show`), and t
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -85,6 +85,12 @@ def newest_reasons(lake: Lake, table: tuple[str, int], days: Iterable[date]) -> 
     )
     batches = lake.store.query(query, {"q": table})
     return [Reason(*found) for batch in batches for found in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
+
+
+def refused_rows(lake: Lake, source: str, day: date | None = None) -> dict[str, int]:
+    """Count the rows in quarantine (None: of all arrival days) by reason, the most frequent first."""
+    rows = lake.store.rows(named(QUARANTINE.name, source), columns=("arrival_date", "reason"))
+    return dict(Counter(row["reason"] for row in rows if day in (None, row["arrival_date"])).most_common())
 
 
 def _with_rows(view: TableView) -> dict[date, int]:

@@ -12,14 +12,13 @@ from typing import Any
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
-from backfill_assets.core.ledgers import named
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import Account, accounts, together
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
+from backfill_assets.operations.rejected import refused_rows
 from backfill_assets.operations.status import StatusReport, status_of
 from backfill_assets.operations.writes import Durations, TableWrite, durations, writes
 
@@ -73,9 +72,3 @@ def delivered(lake: Lake, view: LakeView) -> Delivered:
         return next(iter(each.values()))
     refused = sum((Counter(one.quarantine) for one in each.values()), Counter[str]())
     return Delivered(together(found.values()), dict(refused.most_common()), each)
-
-
-def refused_rows(lake: Lake, source: str) -> dict[str, int]:
-    """Count the rows in quarantine by reason, the most frequent first."""
-    found = Counter(r["reason"] for r in lake.store.rows(named(QUARANTINE.name, source), columns=("reason",)))
-    return dict(found.most_common())

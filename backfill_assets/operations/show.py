@@ -3,8 +3,8 @@
 Not here: the rows of the table, which any Delta reader shows.
 """
 
-from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
@@ -13,13 +13,13 @@ from backfill_assets.core.digests import is_required
 from backfill_assets.core.downstream import will_change
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
-from backfill_assets.core.ledgers import named
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import QUARANTINE, read_files
+from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.rejected import refused_rows
 from backfill_assets.operations.why import in_full, input_days
 
 
@@ -75,13 +75,13 @@ class DayReport:
     inputs: tuple[InputDay, ...]
     history: tuple[DayWrite, ...]
     files: tuple[LandedPart, ...] = ()
-    quarantine: tuple[tuple[str, int], ...] = ()
+    quarantine: Mapping[str, int] = field(default_factory=dict)
     will_change: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         history = [write.to_dict(self.day) for write in self.history]
-        values: dict[str, Any] = json_of(vars(self) | {"quarantine": dict(self.quarantine), "history": history})
+        values: dict[str, Any] = json_of(vars(self) | {"history": history})
         return values | {"receipt": history[0] if history else None}
 
 
@@ -97,9 +97,8 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
         return DayReport(table, day, states.of(table, day), reasons, inputs, history, will_change=follows)
     records = [r for r in read_files(lake.store, contract.source) if day in r.days]
     files = tuple(LandedPart(r.path, r.sha256, r.days[day][0], r.days[day][1], r.withdrawn) for r in records)
-    kept = lake.store.rows(named(QUARANTINE.name, contract.source), columns=("arrival_date", "reason"))
-    refused = Counter(r["reason"] for r in kept if r["arrival_date"] == day).most_common()
-    return DayReport(table, day, states.of(table, day), reasons, inputs, history, files, tuple(refused), follows)
+    refused = refused_rows(lake, contract.source, day)
+    return DayReport(table, day, states.of(table, day), reasons, inputs, history, files, refused, follows)
 
 
 def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:

@@ -36,15 +36,6 @@ WRITING = ("COPY", "INSERT", "UPDATE", "DELETE", "MERGE")  # words in the names 
 
 
 @dataclass(frozen=True)
-class Question:
-    """A query over tables `at` an aware instant, in a `snapshot`, or as they are now."""
-
-    query: str
-    at: datetime | None = None
-    snapshot: str = ""
-
-
-@dataclass(frozen=True)
 class Answer:
     """The rows as a `pyarrow.Table`, and the unfit days of each table in the query, in words."""
 
@@ -52,20 +43,23 @@ class Answer:
     unfit: Mapping[str, str]
 
 
-def ask(lake: Lake, pipeline: Pipeline, asked: Question) -> Answer:
-    """Answer a query; raises BackfillError for anything but a single SELECT, and for errors of the engine."""
+def ask(lake: Lake, pipeline: Pipeline, query: str, at: datetime | None = None, snapshot: str = "") -> Answer:
+    """Answer a query over tables `at` an aware instant, in a `snapshot`, or as they are now.
+
+    Raises BackfillError for anything but a single SELECT, and for errors of the engine.
+    """
     import duckdb
 
     with own_engine(lake) as engine:
         try:
-            _refuse_others(engine, asked.query)
-            tables, unfit = _tables(lake, pipeline, asked, _named(asked.query))
+            _refuse_others(engine, query)
+            tables, unfit = _tables(lake, pipeline, _named(query), at, snapshot)
             for contract, files in tables:
                 engine.register(contract.name, dataset(files, contract))
             engine.execute("SET enable_external_access = false")
             engine.execute("SET lock_configuration = true")
-            refuse_writing(engine, asked.query)
-            return Answer(engine.sql(asked.query).to_arrow_table(), unfit)
+            refuse_writing(engine, query)
+            return Answer(engine.sql(query).to_arrow_table(), unfit)
         except duckdb.Error as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise _refused(" ".join(lines[:2]), f"Its tables are {', '.join(_known(lake, pipeline))}") from None
@@ -111,18 +105,18 @@ def _known(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
 
 
 def _tables(
-    lake: Lake, pipeline: Pipeline, asked: Question, named: frozenset[str] | None
+    lake: Lake, pipeline: Pipeline, named: frozenset[str] | None, at: datetime | None, snapshot: str
 ) -> tuple[list[tuple[Contract, Sequence[str]]], dict[str, str]]:
     """Return the tables of a query with their files, and their unfit days; the past has no unfit days."""
     store = lake.store
-    if asked.snapshot:
-        kept = SnapshotReader(lake, find_snapshot(lake, asked.snapshot))
+    if snapshot:
+        kept = SnapshotReader(lake, find_snapshot(lake, snapshot))
         pinned = [kept.table(n).pinned() for n in kept.tables if named is None or n in named]
         return [(p.contract, p.files) for p in pinned], {}
     known = {n: c for n, c in _known(lake, pipeline).items() if named is None or n in named}
     written = [n for n in known if store.exists(n)]  # what was never written had no rows then
-    if asked.at is not None:
-        moment = Moment(lake, at=asked.at)
+    if at is not None:
+        moment = Moment(lake, at=at)
         return [(c, store.data_files(c, moment.of(n)) if n in written else []) for n, c in known.items()], {}
     states = pipeline.states(read_view(lake, pipeline.contracts))
     tables: list[tuple[Contract, Sequence[str]]] = []

@@ -47,7 +47,7 @@ def test_raw_shows_landed_files_and_why_rows_were_refused(tmp_path: Path) -> Non
     write_rows(lake.table_path(QUARANTINE.name), QUARANTINE, [bad], said)
     report = show(lake, pipeline, "raw", START)
     assert [(f.path, f.rows) for f in report.files] == [(f"{START}.jsonl", 3)]
-    assert report.quarantine == (("not JSON", 1),)
+    assert report.quarantine == {"not JSON": 1}
 
 
 def test_unknown_tables_and_days_before_the_lake_are_told_apart(tmp_path: Path) -> None:

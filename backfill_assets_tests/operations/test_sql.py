@@ -17,7 +17,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import SPILL, new_engine, selection
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
-from backfill_assets.operations.sql import Question, ask, dataset, own_engine, refuse_writing
+from backfill_assets.operations.sql import ask, dataset, own_engine, refuse_writing
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readable_lake, version_of_event, write
 
@@ -30,7 +30,7 @@ def reader(tmp_path: Path) -> LakeReader:
 
 
 def rows(reader: LakeReader, query: str, at: datetime | None = None, snapshot: str = "") -> list[tuple[object, ...]]:
-    found = ask(reader.lake, reader.pipeline, Question(query, at, snapshot)).rows
+    found = ask(reader.lake, reader.pipeline, query, at, snapshot).rows
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
@@ -203,7 +203,7 @@ def test_a_table_that_is_not_there_is_answered_with_those_that_are(reader: LakeR
 
 
 def test_days_that_are_not_fit_are_told_beside_the_answer(reader: LakeReader) -> None:
-    assert ask(reader.lake, reader.pipeline, Question("SELECT 1 FROM staging")).unfit == {}
+    assert ask(reader.lake, reader.pipeline, "SELECT 1 FROM staging").unfit == {}
     DeltaTable(str(reader.lake.table_path(TABLE))).delete("event_key = 'a'")  # another program
-    found = ask(reader.lake, reader.pipeline, Question("SELECT 1 FROM staging"))
+    found = ask(reader.lake, reader.pipeline, "SELECT 1 FROM staging")
     assert (found.rows.num_rows, found.unfit) == (3, {TABLE: "stale 2024-03-01"})
