@@ -7,27 +7,10 @@ import contextlib
 import os
 import signal
 import sys
+from importlib import import_module
 
 import click
 
-from backfill_assets.cli import (
-    backfill,
-    catch_up,
-    compare,
-    demo,
-    doctor,
-    landing,
-    lateness,
-    plan,
-    report,
-    rollback,
-    run,
-    server,
-    snapshot,
-    sql,
-    status,
-    ui,
-)
 from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import aside
 from backfill_assets.core.errors import BackfillError, SettingsError, unusable
@@ -36,8 +19,55 @@ from backfill_assets.core.process import collect_seldom
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
+COMMANDS = {  # by name: the module, and the line in a list
+    "audit": ("report", "Every write: who, when, why."),
+    "backfill": ("backfill", "Make days of tables again."),
+    "catch-up": ("catch_up", "Load and rebuild all that needs it."),
+    "check-engine": ("compare", "Days again on the other engine."),
+    "compare": ("compare", "What differs between two versions."),
+    "demo": ("demo", "Make a sample lake, load it twice."),
+    "doctor": ("doctor", "Find what is wrong with a lake."),
+    "example": ("demo", "Lakes to learn from, step by step."),
+    "init": ("demo", "Write a commented lake.toml."),
+    "landing": ("landing", "Accept altered or missing files."),
+    "lateness": ("lateness", "How late rows come."),
+    "mend": ("doctor", "Mend a table's damaged log."),
+    "plan": ("plan", "Plan a backfill in chunks, with a price."),
+    "release": ("rollback", "Let days go that were put back."),
+    "replay-late": ("catch_up", "Let rows that came too late count."),
+    "report": ("report", "The whole lake on one page."),
+    "rollback": ("rollback", "Put days back to what they held."),
+    "run": ("run", "Run a plan: chunk, gate, chunk."),
+    "scan": ("landing", "Take stock of the landing folder."),
+    "server": ("server", "Start or stop the lake's server."),
+    "show": ("status", "All that is known of one day."),
+    "snapshot": ("snapshot", "Keep days under a name, for ever."),
+    "sql": ("sql", "A SELECT over the lake's tables."),
+    "status": ("status", "States of all days and tables."),
+    "ui": ("ui", "Dagster's pages, for you alone."),
+}
+
+
 class _Group(click.Group):
-    """A group that shows the product's own errors, and interrupts, in one line without a traceback."""
+    """The commands, each imported when it is used; the product's own errors, and interrupts, in one line without a
+    traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name; None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"backfill_assets.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; an error of the product is one line on stderr and exit code 1 or 2."""
@@ -76,16 +106,6 @@ def app() -> None:
 
     Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings.
     """
-
-
-COMMANDS: tuple[click.Command, ...] = (
-    demo.init, demo.demo, demo.example, landing.scan, landing.landing, backfill.backfill, plan.plan, run.run,
-    catch_up.catch_up, catch_up.replay_late, rollback.rollback, rollback.release, compare.compare, compare.check_engine,
-    report.audit, status.status, status.show, sql.sql, snapshot.snapshot, lateness.lateness, report.report,
-    doctor.doctor, doctor.mend, ui.ui, server.server,
-)  # fmt: skip
-for _command in COMMANDS:
-    app.add_command(_command)
 
 
 def main() -> None:

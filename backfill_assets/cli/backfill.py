@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from backfill_assets.lake.model import Pipeline
 
 
-@click.command(short_help="Make days of tables again.")
+@click.command()
 @days_options(required=True)
 @click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
 @click.option("--force", is_flag=True, help="Compute and write even what is known to be right.")

@@ -54,7 +54,7 @@ class CaughtUp:
         return not (self.left or self.blocked or self.held_back) and all(outcome.success for _, outcome in self.runs)
 
 
-@click.command("catch-up", short_help="Load and rebuild all that needs it.")
+@click.command("catch-up")
 @click.option("--dry-run", is_flag=True, help="Only say what would be run first; nothing is started.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @json_and_lake
@@ -187,7 +187,7 @@ def report(done: CaughtUp, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-@click.command("replay-late", short_help="Let rows that came too late count.")
+@click.command("replay-late")
 @days_options(required=True)
 @click.option("--note", type=TEXT, required=True, help="Why these rows count after all; it is kept in the receipts.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be released; nothing is written.")

@@ -26,7 +26,7 @@ INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%
 VERSION = click.IntRange(min=0)
 
 
-@click.command(short_help="What differs between two versions.")
+@click.command()
 @click.option("--table", required=True, help="Which table.")
 @click.option("--days", type=SPAN, required=True, help="Which days: A..B, both included, or one.")
 @click.option("--from-version", type=VERSION, help="The table's version before.")
@@ -112,7 +112,7 @@ def _sample_rows(samples: "Iterable[SampleRow]") -> list[tuple[object, ...]]:
     ]
 
 
-@click.command("check-engine", short_help="Days again on the other engine.")
+@click.command("check-engine")
 @click.option("--days", type=SPAN, help="Which days: A..B, both included, or one. [default: all that were made]")
 @click.option("--tables", help="Which tables, comma-separated. [default: all]")
 @click.option(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
 
 
-@click.command(short_help="Write a commented lake.toml.")
+@click.command()
 @click.option("--start-date", type=DAY, help="The lake's first day. [default: January 1 of this year]")
 @click.option("--files", help="Glob of the landed files. [default: landing/**/*.FORMAT]")
 @click.option(
@@ -66,7 +66,7 @@ def init(start_date: date | None, files: str | None, form: str, select: str, **o
     click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
 
 
-@click.command(short_help="Make a sample lake, load it twice.")
+@click.command()
 @click.option("--new", is_flag=True, help="Replace the sample lake by a fresh one that ends yesterday.")
 @click.option("--days", type=click.IntRange(FEWEST_DAYS, 366), default=30, show_default=True, help="Of a fresh sample.")
 @click.option("--engine", type=click.Choice(OWN_SERVERS), help="Of a fresh sample; embedded (Spark) unless said.")
@@ -164,7 +164,7 @@ def _cell(day: "DayStatus") -> str:
     return number(day.rows) if day.state.value == "fresh" else f"{day.state.value} {number(day.rows)}"
 
 
-@click.command(short_help="Lakes to learn from, step by step.")
+@click.command()
 @click.argument("name", required=False)
 @json_and_lake
 def example(name: str | None, as_json: bool) -> None:

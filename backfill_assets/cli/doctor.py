@@ -12,7 +12,7 @@ from backfill_assets.core.texts import plain
 HANG = 6  # characters: the level and a space
 
 
-@click.command(short_help="Find what is wrong with a lake.")
+@click.command()
 @click.option("--deep", is_flag=True, help="Read every row: recompute the fingerprints, without Spark.")
 @json_and_lake
 @click.pass_context
@@ -38,7 +38,7 @@ def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
         ctx.exit(1)
 
 
-@click.command(short_help="Mend a table's damaged log.")
+@click.command()
 @click.argument("table")
 @click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown.")
 @json_and_lake

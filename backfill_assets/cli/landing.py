@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
 
 
-@click.command(short_help="Take stock of the landing folder.")
+@click.command()
 @json_and_lake
 @click.pass_context
 def scan(ctx: click.Context, as_json: bool) -> None:
@@ -80,7 +80,7 @@ def scan_as_needed(lake: "Lake") -> frozenset[date]:
     return report.blocked
 
 
-@click.group(short_help="Accept altered or missing files.")
+@click.group()
 def landing() -> None:
     """What to do with landed files."""
 

@@ -39,7 +39,7 @@ WATERMARK = (
 )
 
 
-@click.command(short_help="How late rows come.")
+@click.command()
 @days_options(required=False)
 @click.option("--since", type=DAY, help="Also count labels that were mature when this day began and differ now.")
 @click.option(

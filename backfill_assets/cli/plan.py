@@ -24,7 +24,7 @@ WRITE_MODES = ("overwrite", "merge", "append")
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 
 
-@click.group(invoke_without_command=True, short_help="Plan a backfill in chunks, with a price.")
+@click.group(invoke_without_command=True)
 @click.option("--from", "first", type=DAY, help="The first day.")
 @click.option("--to", "last", type=DAY, help="The last day, included.")
 @click.option("--partitions", type=SPAN, help="The same in one word: the first and the last day, both included.")

@@ -22,7 +22,7 @@ COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "
 SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
 
 
-@click.command(short_help="Every write: who, when, why.")
+@click.command()
 @click.option("--table", default="", help="Only of this table.")
 @click.option("--day", type=DAY, help="Only of this day.")
 @click.option("--plan", default="", metavar="ID", help="Only what this plan wrote, put back or released.")
@@ -64,7 +64,7 @@ def _row(days: "list[DayAudit]") -> tuple[object, ...]:
     return *head, first.by, first.reason, first.plan + chunk, first.run_id[:8], first.note
 
 
-@click.command(short_help="The whole lake on one page.")
+@click.command()
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
 @json_and_lake
 def report(html: Path | None, as_json: bool) -> None:

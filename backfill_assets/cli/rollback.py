@@ -34,7 +34,7 @@ def which_options(command: Command) -> Command:
     return command
 
 
-@click.command(short_help="Put days back to what they held.")
+@click.command()
 @which_options
 @click.option("--table", default="", help="One table, instead of a plan.")
 @click.option("--to-version", type=click.IntRange(min=0), help="The version of the table whose content they get.")
@@ -62,7 +62,7 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
         _draw(report, asked)
 
 
-@click.command(short_help="Let days go that were put back.")
+@click.command()
 @click.argument("table", default="")
 @which_options
 @json_and_lake

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from backfill_assets.operations.plan_work import ChunkMaker
 
 
-@click.command(short_help="Run a plan: chunk, gate, chunk.")
+@click.command()
 @click.argument("plan_id", metavar="PLAN")
 @click.option("--accept", type=click.IntRange(1), help="Pass over this chunk's gate: someone has looked.")
 @click.option("--daemon", is_flag=True, help="Let `dagster dev` run it: its sensor `plans` begins within seconds.")

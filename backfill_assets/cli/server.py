@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 
-@click.group(short_help="Start or stop the lake's server.")
+@click.group()
 def server() -> None:
     """The lake's server: that of its engine. It starts by itself at the first use, and ends when idle."""
 

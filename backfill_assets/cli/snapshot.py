@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from backfill_assets.operations.snapshots import Snapshot
 
 
-@click.group(short_help="Keep days under a name, for ever.")
+@click.group()
 @lake_option
 def snapshot() -> None:
     """Keep versions of tables and days under a name: the same rows for ever, whatever is rebuilt or vacuumed."""

@@ -19,7 +19,7 @@ SHOWN_ROWS = 100
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a text that begins so is computed by spreadsheets
 
 
-@click.command(short_help="A SELECT over the lake's tables.")
+@click.command()
 @click.argument("query", type=TEXT)
 @click.option("--csv", "form", flag_value="csv", help="Comma-separated values on stdout, with a header.")
 @click.option("--csv-safe", "form", flag_value="safe", help="So, with a ' before texts that spreadsheets compute.")

@@ -29,7 +29,7 @@ MOST_FILES = 10
 WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 
 
-@click.command(short_help="States of all days and tables.")
+@click.command()
 @days_options(required=False)
 @click.option("--stale", is_flag=True, help="Only what is stale, with the reason and the command that rebuilds it.")
 @click.option("--why", is_flag=True, help="With --stale: the input days that were written since, per day.")
@@ -160,7 +160,7 @@ def _draw_commands(word: str, report: "StatusReport", wanting: "Iterable[DayStat
             click.echo(f"{word}:  backfill-assets backfill --from {inside[0]} --to {inside[-1]}{tables}")
 
 
-@click.command(short_help="All that is known of one day.")
+@click.command()
 @click.argument("table")
 @click.argument("day", type=DAY)
 @json_and_lake

@@ -37,7 +37,7 @@ POLL_MILLISECONDS = 2000  # of the pages, as under `dagster dev`
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-@click.command(short_help="Dagster's pages, for you alone.")
+@click.command()
 @click.option("--port", type=click.IntRange(0, 65535), default=3000, show_default=True, help="0: any that is free.")
 @lake_option
 def ui(port: int) -> None:

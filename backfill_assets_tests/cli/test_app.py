@@ -26,7 +26,9 @@ from backfill_assets_tests.processes import CHECKOUT, run_python
 
 def _commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     found = []
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         found.append((*path, name))
         if isinstance(command, click.Group):
             found += _commands(command, (*path, name))
