@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING
 
 import click
 
@@ -27,11 +26,13 @@ from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import from_inclusive
-
-if TYPE_CHECKING:
-    from backfill_assets.core.needs import Needs, RunRequest
-    from backfill_assets.core.states import States
-    from backfill_assets.lake.home import Lake
+from backfill_assets.core.downstream import with_downstream
+from backfill_assets.core.needs import Needs, RunRequest, identities, needs, run_requests
+from backfill_assets.core.states import States
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.plan_files import days_of_active_plans, find_plan, held_back
 
 Day = tuple[str, date]
 
@@ -80,22 +81,20 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
     click.echo(f"{len(wanted)} run(s) first; what follows from them is known once they are done.")
 
 
-def _states_and_needs(lake: "Lake") -> "tuple[States, Needs]":
-    from backfill_assets.core.needs import needs
-    from backfill_assets.lake.view import read_view
+def _states_and_needs(lake: Lake) -> tuple[States, Needs]:
 
     _, pipeline = opened()
     states = pipeline.states(read_view(lake, pipeline.contracts))
     return states, needs(states, {}, utc_today())
 
 
-def until_settled(lake: "Lake", note: str, reason: str, left_alone: Collection[Day] = ()) -> CaughtUp:
+def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day] = ()) -> CaughtUp:
     """Run one request after the other, reading the states again after each. Failed days are tried again in halves,
     down to days that fail alone; a day that succeeds and still needs a rebuild, `[lateness] attempts` times."""
     done, left_alone, in_vain = CaughtUp(), {*left_alone, *_planned(lake)}, set[Day]()
     made = Counter[Day]()
 
-    def run(found: "RunRequest") -> None:
+    def run(found: RunRequest) -> None:
         asked = BackfillRequest(found.span, (found.table, *found.riders), note=note, reason=reason)
         outcome = work(lake, asked, begin=True)
         done.runs.append((asked, outcome))
@@ -126,15 +125,14 @@ def until_settled(lake: "Lake", note: str, reason: str, left_alone: Collection[D
     return done
 
 
-def _held_back(lake: "Lake", still: "Needs") -> list[str]:
+def _held_back(lake: Lake, still: Needs) -> list[str]:
     """Return a line per idle plan with days that need a rebuild."""
-    from backfill_assets.operations.plan_files import find_plan, held_back
 
     waiting = [(find_plan(lake, found), line) for found, line in held_back(lake, also_idle=True).items()]
     return [line for plan, line in waiting if any(set(plan.days) & still.needed.get(t, set()) for t in plan.tables)]
 
 
-def _why(left: "Needs", name: str, tried: Collection[date]) -> str:
+def _why(left: Needs, name: str, tried: Collection[date]) -> str:
     waiting = left.waiting[name]
     reasons = [f"{len(tried)} tried in vain, the first {min(tried)}"] if tried else []
     if waiting:
@@ -143,9 +141,8 @@ def _why(left: "Needs", name: str, tried: Collection[date]) -> str:
     return "; ".join(reasons)
 
 
-def _planned(lake: "Lake") -> set[Day]:
+def _planned(lake: Lake) -> set[Day]:
     """Return the days of active plans, which are left to these plans."""
-    from backfill_assets.operations.plan_files import days_of_active_plans
 
     planned = days_of_active_plans(lake)
     for name, days in planned.items():
@@ -153,10 +150,8 @@ def _planned(lake: "Lake") -> set[Day]:
     return {(name, day) for name, days in planned.items() for day in days}
 
 
-def _requests(states: "States", found: "Needs", left_alone: Collection[Day]) -> "list[RunRequest]":
+def _requests(states: States, found: Needs, left_alone: Collection[Day]) -> list[RunRequest]:
     """Return the requests, upstream first; the first with its downstream days in the same run."""
-    from backfill_assets.core.downstream import with_downstream
-    from backfill_assets.core.needs import identities, run_requests
 
     alone = {name: {day for table, day in left_alone if table == name} for name in found.needed}
     requests: list[RunRequest] = []
@@ -197,7 +192,6 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
 
     Exit code 1 if a run fails or a day still needs making afterwards.
     """
-    from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.scan import late_rows, let_late_rows_count
 
     if not note.strip():

@@ -13,14 +13,15 @@ import click
 from backfill_assets.cli.common import FILE, SPAN, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import TextTable, draw_table, number, say
 from backfill_assets.cli.pages import Page, PageSection, write_page
+from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import OWN_SERVERS
+from backfill_assets.lake.differences import DayDifference, SampleRow
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.operations.compare import CompareReport, CompareRequest, Moment
+from backfill_assets.operations.compare import compare as compare_of
 
 if TYPE_CHECKING:
-    from backfill_assets.core.days import DayRange
-    from backfill_assets.lake.differences import DayDifference, SampleRow
-    from backfill_assets.lake.home import Lake
     from backfill_assets.operations.check_engine import EngineReport
-    from backfill_assets.operations.compare import CompareReport, Moment
 
 INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])
 VERSION = click.IntRange(min=0)
@@ -43,8 +44,6 @@ def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
 
     Drift is the population stability index. Exit code 1 where a column changed that was not --meant to. No JVM.
     """
-    from backfill_assets.operations.compare import CompareRequest
-    from backfill_assets.operations.compare import compare as compare_of
 
     lake, pipeline = opened()
     wanted = CompareRequest(asked["table"], asked["days"], names_of(asked["meant"]), asked["seed"])
@@ -72,9 +71,7 @@ def names_of(listed: str | None) -> list[str] | None:
     return None if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
 
 
-def _moments(lake: "Lake", other_lake: Path | None, **asked: Any) -> "Iterator[Moment]":
-    from backfill_assets.lake.home import open_lake
-    from backfill_assets.operations.compare import Moment
+def _moments(lake: Lake, other_lake: Path | None, **asked: Any) -> Iterator[Moment]:
 
     if other_lake is None and asked["from_version"] is None and asked["from_time"] is None:
         raise click.UsageError("say what to compare with: --from-version, --from-time or --other-lake.")
@@ -85,7 +82,7 @@ def _moments(lake: "Lake", other_lake: Path | None, **asked: Any) -> "Iterator[M
         yield Moment(of, version, time and time.replace(tzinfo=UTC))
 
 
-def _sections(report: "CompareReport") -> list[PageSection]:
+def _sections(report: CompareReport) -> list[PageSection]:
     columns = []
     for c in report.columns:
         words = [word for word, holds in (("large", c.is_large), ("not meant", c.changed and not c.is_meant)) if holds]
@@ -100,12 +97,12 @@ def _sections(report: "CompareReport") -> list[PageSection]:
     ]
 
 
-def _cells(d: "DayDifference") -> tuple[object, ...]:
+def _cells(d: DayDifference) -> tuple[object, ...]:
     columns = ", ".join(f"{c} {number(n)}" for c, n in d.columns.items())
     return d.day, d.rows_before, d.rows_after, d.added, d.removed, d.changed, columns
 
 
-def _sample_rows(samples: "Iterable[SampleRow]") -> list[tuple[object, ...]]:
+def _sample_rows(samples: Iterable[SampleRow]) -> list[tuple[object, ...]]:
     return [
         (s.day, s.kind, s.key, *([f"{c}={v}" for c, v in side.items()] for side in (s.before, s.after)))
         for s in samples
@@ -119,7 +116,7 @@ def _sample_rows(samples: "Iterable[SampleRow]") -> list[tuple[object, ...]]:
     "--engine", type=click.Choice(OWN_SERVERS[::-1]), help="Which engine. [default: the one the lake has not]"
 )
 @json_and_lake
-def check_engine(days: "DayRange | None", tables: str | None, engine: str | None, as_json: bool) -> None:
+def check_engine(days: DayRange | None, tables: str | None, engine: str | None, as_json: bool) -> None:
     """Compute days again on the other engine, from the inputs that their receipts name, and compare fingerprints.
 
     Nothing is committed; the other engine has a server of its own, which stops afterwards. Exit code 1 where a day

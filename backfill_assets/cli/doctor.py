@@ -7,7 +7,11 @@ import click
 
 from backfill_assets.cli.common import json_and_lake, lake_root, opened, print_json
 from backfill_assets.cli.drawing import STYLES, say
+from backfill_assets.cli.rollback import provenance
 from backfill_assets.core.texts import plain
+from backfill_assets.lake import inspection
+from backfill_assets.lake.ledger import FILES, of_source
+from backfill_assets.operations.rejected import contracts_beside
 
 HANG = 6  # characters: the level and a space
 
@@ -48,10 +52,6 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
 
     Exit code 1 where nothing is wrong that it mends; then nothing is done.
     """
-    from backfill_assets.cli.rollback import provenance
-    from backfill_assets.lake import inspection
-    from backfill_assets.lake.ledger import FILES, of_source
-    from backfill_assets.operations.rejected import contracts_beside
 
     lake, pipeline = opened()
     landed = [c for c in pipeline.contracts if c.is_landed]

@@ -5,17 +5,16 @@ Not here: comparing folder and ledger (`load.scan`).
 
 from collections.abc import Iterator
 from datetime import date
-from typing import TYPE_CHECKING
 
 import click
 
 from backfill_assets.cli.common import TEXT, json_and_lake, named_lake, print_json, say_unusable
 from backfill_assets.cli.drawing import aside, number
+from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.texts import plain
-
-if TYPE_CHECKING:
-    from backfill_assets.core.scans import ScanReport
-    from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.load.landed_changes import landed
 
 
 @click.command()
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 @click.pass_context
 def scan(ctx: click.Context, as_json: bool) -> None:
     """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable."""
-    from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.scan import scan_all
 
     lake = named_lake()
@@ -38,7 +36,7 @@ def scan(ctx: click.Context, as_json: bool) -> None:
         ctx.exit(1)
 
 
-def _lines(report: "ScanReport") -> Iterator[str]:
+def _lines(report: ScanReport) -> Iterator[str]:
     for name, (rows, bad) in report.new.items():
         yield f"new        {plain(name)}: {number(rows)} rows" + (f", {number(bad)} unusable" if bad else "")
     gone = dict.fromkeys(report.let_go, "it changed or vanished, and nothing was ever made of it")
@@ -48,7 +46,7 @@ def _lines(report: "ScanReport") -> Iterator[str]:
     yield f"{len(report.new)} new file(s), {report.known} known before"
 
 
-def findings(report: "ScanReport") -> Iterator[str]:
+def findings(report: ScanReport) -> Iterator[str]:
     """Yield lines about files that hold days back, and files that are not read."""
     for word, files in (("refused", report.refused), ("unreadable", report.unreadable)):
         yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
@@ -61,10 +59,8 @@ def findings(report: "ScanReport") -> Iterator[str]:
         )
 
 
-def scan_as_needed(lake: "Lake") -> frozenset[date]:
+def scan_as_needed(lake: Lake) -> frozenset[date]:
     """Scan what landed since the last scan, if anything did; return the days whose files are altered or missing."""
-    from backfill_assets.lake.session import LakeSession
-    from backfill_assets.load.landed_changes import landed
 
     on = LakeSession(lake)
     found = landed(on)
@@ -92,7 +88,6 @@ def landing() -> None:
 @click.pass_context
 def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool) -> None:
     """Follow what lies in the landing folder now: altered and missing files (all, or PATHS as `scan` prints them)."""
-    from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.scan import accept_all
 
     if not note.strip():

@@ -6,7 +6,7 @@ Not here: the report (`operations.lateness`) and its plots (`plots`).
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,9 +16,8 @@ from backfill_assets.cli.pages import Page, PageSection, write_page, write_whole
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, end_of, midnight
 from backfill_assets.core.lateness import AGES_DAYS, Aged
-
-if TYPE_CHECKING:
-    from backfill_assets.operations.lateness import DayLateness, LatenessReport
+from backfill_assets.operations.lateness import DayLateness, LatenessReport, LatenessScope
+from backfill_assets.operations.lateness import lateness as report_of
 
 WORST_DAYS = 10  # what fits beside the other tables; --json and the page have every day
 SHOWN_LOOK_BACKS = (1, 2, 3, 7, 14, 30, 60, 90)
@@ -56,8 +55,6 @@ def lateness(since: date | None, html: Path | None, prometheus: Path | None, as_
 
     --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
     """
-    from backfill_assets.operations.lateness import LatenessScope
-    from backfill_assets.operations.lateness import lateness as report_of
 
     lake, pipeline = opened()
     share = asked["share"] or lake.settings.lateness.watermark_share
@@ -78,7 +75,7 @@ def lateness(since: date | None, html: Path | None, prometheus: Path | None, as_
         write_whole(prometheus, metrics(report), umask=0o022)  # a scraper is another user
 
 
-def page(report: "LatenessReport") -> Page:
+def page(report: LatenessReport) -> Page:
     """Return the report as a page, with plots and every day."""
     from backfill_assets.cli.plots import lateness_figures
 
@@ -87,7 +84,7 @@ def page(report: "LatenessReport") -> Page:
     return Page("lateness", "How late rows arrive", report.lake, [plots, *_sections(report)], [LATE, *_head(report)])
 
 
-def _head(report: "LatenessReport") -> list[str]:
+def _head(report: LatenessReport) -> list[str]:
     frontier = f"{report.frontier:%Y-%m-%dT%H:%M:%SZ}" if report.frontier else "none"
     arrived = f", arrived on {report.asked.days}" if report.asked.days else ""
     first = f"{number(report.rows)} upserts{arrived}; {number(report.deletes)} deletes apart. Frontier {frontier}"
@@ -102,14 +99,14 @@ def _head(report: "LatenessReport") -> list[str]:
     ]
 
 
-def _sections(report: "LatenessReport") -> list[PageSection]:
+def _sections(report: LatenessReport) -> list[PageSection]:
     measured = [completeness(report), _look_backs(report)] if report.overall else []
     worst = sorted(report.by_arrival, key=lambda d: (-d.spread.p50, d.day))[:WORST_DAYS]
     last = PageSection("The latest days", [_days("arrival days with the greatest median lateness", worst)])
     return [section for section in [*measured, watermarks(report), _flips(report), last] if section.tables[0].rows]
 
 
-def completeness(report: "LatenessReport") -> PageSection:
+def completeness(report: LatenessReport) -> PageSection:
     """Return the share of an event day's rows that has arrived by each age."""
     rows = [(f"{a.age_days} d", percent(a.share), a.event_days) for a in _ages_shown(report.completeness)]
     title = f"share of an event day's rows that has arrived, by age (arrivals {report.watched})"
@@ -122,7 +119,7 @@ def _ages_shown(shares: Iterable[Aged]) -> list[Aged]:
     return [a for a in shares if a.age_days in AGES_DAYS]
 
 
-def _look_backs(report: "LatenessReport") -> PageSection:
+def _look_backs(report: LatenessReport) -> PageSection:
     rows = [
         (a.days, a.missed, percent(a.missed_share), f"{percent(a.low)} .. {percent(a.high)}")
         for a in report.look_backs
@@ -137,7 +134,7 @@ def _look_backs(report: "LatenessReport") -> PageSection:
     return PageSection("Look-backs", [table], [line], [LOOK_BACK])
 
 
-def watermarks(report: "LatenessReport") -> PageSection:
+def watermarks(report: LatenessReport) -> PageSection:
     """Return the newest day of each table, and the day up to which its rows are expected to be in."""
     rows = [(w.table, w.newest_day, w.day, span(w.lag_days), span(w.clock_lag_days)) for w in report.watermarks]
     title = f"watermark: the day up to which {wanted(report.asked.share)} of the rows are expected to be in"
@@ -146,7 +143,7 @@ def watermarks(report: "LatenessReport") -> PageSection:
     return PageSection("Watermarks", [table], [none] if report.age_days is None else [], [WATERMARK])
 
 
-def _flips(report: "LatenessReport") -> PageSection:
+def _flips(report: LatenessReport) -> PageSection:
     rows = [
         (f.maturity_days, f.labels, f.flipped, percent(f.flipped / f.labels) if f.labels else "-")
         for f in report.flips or ()
@@ -155,7 +152,7 @@ def _flips(report: "LatenessReport") -> PageSection:
     return PageSection("Label flips", [TextTable(["maturity", "mature labels", "flipped", "share"], rows, title)])
 
 
-def _days(title: str, days: "Iterable[DayLateness]") -> TextTable:
+def _days(title: str, days: Iterable[DayLateness]) -> TextTable:
     rows = []
     for d in days:
         shown = d.spread.in_days()
@@ -164,7 +161,7 @@ def _days(title: str, days: "Iterable[DayLateness]") -> TextTable:
     return TextTable(["arrived", "rows", "late", "p50", "p90", "max"], rows, title)
 
 
-def metrics(report: "LatenessReport") -> str:
+def metrics(report: LatenessReport) -> str:
     """Write the report in Prometheus' text exposition format 0.0.4. An unknown value has no sample.
 
     Units are in the names: seconds, ratios 0..1, rows; instants are seconds since 1970.
@@ -181,7 +178,7 @@ def metrics(report: "LatenessReport") -> str:
     return generate_latest(registry).decode("utf-8")
 
 
-def _gauges(report: "LatenessReport") -> Iterator[tuple[str, str, str, Mapping[str, float | None]]]:
+def _gauges(report: LatenessReport) -> Iterator[tuple[str, str, str, Mapping[str, float | None]]]:
     """Yield name, meaning, label ("": none) and values by label."""
     counted = {"upsert": report.rows, "late": report.late, "early": report.early, "delete": report.deletes}
     rows = "Loaded deliveries: upserts, of these late (on a later day, UTC) and early ones, and deletes."

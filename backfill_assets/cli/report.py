@@ -5,7 +5,7 @@ Not here: gathering (`operations.report`, `operations.writes`) and the page of t
 
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,9 +14,8 @@ from backfill_assets.cli.drawing import TextTable, aside, draw_table
 from backfill_assets.cli.pages import Page, PageSection, write_page
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
-
-if TYPE_CHECKING:
-    from backfill_assets.operations.writes import DayAudit
+from backfill_assets.operations.writes import DayAudit, write_table
+from backfill_assets.operations.writes import audit as audit_of
 
 COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "by", "reason", "plan", "run", "note")
 SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
@@ -35,8 +34,6 @@ def audit(html: Path | None, parquet: Path | None, as_json: bool, **which: Any) 
 
     Read from the logs at every call. No JVM.
     """
-    from backfill_assets.operations.writes import audit as audit_of
-    from backfill_assets.operations.writes import write_table
 
     lake, pipeline = opened()
     found = audit_of(lake, pipeline, **which)
@@ -54,7 +51,7 @@ def audit(html: Path | None, parquet: Path | None, as_json: bool, **which: Any) 
             click.echo(f"and {len(rows) - SHOWN} more: see --json, or ask with --since, --table, --day, --plan")
 
 
-def _row(days: "list[DayAudit]") -> tuple[object, ...]:
+def _row(days: list[DayAudit]) -> tuple[object, ...]:
     """Return the cells of one commit."""
     first = days[0]
     spans = contiguous(d.day for d in days if d.day is not None)

@@ -5,17 +5,18 @@ next tick of `late_data`.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from backfill_assets.cli.common import SPAN, TEXT, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import say
 from backfill_assets.core.days import DayRange, contiguous
-
-if TYPE_CHECKING:
-    from backfill_assets.lake.replace import Provenance
-    from backfill_assets.operations.rollback import RollbackReport, RollbackRequest
+from backfill_assets.core.ownership import BY, whoami
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, preview, roll_back, spans
+from backfill_assets.operations.rollback import release as release_days
+from backfill_assets.operations.why import Hold
 
 HANG = 2
 Command = Callable[..., None]
@@ -46,7 +47,6 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
     They are held from then on: nothing makes them again until `release`. What landed (raw) is never put back. Exit
     code 1 where it is refused; then nothing was written.
     """
-    from backfill_assets.operations.rollback import RollbackRequest, preview, roll_back
 
     _check(**which)
     if which["table"] and (to_version is None or which["days"] is None):
@@ -69,8 +69,6 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
 def release(as_json: bool, yes: bool, **which: Any) -> None:
     """Let days go that a rollback holds: of a plan (or one chunk of it), or of TABLE. Then they are fresh or stale by
     their own inputs, and are made again where they are stale."""
-    from backfill_assets.operations.rollback import RollbackRequest, spans
-    from backfill_assets.operations.rollback import release as release_days
 
     _check(**which)
     lake, pipeline = opened()
@@ -86,9 +84,8 @@ def release(as_json: bool, yes: bool, **which: Any) -> None:
         click.echo(f"Make them again with: backfill-assets run {which['plan']}")
 
 
-def provenance() -> "Provenance":
+def provenance() -> Provenance:
     """The provenance of a command: the current user."""
-    from backfill_assets.core.ownership import BY, whoami
     from backfill_assets.lake.replace import Provenance
 
     return Provenance("", tags={BY: whoami()})
@@ -103,8 +100,7 @@ def _check(plan: str, chunk: str, table: str, days: DayRange | None, note: str) 
         raise click.UsageError("--days goes with a table; a plan knows its days.")
 
 
-def _draw(report: "RollbackReport", asked: "RollbackRequest") -> None:
-    from backfill_assets.operations.why import Hold
+def _draw(report: RollbackReport, asked: RollbackRequest) -> None:
 
     for line in report.lines():
         say(line, HANG)

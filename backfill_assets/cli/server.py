@@ -4,14 +4,15 @@ Not here: the server (`engine.server`); commands that need it start it by themse
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from backfill_assets.cli.common import json_and_lake, lake_root, named_lake, print_json
-
-if TYPE_CHECKING:
-    from backfill_assets.lake.home import Lake
+from backfill_assets.engine.confs import scrub
+from backfill_assets.engine.server import ensure_server, server_status, stop_server
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.session import LakeSession
 
 MIB = 1 << 20
 
@@ -25,8 +26,6 @@ def server() -> None:
 @json_and_lake
 def start(as_json: bool) -> None:
     """Start it now, so that the next command need not wait."""
-    from backfill_assets.engine.server import ensure_server
-    from backfill_assets.lake.session import LakeSession
 
     lake = _lake()
     ensure_server(lake.root, LakeSession(lake).engine)
@@ -38,7 +37,6 @@ def start(as_json: bool) -> None:
 @json_and_lake
 def stop(force: bool, as_json: bool) -> None:
     """Stop it; the next use starts a fresh one."""
-    from backfill_assets.engine.server import stop_server
 
     stopped = stop_server(lake_root(), force=force)
     if not stopped:
@@ -59,9 +57,7 @@ def status(as_json: bool) -> None:
     _draw(facts, as_json)
 
 
-def _lake() -> "Lake":
-    from backfill_assets.engine.confs import scrub
-    from backfill_assets.lake.session import LakeSession
+def _lake() -> Lake:
 
     lake = named_lake()
     if not LakeSession(lake).engine.has_server:
@@ -70,7 +66,6 @@ def _lake() -> "Lake":
 
 
 def _facts(lake: Path) -> dict[str, Any]:
-    from backfill_assets.engine.server import server_status
 
     found = server_status(lake)
     return {"running": True, **vars(found)} if found else {"running": False}

@@ -3,16 +3,24 @@
 Not here: keeping them (`operations.snapshots`) and reading them (`operations.reader`).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from backfill_assets.cli.backfill import chosen
 from backfill_assets.cli.common import TEXT, days_asked, days_options, json_and_lake, lake_option, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, say
-
-if TYPE_CHECKING:
-    from backfill_assets.operations.snapshots import Snapshot
+from backfill_assets.operations.snapshots import (
+    Snapshot,
+    SnapshotRequest,
+    create_snapshot,
+    drop_snapshot,
+    file_of,
+    find_snapshot,
+    held_bytes,
+    snapshot_names,
+)
+from backfill_assets.operations.why import ranges
 
 
 @click.group()
@@ -36,7 +44,6 @@ def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any)
 
     The files are copied, and their rows read once and held against the receipts; their SHA-256 are proven at reads.
     """
-    from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
 
     days = days_asked(asked["first"], asked["last"])
     lake, pipeline = opened()
@@ -52,7 +59,6 @@ def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any)
 @json_and_lake
 def list_snapshots(as_json: bool) -> None:
     """All snapshots of the lake, and the bytes that nothing but a snapshot still holds."""
-    from backfill_assets.operations.snapshots import find_snapshot, held_bytes, snapshot_names
 
     lake, _ = opened()
     found = [(find_snapshot(lake, n), held_bytes(lake, n)) for n in snapshot_names(lake)]
@@ -71,7 +77,6 @@ def list_snapshots(as_json: bool) -> None:
 @json_and_lake
 def show_snapshot(name: str, as_json: bool) -> None:
     """What a snapshot keeps, proven: every file is read, and compared with its SHA-256."""
-    from backfill_assets.operations.snapshots import file_of, find_snapshot
 
     lake, _ = opened()
     found = find_snapshot(lake, name)
@@ -90,7 +95,6 @@ def show_snapshot(name: str, as_json: bool) -> None:
 @lake_option
 def drop(name: str, yes: bool) -> None:
     """Let go of a snapshot and of the files that only it holds. What names it can no longer be read."""
-    from backfill_assets.operations.snapshots import drop_snapshot, held_bytes
 
     lake, _ = opened()
     held = held_bytes(lake, name)
@@ -102,7 +106,6 @@ def drop(name: str, yes: bool) -> None:
 
 
 def _draw(found: "Snapshot") -> None:
-    from backfill_assets.operations.why import ranges
 
     say(f"snapshot {found.name}, made {found.made_at:%Y-%m-%dT%H:%MZ} by {found.by}{found.note and ': '}{found.note}")
     rows = [

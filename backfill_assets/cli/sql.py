@@ -14,6 +14,7 @@ from backfill_assets.cli.common import TEXT, json_and_lake, opened, print_json
 from backfill_assets.cli.compare import INSTANT
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.core.texts import plain
+from backfill_assets.operations.sql import ask
 
 SHOWN_ROWS = 100
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a text that begins so is computed by spreadsheets
@@ -33,7 +34,6 @@ def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: 
     Read only: no other file can be read or written. Days that are stale or incomplete are told on stderr. With --at or
     --snapshot nothing is judged: the past is what it was.
     """
-    from backfill_assets.operations.sql import ask
 
     if at is not None and snapshot:
         raise click.UsageError("--at and --snapshot say the same: give one of them.")

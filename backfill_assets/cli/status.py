@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,10 +16,12 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import contiguous, from_inclusive
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.states import State
-
-if TYPE_CHECKING:
-    from backfill_assets.operations.show import DayReport, InputDay
-    from backfill_assets.operations.status import DayStatus, StatusReport
+from backfill_assets.operations.plan_files import held_back
+from backfill_assets.operations.rejected import kinds, unusable
+from backfill_assets.operations.show import DayReport, InputDay, find
+from backfill_assets.operations.show import show as day_report
+from backfill_assets.operations.status import STUCK, DayStatus, StatusReport, attention
+from backfill_assets.operations.status import status as report_of
 
 GRID_DAYS = 45  # more rows than a screen has: days of equal states share a row
 FOLLOWS = "*"  # behind the state of a day that will change
@@ -38,10 +39,6 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @json_and_lake
 def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
-    from backfill_assets.operations.plan_files import held_back
-    from backfill_assets.operations.rejected import unusable
-    from backfill_assets.operations.status import attention
-    from backfill_assets.operations.status import status as report_of
 
     lake, pipeline = opened()
     days = days_asked(first, last)
@@ -65,7 +62,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         click.get_current_context().exit(1)
 
 
-def _draw(report: "StatusReport", stale: bool, every_day: bool) -> None:
+def _draw(report: StatusReport, stale: bool, every_day: bool) -> None:
     if report.days is None:
         say("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
         return
@@ -82,7 +79,7 @@ def _draw(report: "StatusReport", stale: bool, every_day: bool) -> None:
         click.echo(f"let go:  {hold.release}")
 
 
-def _draw_grid(report: "StatusReport", every_day: bool) -> None:
+def _draw_grid(report: StatusReport, every_day: bool) -> None:
     def key(line: "tuple[DayStatus, ...]") -> object:
         return line[0].day if every_day else [(d.state, d.will_change) for d in line]
 
@@ -96,7 +93,7 @@ def _draw_grid(report: "StatusReport", every_day: bool) -> None:
     say("A cell is the state, the rows and the table's version (v) that wrote them.")
 
 
-def _cell(days: "Sequence[DayStatus]") -> str:
+def _cell(days: Sequence[DayStatus]) -> str:
     """Return state, rows and versions of the days of one cell; a star where they will change."""
     state = days[0].state.value + (FOLLOWS if days[0].will_change else "")
     versions = sorted({d.version for d in days if d.version is not None})
@@ -106,8 +103,7 @@ def _cell(days: "Sequence[DayStatus]") -> str:
     return f"{state} {number(sum(d.rows or 0 for d in days))} {span}"
 
 
-def _draw_totals(report: "StatusReport") -> None:
-    from backfill_assets.operations.status import STUCK
+def _draw_totals(report: StatusReport) -> None:
 
     following = report.following()
     if following:
@@ -132,7 +128,7 @@ def _draw_totals(report: "StatusReport") -> None:
     _draw_commands("rebuild", report, wanting, all_tables=True)
 
 
-def _draw_stale(report: "StatusReport") -> None:
+def _draw_stale(report: StatusReport) -> None:
     found = [d for d in report if d.state is State.STALE]
     if not found:
         say(f"No day of {report.days} is stale.")
@@ -148,7 +144,7 @@ def _draw_stale(report: "StatusReport") -> None:
             say(f"{day.table} {day.day}: {culprit}", 2)
 
 
-def _draw_commands(word: str, report: "StatusReport", wanting: "Iterable[DayStatus]", all_tables: bool = False) -> None:
+def _draw_commands(word: str, report: StatusReport, wanting: Iterable[DayStatus], all_tables: bool = False) -> None:
     """Draw the commands, each on one line to be copied, for days that are over, as few ranges without held days."""
     over = [d for d in wanting if d.day < utc_today()]
     named = [*report.tables] if all_tables else list(dict.fromkeys(d.table for d in over))
@@ -166,13 +162,11 @@ def _draw_commands(word: str, report: "StatusReport", wanting: "Iterable[DayStat
 @json_and_lake
 def show(table: str, day: date, as_json: bool) -> None:
     """Receipt, inputs, landed files, quarantine and history of DAY (YYYY-MM-DD) of TABLE."""
-    from backfill_assets.operations.show import find
-    from backfill_assets.operations.show import show as report_of
 
     lake, pipeline = opened()
     with usage():
         find(lake, pipeline, table, day)
-    report = report_of(lake, pipeline, table, day)
+    report = day_report(lake, pipeline, table, day)
     if as_json:
         print_json(report)
         return
@@ -189,7 +183,7 @@ def show(table: str, day: date, as_json: bool) -> None:
         draw_table(["version", "at", "rows", "fingerprint", "reason", "run", "note"], rows, "history, newest first")
 
 
-def _receipt(report: "DayReport") -> Iterator[tuple[str, str]]:
+def _receipt(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield why the day is in its state, and the facts of its newest receipt, by name."""
     yield from (("because", reason) for reason in report.reasons)
     if report.will_change:
@@ -209,7 +203,7 @@ def _receipt(report: "DayReport") -> Iterator[tuple[str, str]]:
         yield "frontier", f"{said.frontier:%Y-%m-%dT%H:%M:%SZ}" if said.frontier else "none"
 
 
-def _inputs(report: "DayReport") -> Iterator[tuple[str, str]]:
+def _inputs(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield one line per table and state: the days and the sum of their rows."""
     grouped: dict[tuple[str, str, bool], list[InputDay]] = defaultdict(list)
     for found in report.inputs:
@@ -219,9 +213,8 @@ def _inputs(report: "DayReport") -> Iterator[tuple[str, str]]:
         yield "from", f"{table} {spans}: {state}, {rows} rows{'' if required else ', not required'}"
 
 
-def _landed(report: "DayReport") -> Iterator[tuple[str, str]]:
+def _landed(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield the first landed files, and the most frequent reasons of quarantine."""
-    from backfill_assets.operations.rejected import kinds
 
     for part in report.files[:MOST_FILES]:
         bad = f", {number(part.bad_rows)} of them unusable" if part.bad_rows else ""
