@@ -136,7 +136,7 @@ class PlacedProcess:
 def end_in(folder: Path, words: Collection[str], grace_seconds: float) -> None:
     """End this user's processes that work in `folder` and have one of the words in their command line: ask, wait, then
     kill. Returns when they are gone."""
-    found = [p for p in psutil.process_iter() if _works_in(p, folder, words)]
+    found = working_in(folder, words)
     alive = [process for p in found if (process := Process.of(p.pid))]
     for ask in (psutil.Process.terminate, psutil.Process.kill):
         for one in found:
@@ -150,8 +150,15 @@ def end_in(folder: Path, words: Collection[str], grace_seconds: float) -> None:
             return
 
 
-def _works_in(found: psutil.Process, folder: Path, words: Collection[str]) -> bool:
-    with suppress(psutil.Error):
-        is_ours = found.uids().effective == os.geteuid() and found.cwd() == str(folder)
-        return is_ours and not set(words).isdisjoint(found.cmdline())
-    return False
+def working_in(folder: Path, words: Collection[str]) -> list[psutil.Process]:
+    """This user's processes that work in `folder` and have one of the words in their command line."""
+    place = os.path.realpath(folder)  # the kernel names no link
+
+    def is_one(found: psutil.Process) -> bool:
+        """Whether it is, and lives."""
+        with suppress(psutil.Error):
+            is_ours = found.uids().effective == os.geteuid() and found.cwd() == place
+            return is_ours and not set(words).isdisjoint(found.cmdline())
+        return False
+
+    return [found for found in psutil.process_iter() if is_one(found)]

@@ -22,13 +22,14 @@ from backfill_assets.core.ownership import open_unlinked
 from backfill_assets.core.process import python_command, with_package
 from backfill_assets.engine.confs import EngineSettings, scrub
 from backfill_assets.engine.launch import server_engine, version_of
-from backfill_assets.engine.processes import Process, end_in
+from backfill_assets.engine.processes import Process, end_in, working_in
 from backfill_assets.engine.server_state import Record, ServerFolder, take
 from backfill_assets.engine.supervisor import PROGRAMS, START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS
 
 _POLL_SECONDS = 0.05
 _START_LOCK_SECONDS = START_TIMEOUT_SECONDS + 60  # its holder may first fetch jars, then start
 SUPERVISOR = "backfill_assets.engine.supervisor"
+SERVER_PROGRAMS = PROGRAMS | {SUPERVISOR}
 _holding = threading.RLock()
 _held: dict[Path, int] = {}  # descriptors of the clients' locks that this process holds, by folder
 _supervisors: list["subprocess.Popen[bytes]"] = []  # that this process started: kept so that they are reaped
@@ -188,7 +189,7 @@ def _newest_error(state: ServerFolder) -> str:
 
 def _end_all(state: ServerFolder) -> None:
     """End the lake's supervisor and server, recorded or not; a record may be forged, so it decides nothing here."""
-    end_in(state.folder, {SUPERVISOR, *PROGRAMS}, 2 * STOP_GRACE_SECONDS + 1)
+    end_in(state.folder, SERVER_PROGRAMS, 2 * STOP_GRACE_SECONDS + 1)
     state.remove_record()
 
 
@@ -207,8 +208,7 @@ def stop_server(lake: Path, force: bool = False) -> bool:
     Raises TransientError if other processes use it, unless `force`; their running queries then fail within seconds.
     """
     state = ServerFolder.of(lake)
-    record = state.record()
-    if record is None or not (record.process.is_alive() or record.supervisor.is_alive()):
+    if not working_in(state.folder, SERVER_PROGRAMS):  # the record may be lost
         return False
     if not force and _others_hold(state):
         raise TransientError(

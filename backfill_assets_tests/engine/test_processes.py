@@ -94,14 +94,17 @@ def test_a_process_that_ended_is_gone_and_holds_no_memory() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_only_processes_of_the_folder_with_one_of_the_words_are_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("linked", [False, True])
+def test_only_processes_of_the_folder_with_one_of_the_words_are_ended(tmp_path: Path, linked: bool) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    named = tmp_path / "link" if linked else tmp_path
     code = ("-c", "import time; time.sleep(60)")
     wanted, of_another_folder, without_word = began = [
         subprocess.Popen((sys.executable, *code, *words), cwd=folder)
         for words, folder in ((("word",), tmp_path), (("word",), tmp_path.parent), (("words",), tmp_path))
     ]
     try:
-        end_in(tmp_path, {"word", "another"}, 10)
+        end_in(named, {"word", "another"}, 10)
         assert wanted.poll() == -signal.SIGTERM
         assert (of_another_folder.poll(), without_word.poll()) == (None, None)
         end_in(tmp_path, {"word"}, 10)

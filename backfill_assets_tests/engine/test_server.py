@@ -11,6 +11,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ from backfill_assets.engine.server import (
     stop_server,
 )
 from backfill_assets.engine.server_state import Record, ServerFolder
+from backfill_assets.engine.supervisor import PROGRAMS
 from backfill_assets_tests.processes import run_python, start
 
 pytestmark = pytest.mark.on_spark("it is the Spark server's life")
@@ -246,6 +248,18 @@ def test_a_damaged_record_means_no_server(tmp_path: Path, text: str) -> None:
     assert state.record() is None
     assert server_status(tmp_path) is None
     assert not stop_server(tmp_path)
+
+
+def test_a_server_whose_record_is_lost_is_stopped(tmp_path: Path, processes: None) -> None:
+    state = ServerFolder.of(tmp_path)
+    state.make()
+    sleeping = (sys.executable, "-c", "import time; time.sleep(60)", min(PROGRAMS))
+    with subprocess.Popen(sleeping, cwd=state.folder) as lost:
+        try:
+            assert (stop_server(tmp_path), stop_server(tmp_path)) == (True, False)
+            assert lost.poll() == -signal.SIGTERM
+        finally:
+            lost.kill()
 
 
 def test_the_identity_shows_no_value_of_a_configuration() -> None:
