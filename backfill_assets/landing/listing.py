@@ -6,7 +6,8 @@ Not here: reading the files (`files`, `ingest`), and comparing them with the led
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -75,15 +76,9 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
         return Listing(root_missing=True)
     if not glob.root.is_dir() or (glob.names_file and (glob.root / glob.segments[0]).is_dir()):
         raise _bad_pattern(pattern, "it names a file as folder, or a folder as file")
-    files: list[LandedFile] = []
-    refused: list[RefusedFile] = []
-    for name, entry in _walk(glob, lambda n, why: refused.append(RefusedFile(n, why))):
-        found = _judge(name, entry, glob, extensions)
-        if isinstance(found, LandedFile):
-            files.append(found)
-        elif found is not None:
-            refused.append(found)
-    return Listing(tuple(sorted(files, key=lambda f: f.name)), tuple(sorted(refused, key=lambda r: r.name)))
+    found = sorted(_found(glob, extensions), key=lambda f: f.name)
+    files = (f for f in found if isinstance(f, LandedFile))
+    return Listing(tuple(files), tuple(f for f in found if isinstance(f, RefusedFile)))
 
 
 def parse_pattern(pattern: str, base: Path) -> Glob:
@@ -128,31 +123,31 @@ def _extensions(format: str) -> tuple[str, ...]:
     return EXTENSIONS[format]
 
 
-def _walk(glob: Glob, refuse: Callable[[str, str], None]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield every entry below the root that is not a folder; `refuse` folders that are not entered."""
-    pending: list[tuple[str, Path, int]] = [("", glob.root, 0)]
+def _found(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | RefusedFile]:
+    """Yield every entry below the root that is not a folder, and the folders that are not entered."""
+    pending: list[tuple[str, Path]] = [("", glob.root)]
     while pending:
-        prefix, folder, depth = pending.pop()
+        prefix, folder = pending.pop()
         try:
             with os.scandir(folder) as found:
                 entries = list(found)
         except OSError as error:
-            refuse(plain(prefix) or "./", f"the folder cannot be listed ({error.strerror})")
+            yield RefusedFile(plain(prefix) or "./", f"the folder cannot be listed ({error.strerror})")
             continue
-        if not glob.reaches(depth):
+        if not glob.reaches(prefix.count("/")):
             if entries:
-                refuse(plain(prefix), "a folder that the pattern does not reach into")
+                yield RefusedFile(plain(prefix), "a folder that the pattern does not reach into")
             continue
         for entry in entries:
+            name, why = prefix + entry.name, _bad_name(entry.name)
             if glob.names_file and entry.name != glob.segments[0]:
                 continue
-            name = prefix + entry.name
             if not entry.is_dir(follow_symlinks=False):
-                yield name, entry
-            elif why := _bad_name(entry.name):
-                refuse(plain(name) + "/", why)
+                yield from _judged(name, entry.path, why, glob, extensions)
+            elif why:
+                yield RefusedFile(plain(name) + "/", why)
             else:
-                pending.append((name + "/", Path(entry.path), depth + 1))
+                pending.append((name + "/", Path(entry.path)))
 
 
 def _bad_name(name: str) -> str | None:
@@ -165,18 +160,14 @@ def _bad_name(name: str) -> str | None:
     return "hidden: its name starts with . or _" if name.startswith((".", "_")) else None
 
 
-def _judge(
-    name: str, entry: os.DirEntry[str], glob: Glob, extensions: tuple[str, ...]
-) -> LandedFile | RefusedFile | None:
-    """Return the file if it may be read, else the refusal; None if it vanished since the folder was listed."""
-    try:
-        found = os.lstat(entry.path)
-    except FileNotFoundError:
-        return None
-    why = _bad_name(entry.name) or _unfit(name, entry.path, found, glob, extensions)
-    if why:
-        return RefusedFile(plain(name), why)
-    return LandedFile(name, Path(entry.path), found.st_size, found.st_mtime_ns)
+def _judged(
+    name: str, path: str, why: str | None, glob: Glob, extensions: tuple[str, ...]
+) -> Iterator[LandedFile | RefusedFile]:
+    """Yield the file if it may be read, else its refusal; nothing if it vanished since the folder was listed."""
+    with suppress(FileNotFoundError):
+        found = os.lstat(path)
+        why = why or _unfit(name, path, found, glob, extensions)
+        yield RefusedFile(plain(name), why) if why else LandedFile(name, Path(path), found.st_size, found.st_mtime_ns)
 
 
 def _unfit(name: str, path: str, found: os.stat_result, glob: Glob, extensions: tuple[str, ...]) -> str | None:
