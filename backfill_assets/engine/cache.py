@@ -6,9 +6,9 @@ trusted machine fetched).
 
 import hashlib
 import os
-import re
 import shutil
 import ssl
+import struct
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,6 @@ _SHIPPED_WITH_SPARK = (
 )  # fmt: skip  # what Delta names but Spark already has, in newer versions: 75 of 88 MB
 BUNDLES = ("PIP_CERT", "REQUESTS_CA_BUNDLE")  # of pip and requests; `ssl` itself reads SSL_CERT_FILE
 PASSWORD = "changeit"  # noqa: S105 - Java's documented default: the store holds public certificates only
-_MOST_ADDED = 60  # certificates, each of which costs a start of keytool, a third of a second
-_FINGERPRINT = re.compile(r"SHA-?256\)?: ([0-9A-F:]+)")
 # sha256 of every jar, by Delta's coordinate: another writer of the cache could otherwise run code in the server.
 PINS: Mapping[str, Mapping[str, str]] = {
     "io.delta:delta-spark_4.2_2.13:4.4.0": {
@@ -138,12 +136,11 @@ def _fetch_into(folder: Path, java: Path, options: Sequence[str]) -> None:
 
 
 def _fetched(java: Path, options: Sequence[str], scratch: Path) -> Path:
-    """Folder of the fetched jars. A second try adds the machine's certificates to Java's: behind a proxy that signs
-    with a certificate of the house, pip works and a Java from PyPI does not."""
-    reason = _fetch(java, options, scratch)
-    if reason and (store := trust_store(java, scratch)):
-        reason = _fetch(java, [*options, f"-Djavax.net.ssl.trustStore={store}"], scratch)
-    if reason:
+    """Folder of the fetched jars. Java takes the machine's certificates for its own, as pip does: behind a proxy that
+    signs with a certificate of the house, a Java from PyPI does not know it."""
+    if store := trust_store(scratch):
+        options = [*options, f"-Djavax.net.ssl.trustStore={store}"]
+    if reason := _fetch(java, options, scratch):
         raise BackfillError(
             f"Delta's jars ({delta_coordinate()})", f"they could not be fetched ({reason})", "Spark was not started",
             "Allow the network for this first start (behind a proxy: JAVA_TOOL_OPTIONS), or copy "
@@ -195,43 +192,22 @@ def prove(coordinate: str, jars: Sequence[Path]) -> None:
             )  # fmt: skip
 
 
-def trust_store(java: Path, folder: Path) -> Path | None:
-    """Write a trust store for the program `java` into `folder`: its own plus the machine's certificates. None where the
-    machine has nothing to add, or there is no keytool."""
-    keytool, own = java.with_name("keytool"), java.parent.parent / "lib" / "security" / "cacerts"
-    if not keytool.exists() or not own.exists():
-        return None
-    known = set(_FINGERPRINT.findall(_keytool(keytool, "-list", own)))
-    lacking = [der for der in _machine_certificates() if _fingerprint(der) not in known][:_MOST_ADDED]
-    if not lacking:
-        return None
-    store = folder / "cacerts"
-    shutil.copyfile(own, store)
-    for number, der in enumerate(lacking):
-        file = folder / f"{number}.der"
-        file.write_bytes(der)
-        _keytool(keytool, "-importcert", store, "-noprompt", "-alias", f"machine-{number}", "-file", str(file))
-    return store
-
-
-def _machine_certificates() -> list[bytes]:
-    """Certificates (DER) that OpenSSL trusts on this machine, each once."""
+def trust_store(folder: Path) -> Path | None:
+    """Write a trust store in Java's own format (JKS) into `folder`: the certificates that OpenSSL trusts on this
+    machine. None where it trusts none."""
     context = ssl.create_default_context()
     for name in BUNDLES:
         bundle = os.environ.get(name, "")
         if bundle and Path(bundle).is_file():
             context.load_verify_locations(bundle)
-    return list(dict.fromkeys(context.get_ca_certs(binary_form=True)))
-
-
-def _fingerprint(der: bytes) -> str:
-    digest = hashlib.sha256(der).hexdigest().upper()
-    return ":".join(digest[i : i + 2] for i in range(0, len(digest), 2))
-
-
-def _keytool(keytool: Path, command: str, store: Path, *more: str) -> str:
-    done = subprocess.run(
-        [str(keytool), command, "-keystore", str(store), "-storepass", PASSWORD, *more],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    return done.stdout
+    certificates = dict.fromkeys(context.get_ca_certs(binary_form=True))
+    if not certificates:
+        return None
+    body = struct.pack(">III", 0xFEEDFEED, 2, len(certificates))
+    for number, der in enumerate(certificates):
+        alias = b"machine-%d" % number
+        body += struct.pack(f">IH{len(alias)}sqH5sI", 2, len(alias), alias, 0, 5, b"X.509", len(der)) + der
+    digest = hashlib.sha1(PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()  # noqa: S324
+    store = folder / "cacerts"
+    store.write_bytes(body + digest)
+    return store

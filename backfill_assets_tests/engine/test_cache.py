@@ -15,6 +15,7 @@ import pytest
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.engine import cache as room
 from backfill_assets.engine.cache import (
+    BUNDLES,
     CACHE_VARIABLE,
     PASSWORD,
     PINS,
@@ -158,7 +159,7 @@ def listed(store: Path) -> str:
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_certificate_that_only_pip_is_told_of_is_added_to_javas_own(
+def test_a_certificate_that_only_pip_is_told_of_is_in_the_store_for_java(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundle = tmp_path / "house.pem"
@@ -167,12 +168,15 @@ def test_a_certificate_that_only_pip_is_told_of_is_added_to_javas_own(
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
     monkeypatch.setenv("PIP_CERT", str(bundle))
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
-    store = trust_store(JAVA, tmp_path)
+    store = trust_store(tmp_path)
     assert store is not None
-    own = listed(JAVA.parent.parent / "lib" / "security" / "cacerts").count("trustedCertEntry")
-    assert listed(store).count("trustedCertEntry") == own + 1
+    assert listed(store).count("trustedCertEntry") == 1
     assert "machine-0" in listed(store)
 
 
-def test_a_java_without_keytool_gets_no_store(tmp_path: Path) -> None:
-    assert trust_store(tmp_path / "bin" / "java", tmp_path) is None
+def test_a_machine_without_certificates_gets_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    for name in BUNDLES:
+        monkeypatch.delenv(name, raising=False)
+    assert trust_store(tmp_path) is None
