@@ -25,7 +25,7 @@ LANDING, LOAD = "backfill_assets.landing", "backfill_assets.load"
 # What decides the rows of raw: parsers, mapping, casts, reasons, what is kept of a file, what is too late.
 LOADERS = (
     LOADER,
-    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "landed_rows", "placing")),
+    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "landed_rows")),
     *(f"{LANDING}.{name}" for name in ("casting", "content_store", "mapping", "select")),
     *(f"{LANDING}.{name}" for name in ("engine_errors", "limited_decoding")),
     *(f"{LANDING}.{name}" for name in ("batches", "csv_records", "ingest", "json_lines", "parquet_files")),
@@ -45,14 +45,14 @@ DECIDES_NO_ROW = {
     "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "b3a833f26c468dab0204607a4c291e57",
+    "raw 1": "438b0670ea2077ccc1f4f1300dca4eb1",
     "staging 1": "bcd2e56ac43ec67550345dab9f0f9315",
-    "features 1": "7ff817788f1b5043695b67a1dfca3672",
-    "features_as_known 1": "7ff817788f1b5043695b67a1dfca3672",
-    "labels 1": "0b56c68aa5d8aabdef1240ff1935f34f",
+    "features 1": "30ae6152cf8cf1309b6b90611194b6c4",
+    "features_as_known 1": "30ae6152cf8cf1309b6b90611194b6c4",
+    "labels 1": "25e9d2162c1ffa72e09e824c8359c2b7",
     "training 1": "fb81b05972d82bb0e438f748d5865667",
-    "declared features 1": "7ff817788f1b5043695b67a1dfca3672",
-    "declared labels 1": "0b56c68aa5d8aabdef1240ff1935f34f",
+    "declared features 1": "30ae6152cf8cf1309b6b90611194b6c4",
+    "declared labels 1": "25e9d2162c1ffa72e09e824c8359c2b7",
     "declared training 1": "fb81b05972d82bb0e438f748d5865667",
     "sql as known 1": "bc1ad70001827605ce99f93e77fcbeb0",
     "sql 1": "0840374fd0ff2839991c77824256a04d",

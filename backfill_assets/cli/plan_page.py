@@ -116,7 +116,7 @@ def _markdown(cells: Sequence[str]) -> str:
 
 
 def _method(plan: Plan) -> PageSection:
-    by_key = "rows are upserted by key, then " if plan.policy.merges else ""
+    by_key = "rows are upserted by key, then " if plan.policy.mode.upserts else ""
     lines = [
         f"write mode `{plan.policy.write_mode}`: {by_key}each day is replaced as a whole, by one commit per table",
         f"order {plan.policy.order}, at most {plan.policy.max_parallel} chunk(s) at once",

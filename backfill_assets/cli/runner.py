@@ -12,12 +12,12 @@ import dagster as dg
 
 from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
+from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted, processes_hear_none

@@ -10,6 +10,7 @@ import click
 from backfill_assets.cli.backfill import chosen
 from backfill_assets.cli.common import TEXT, days_asked, days_options, json_and_lake, lake_option, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.core.days import ranges
 from backfill_assets.operations.snapshots import (
     Snapshot,
     SnapshotRequest,
@@ -20,7 +21,6 @@ from backfill_assets.operations.snapshots import (
     held_bytes,
     snapshot_names,
 )
-from backfill_assets.operations.why import ranges
 
 
 @click.group()

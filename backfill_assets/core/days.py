@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from backfill_assets.core.errors import BackfillError
 
 ONE_DAY = timedelta(days=1)
+SHOWN_RANGES = 5
 # `date.fromisoformat` also takes ISO weeks (2024-W13-7), which are ten characters long too.
 DAY_FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -99,6 +100,13 @@ def contiguous(days: Iterable[date]) -> list[DayRange]:
         else:
             ranges.append(DayRange(day, day + ONE_DAY))
     return ranges
+
+
+def ranges(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
+    """Write days as at most `most` ranges, and the number of further ranges."""
+    found = contiguous(days)
+    more = f" and {len(found) - most} more ranges" if len(found) > most else ""
+    return ", ".join(map(str, found[:most])) + more
 
 
 def covering(days: Iterable[date], at_most: int) -> list[DayRange]:

@@ -6,6 +6,7 @@ Elsewhere: the plan itself (`operations.plan_model`), restoring files (`lake.res
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from enum import StrEnum
 
 from backfill_assets.core.days import contiguous, parse_span
 from backfill_assets.core.errors import BackfillError
@@ -15,11 +16,24 @@ PLAN_TAG, CHUNK_TAG = "plan", "chunk"  # in `Provenance.tags` and `Receipt.tags`
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
 MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
-MERGE, MERGE_KEEPING = "merge", "merge, removed rows kept"
 MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
 ROLLBACK, RELEASE = "rollback", "release"  # reasons of receipts
 TO_VERSION = "to_version"  # tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ
 NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
+
+
+class WriteMode(StrEnum):
+    """How a write changes a day: it replaces the day as a whole, or upserts rows by key. `MERGE` refuses to keep rows
+    that the new ones lack, `MERGE_KEEPING` keeps them."""
+
+    OVERWRITE = ""
+    MERGE = "merge"
+    MERGE_KEEPING = "merge, removed rows kept"
+
+    @property
+    def upserts(self) -> bool:
+        """Whether a day may afterwards hold rows that its inputs alone do not give."""
+        return self is not WriteMode.OVERWRITE
 
 
 @dataclass(frozen=True)
@@ -34,18 +48,16 @@ class DayMove:
     changes: int
 
 
-def mode_of(tags: Mapping[str, str]) -> str:
-    """How a run with these tags changes days: "" (each is replaced as a whole), `MERGE` or `MERGE_KEEPING`.
-
-    Raises BackfillError for any other word.
-    """
+def mode_of(tags: Mapping[str, str]) -> WriteMode:
+    """The write mode of a run with these tags. Raises BackfillError for an unknown one."""
     mode = tags.get(MODE_TAG, "")
-    if mode not in ("", MERGE, MERGE_KEEPING):
+    try:
+        return WriteMode(mode)
+    except ValueError:
         raise BackfillError(
             f"the tag {MODE_TAG}", f"{mode[:40]!r} is no way to write", "Nothing was written",
             "Make a plan: `backfill-assets plan --write-mode merge`",
-        )  # fmt: skip
-    return mode
+        ) from None  # fmt: skip
 
 
 def targets_text(targets: Mapping[date, int]) -> str:

@@ -15,9 +15,10 @@ from datetime import date, datetime
 import stamina
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import contiguous
+from backfill_assets.core.days import ranges
 from backfill_assets.core.engines import ENGINE, UNLIKE, disagreement
 from backfill_assets.core.errors import DaysHeld, Superseded
+from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.committer import Conflict
@@ -26,7 +27,6 @@ from backfill_assets.lake.staging import Staged, sweep
 from backfill_assets.lake.store import TableStore
 
 CONFLICT_ATTEMPTS = 5  # each one re-reads the log; a day is fought over by two or three writers at most
-SHOWN_RANGES = 5
 DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
 
 
@@ -65,7 +65,7 @@ class Write:
     provenance: Provenance
     always: bool = False  # commit the receipt even if nothing moved: it names newer input versions
     force: bool = False  # write the rows even if they are what is there
-    merges: bool = False  # the staged rows hold some of those that stood there at `base_version`
+    mode: WriteMode = WriteMode.OVERWRITE
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
     touched = [d for d in write.entries if (s := view.stamps.get(d)) is not None and s.version > write.base_version]
     if not touched:
         return
-    now = digests_now(touched) if not write.merges else dict.fromkeys(touched, "")
+    now = digests_now(touched) if not write.mode.upserts else dict.fromkeys(touched, "")
     behind = [d for d in touched if now[d] != write.entries[d].input_digest]
     if behind:
         raise Superseded(
@@ -119,11 +119,9 @@ def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
 
 def days_held(contract: Contract, days: Sequence[date]) -> DaysHeld:
     """The refusal to write days (ascending) that a rollback put back, with the command that lets them go."""
-    spans = contiguous(days)
-    shown = ", ".join(map(str, spans[:SHOWN_RANGES])) + (", ..." if len(spans) > SHOWN_RANGES else "")
     return DaysHeld(
         f"the table {contract.name}",
-        f"{shown} put back by a rollback and held",
+        f"{ranges(days)} put back by a rollback and held",
         "Nothing was written",
         f"Name days without them, or let them go first: `backfill-assets release {contract.name} --days "
         f"{days[0]}..{days[-1]}`",
@@ -161,7 +159,7 @@ def _unlike(write: Write, view: TableView) -> frozenset[date]:
     """The days that differ from what the same inputs, code and settings gave before; none of a merge or a ledger."""
     p = write.provenance
     code, engine = (p.code_digest, p.settings_digest), (p.tags or {}).get(ENGINE, "")
-    if write.merges or not write.contract.inputs:
+    if write.mode.upserts or not write.contract.inputs:
         return frozenset()
     again = write.entries.keys() & view.stamps.keys()
     return frozenset(d for d in again if disagreement(view.stamps[d], write.entries[d], code, engine))

@@ -1,6 +1,6 @@
 """Deliveries that came too late by the policy `beyond = "quarantine"`: kept in the table `too_late` until released.
 
-Not here: splitting a load's rows (`load.deliveries`, `load.placing`). Too late is an upsert that arrived more than
+Not here: splitting a load's rows (`load.deliveries`). Too late is an upsert that arrived more than
 `window_days` after its event; a delete is never too late, because its own event time says nothing. A release is a
 commit of that table without data, with reason and note.
 """

@@ -13,10 +13,10 @@ from datetime import date, datetime
 from functools import cache
 from typing import Any
 
-from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import PARAMETERS, parameters_of
 from backfill_assets.core.engines import ENGINE
+from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
@@ -77,8 +77,8 @@ class Phases:
 class RebuildRequest:
     """Request to rebuild `days` of `table`, with the provenance for its receipt. `force`: also up-to-date days.
 
-    `mode`: "" replaces each day as a whole; `MERGE` and `MERGE_KEEPING` (`core.plans`) upsert by key. `look` reads the
-    states of the lake; without it each call of `states` reads all logs. `meter` counts processor seconds.
+    `look` reads the states of the lake; without it each call of `states` reads all logs. `meter` counts processor
+    seconds.
     """
 
     lake_session: LakeSession
@@ -89,13 +89,8 @@ class RebuildRequest:
     force: bool = False
     look: Callable[[], States] | None = None
     phases: Phases = field(default_factory=Phases, compare=False)
-    mode: str = ""
+    mode: WriteMode = WriteMode.OVERWRITE
     meter: CpuMeter | None = field(default=None, compare=False)
-
-    @property
-    def merges(self) -> bool:
-        """Whether the write mode is an upsert by key."""
-        return bool(self.mode)
 
     def states(self) -> States:
         """States of the lake now. Starts no JVM."""
@@ -134,7 +129,6 @@ class Candidate:
     `accounts` are for Dagster, per day (`facts`: numbers by name; of a load `by_file`: rows per file and outcome).
     """
 
-    contract: Contract
     chunk: DayRange
     settled: frozenset[date]
     profiles: Mapping[date | None, DayProfile]
@@ -152,18 +146,20 @@ class Candidate:
         return {d: p for d, p in self.profiles.items() if d is None or d not in self.chunk}
 
 
-def settled_candidate(states: States, contract: Contract, days: DayRange, settled: frozenset[date]) -> Candidate:
-    """A candidate without computed rows: `settled` days as their receipts hold them; publishing it changes nothing."""
-    before = states.view.table(contract.name)
+def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
+    """A candidate of the days that need no computing, because their receipts say that the same work gave what is there
+    (none under `force`); publishing it changes nothing."""
+    name, days, upserts = request.table.name, request.days, request.mode.upserts
+    settled = frozenset[date]() if request.force else frozenset(d for d in days if states.is_settled(name, d, upserts))
+    before = states.view.table(name)
     entries = {d: before.stamps[d].entry for d in settled}
     return Candidate(
-        contract=contract,
         chunk=days,
         settled=settled,
         profiles={d: as_profile(entries[d]) if d in entries else DayProfile() for d in days},
         entries=entries,
         before=before,
-        frontier=states.frontier(contract.name),
+        frontier=states.frontier(name),
         staged=None,
         commit=lambda: Published(before.version, ""),
         release=lambda: None,

@@ -1,6 +1,9 @@
-"""Building the candidate of a table other than raw: rows made from pinned inputs, staged and audited.
+"""Building the candidate of a table other than raw: rows made from pinned inputs, staged, audited, perhaps merged.
 
-Not here: raw (`raw`), the plan of the rows (`making`), the gates (`lake.gates`) and the write (`lake.replace`).
+Not here: raw (`raw`), the plan of the rows (`making`), the gates (`lake.gates`) and the write (`lake.replace`). A merge
+keeps rows of a day whose key the new rows lack. Mostly a correction removed or moved them, so a merge refuses without
+`--keep-removed`. A day that keeps rows gets `Built.MERGED` and shows as outdated; no sensor rebuilds it for that, late
+data replaces it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -8,42 +11,47 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.days import DayRange, contiguous
-from backfill_assets.core.errors import InputMissing, SettingsError
+from backfill_assets.core.days import DayRange, ranges
+from backfill_assets.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.core.frontier import is_lowered
+from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.readings import rows_read
-from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import States
-from backfill_assets.lake.audit import audit
+from backfill_assets.lake.audit import audit, sample_keys
 from backfill_assets.lake.replace import Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.writing import conform, stage
+from backfill_assets.lake.writing import conform, keep_rows, stage
 from backfill_assets.load.candidate import Candidate, RebuildRequest, settled_candidate
 from backfill_assets.load.declared_limits import refuse_settings
-from backfill_assets.load.facts import staged_facts
-from backfill_assets.load.making import as_merged, made, merged, version_read
+from backfill_assets.load.facts import day_facts
+from backfill_assets.load.making import made, version_read
 from backfill_assets.load.steadiness import refuse_changed_settings
+
+SHOWN_KEYS = 3
 
 
 def build(request: RebuildRequest) -> Candidate:
     """The candidate of a table that is made from other tables. Nothing is written.
 
-    Raises InputMissing, DaysHeld, SettingsError, ContractBroken, EngineLost.
+    Raises InputMissing, DaysHeld, SettingsError, ContractBroken, EngineLost, and BackfillError for a refused merge.
     """
-    phase, table, days = request.phases.phase, request.table, request.days
+    phase, contract = request.phases.phase, request.table.contract
     refuse_settings(request.lake_session.lake.settings, request.pipeline.contracts)
+    if request.mode.upserts:
+        refuse_merge(contract)
     with phase("states"):
         states = request.states()
-    refuse_unbuildable(states, table.contract, days)
-    settled = settled_candidate(states, table.contract, days, settled_days(request, states))
-    todo = [d for d in days if d not in settled.settled]
+    refuse_unbuildable(states, contract, request.days)
+    settled = settled_candidate(request, states)
+    todo = [d for d in request.days if d not in settled.settled]
     if not todo:
         return settled
     staged = written(request, states, todo)
     try:
         with phase("merge"):
-            kept = merged(request, states, staged, todo)
+            kept = _keep(request, states, staged, todo) if request.mode.upserts else {}
         return _computed(request, states, settled, staged, kept)
     except BaseException:
         staged.drop()
@@ -52,9 +60,9 @@ def build(request: RebuildRequest) -> Candidate:
 
 def written(request: RebuildRequest, states: States, todo: Sequence[date]) -> Staged:
     """The rows of the days to do, staged. The caller owns what it returns."""
-    contract, settled = request.table.contract, [d for d in request.days if d not in frozenset(todo)]
+    contract = request.table.contract
     with request.phases.phase("transform"):
-        frame = made(request, states, todo, settled)
+        frame = made(request, states, todo)
     with request.phases.phase("write"):
         refuse_changed_settings(request.lake_session.spark(), f"the table {contract.name}")
         return stage(request.lake_session.lake, contract, conform(frame, contract), len(todo))
@@ -67,39 +75,38 @@ def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, Da
         return audit(request.lake_session.lake, staged.paths, request.table.contract, parts)
 
 
-def settled_days(request: RebuildRequest, states: States) -> frozenset[date]:
-    """The days that need no computing: their receipts say that the same work gave what is there."""
-    if request.force:
-        return frozenset()
-    return frozenset(d for d in request.days if states.is_settled(request.table.name, d, request.merges))
-
-
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
-    """Raise where a day is held, `as_of` was lowered, or the day itself does not exist in an input table; names what
-    to do first."""
+    """Raise where a day is held, `as_of` was lowered, a ledger of the inputs was changed by another program, or the day
+    itself does not exist in an input table; names what to do first."""
     held = [d for d in days if (s := states.stamp(contract.name, d)) is not None and s.entry.built is Built.HELD]
     if held:
         raise days_held(contract, held)
     refuse_lowered(states, contract)
-    _refuse_doubted(states, contract)
     lacking: dict[str, list[date]] = {}
     for wanted in contract.inputs:
-        if wanted.basis not in (Basis.ARRIVALS, Basis.FILES):
+        if wanted.basis is Basis.ARRIVALS:
+            source = states.view.source(wanted.table)
+            if doubted := source.doubted_arrivals():
+                raise InputMissing(
+                    f"the table {contract.name}",
+                    f"another program changed the ledger {source.ledger_name} of {ranges(doubted)}, which says what "
+                    "days are made from",
+                    "Nothing was written",
+                    f"Load these days again, which writes it anew: `{load_command(source.table, doubted)}`",
+                )
+            absent = list(days) if source.ledger.version < 0 else []
+        else:
             stamps = states.view.table(wanted.table).stamps
-            absent = [d for d in days if d not in stamps]
-            if absent:
-                lacking[wanted.table] = absent
-        elif wanted.basis is Basis.ARRIVALS and states.view.source(wanted.table).ledger.version < 0:
-            lacking[wanted.table] = list(days)
+            absent = [d for d in days if d not in stamps] if wanted.basis is not Basis.FILES else []
+        if absent:
+            lacking[wanted.table] = absent
     if lacking:
-        tables = " and ".join(f"{name} for {_listed(absent)}" for name, absent in lacking.items())
-        every = sorted(d for absent in lacking.values() for d in absent)
+        tables = " and ".join(f"{name} for {ranges(absent)}" for name, absent in lacking.items())
         raise InputMissing(
             f"the table {contract.name}",
             f"it is made from {tables}, which were never made",
             "Nothing was written",
-            f"Materialize them first: `backfill-assets backfill --from {every[0]} --to {every[-1]} --tables "
-            f"{','.join(lacking)}`",
+            f"Materialize them first: `{load_command(','.join(lacking), {d for a in lacking.values() for d in a})}`",
         )
 
 
@@ -115,50 +122,77 @@ def refuse_lowered(states: States, contract: Contract) -> None:
         )
 
 
-def _refuse_doubted(states: States, contract: Contract) -> None:
-    """Raise where another program changed the ledger of the deliveries that the days are made from."""
-    for source in (states.view.source(i.table) for i in contract.inputs if i.basis is Basis.ARRIVALS):
-        if doubted := source.doubted_arrivals():
-            changed = f"another program changed the ledger {source.ledger_name} of {_listed(doubted)}"
-            raise InputMissing(
-                f"the table {contract.name}",
-                f"{changed}, which says what days are made from",
-                "Nothing was written",
-                f"Load these days again, which writes it anew: `{reload_command(source.table, doubted)}`",
-            )
+def load_command(tables: str, days: Collection[date]) -> str:
+    """The command that makes these days of the tables; of a landed one it writes its ledgers again."""
+    return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables {tables}"
 
 
-def reload_command(landed: str, days: Collection[date]) -> str:
-    """The command that loads these arrival days of the landed table again, and with them the ledgers."""
-    return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables {landed}"
+def refuse_merge(contract: Contract, asked: Iterable[Contract] = ()) -> None:
+    """Raise BackfillError where a table cannot be merged: landed tables, and tables with several days in a file. The
+    advice names those of the tables `asked` for that can be."""
+    if culprit := _unfit(contract):
+        fit = ",".join(c.name for c in asked if not _unfit(c))
+        raise BackfillError(
+            f"the table {contract.name}", f"its days cannot be merged: {culprit}", "Nothing was written",
+            f"Leave it out of the plan (--tables{fit and f' {fit}'}), or use --write-mode overwrite",
+        )  # fmt: skip
 
 
-def _listed(days: Iterable[date]) -> str:
-    return ", ".join(str(r) for r in contiguous(days)[:5]) + (", ..." if len(contiguous(days)) > 5 else "")
+def _unfit(contract: Contract) -> str:
+    if contract.is_landed:
+        return "it holds every delivery that landed, which is loaded as a whole or not at all"
+    return "its files hold several days each" if contract.partition_column != contract.day_column else ""
+
+
+def _keep(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> Mapping[date, int]:
+    """Add to `staged` the rows of `days` that the new rows lack, and return their number per day.
+
+    Raises BackfillError where rows would be kept without `MERGE_KEEPING`, and for days that are not complete.
+    """
+    contract, lake, made_files = request.table.contract, request.lake_session.lake, len(staged.files)
+    kept = keep_rows(lake, contract, staged, states.view.table(contract.name).version, days)
+    unready = [d for d in kept if states.built_as(contract.name, d) is not Built.COMPLETE]
+    if unready:
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"{ranges(unready)} cannot be merged: its cut has not come, or required input days are missing",
+            "Nothing was written",
+            "Name days without them, or use --write-mode overwrite",
+        )
+    if kept and request.mode is not WriteMode.MERGE_KEEPING:
+        first, files = min(kept), [str(f.path) for f in staged.files[made_files:]]
+        keys = ", ".join(sample_keys(lake, files, contract, first, "")[:SHOWN_KEYS])
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"{sum(kept.values())} row(s) that stand on {ranges(kept)} are not among those made now: a merge would "
+            f"keep what a correction removed or moved; for example on {first}: {keys}",
+            "Nothing was written",
+            "Plan with --write-mode overwrite, which takes them away, or with --keep-removed if they are to stay",
+        )
+    return kept
+
+
+def as_merged(entry: DayEntry, kept: int) -> DayEntry:
+    """Entry of a day that keeps `kept` rows; unchanged for 0."""
+    return replace(entry, built=Built.MERGED, counts={**entry.counts, KEPT: kept}) if kept else entry
 
 
 def _computed(
     request: RebuildRequest, states: States, settled: Candidate, staged: Staged, kept: Mapping[date, int]
 ) -> Candidate:
     """The candidate with the staged rows of the days that are not settled; `kept`: rows per day that a merge keeps."""
-    contract, view, name = request.table.contract, states.view, request.table.name
+    contract, name, digests = request.table.contract, request.table.name, states.digests
     profiles = {**settled.profiles, **profiled(request, staged)}
-    made = {
-        d: as_merged(
-            DayEntry(
-                profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d),
-                kept_counts(profiles[d], contract.nullable_columns), parts=profiles[d].parts,
-            ),
-            kept.get(d, 0),
-        )
-        for d in request.days
-        if d not in settled.settled
-    }  # fmt: skip
+    entries = dict[date, DayEntry]()
+    for day in (d for d in request.days if d not in settled.settled):
+        found, built = profiles[day], states.built_as(name, day)
+        counts = kept_counts(found, contract.nullable_columns)
+        entry = DayEntry(found.rows, found.fingerprint, digests.of(name, day), built, counts, parts=found.parts)
+        entries[day] = as_merged(entry, kept.get(day, 0))
     with request.phases.phase("facts"):
-        facts = staged_facts(request.lake_session, states, request.table, staged, profiles)
-    said = request.signed(states, {i.table: version_read(view, i) for i in contract.inputs})
-    base = settled.before.version
-    write = Write(contract, staged, made, base, said, force=request.force, merges=request.merges)
+        facts = day_facts(request.lake_session.lake, states, request.table, staged, profiles)
+    said = request.signed(states, {i.table: version_read(states.view, i) for i in contract.inputs})
+    write = Write(contract, staged, entries, settled.before.version, said, force=request.force, mode=request.mode)
 
     def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
         """The input digests by the heads as they are when it is called."""
@@ -169,10 +203,10 @@ def _computed(
     return replace(
         settled,
         profiles=profiles,
-        entries={**settled.entries, **made},
+        entries={**settled.entries, **entries},
         staged=staged,
         commit=lambda: replace_days(request.lake_session.lake, write, digests_now),
         release=staged.drop,
-        absent={d: missing for d in made if (missing := states.absent(name, d))},
+        absent={d: missing for d in entries if (missing := states.absent(name, d))},
         accounts={d: {"facts": f} for d, f in told.items()},
     )

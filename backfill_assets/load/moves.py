@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import versions_of
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.errors import LandingError, telling_source
+from backfill_assets.core.errors import telling_source
 from backfill_assets.core.plans import DayMove
 from backfill_assets.core.states import States
-from backfill_assets.core.texts import plain
 from backfill_assets.core.view import Source
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession, small_frame, telling_losses
-from backfill_assets.landing.content_store import StoredFile, find
 from backfill_assets.landing.mapping import delivery_types
+from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tup
     """The days that gain, lose or change rows, also outside `days`: arrival days of landed tables, and event days of
     tables of versions. Compares arrival days that are loaded; needs the engine.
 
-    Raises LandingError if a content is not in the stock, SettingsError if `select` is wrong.
+    Raises LandingError if a content is nowhere, SettingsError if `select` is wrong.
     """
     found: list[DayMove] = []
     for source in states.view.sources.values():
@@ -48,8 +47,7 @@ def _moved(lake_session: LakeSession, states: States, source: Source, days: DayR
         return []
     session = lake_session.spark()
     lake_session.expect(2 * sum(r.rows for r in records))
-    files = [_stocked(lake_session, r) for r in records]
-    now = read_deliveries(session, files, lake_session.lake.settings).where("reason IS NULL")
+    now = read_deliveries(session, stocked(lake_session, records), lake_session.lake.settings).where("reason IS NULL")
     arrived = {d for r in records for d in r.days if d in source.loaded.stamps}
     known = small_frame(session, [(r.sha256,) for r in records], "source_file string")
     stands = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived).join(
@@ -72,16 +70,6 @@ def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[Fil
     wanted = ({a for d in span for a, _ in source.arrivals.get(d, ())} | set(span)) & set(source.loaded.stamps)
     live = (r for r in read_files(lake_session.lake.store, source.name) if not r.withdrawn)
     return list({r.sha256: r for r in live if wanted & set(r.days)}.values())
-
-
-def _stocked(lake_session: LakeSession, record: FileRecord) -> StoredFile:
-    found = find(lake_session.lake.stock, record.sha256, record.first_scan, record.home_day)
-    if found is None:
-        raise LandingError(
-            f"the landed file {plain(record.path)}", "its content is not in the stock", "Nothing was looked at",
-            "Run `backfill-assets scan`, which takes it again, then look again",
-        )  # fmt: skip
-    return found
 
 
 def _moves(

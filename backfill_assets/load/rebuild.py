@@ -2,12 +2,12 @@
 
      1  ask        `orchestration.assets.lake_asset`: a run's days and reason become a `load.candidate.RebuildRequest`
      2  read state `load.candidate.RebuildRequest.states`: receipts and ledgers as they are now; needs no JVM
-     3  skip       `load.derived.settled_days`: days whose receipts say that nothing changed are not computed
+     3  skip       `load.candidate.settled_candidate`: days whose receipts say that nothing changed are not computed
      4  refuse     `load.derived.refuse_unbuildable`: days that are held, or that an input table has never had
      5  read       `lake.session.LakeSession.read`: the input days, pinned at the versions of step 2
      6  transform  `lake.model.Table`: the table's own pure function, over the whole range at once
      7  stage      `lake.writing.stage`: Parquet files that no log names, so that no reader sees them
-    7b  merge      `load.making.merged`: only in that write mode, rows that the new ones lack come along
+    7b  merge      `lake.writing.keep_rows`: only in that write mode, rows that the new ones lack come along
      8  audit      `lake.audit.audit`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.Bench.judge`: each day by each check; a refusal ends here, without a commit
     10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts
@@ -40,7 +40,6 @@ from backfill_assets.lake.session import telling_losses
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.derived import build
 from backfill_assets.load.judging import bench, may_be_empty
-from backfill_assets.load.making import refuse_merge
 from backfill_assets.load.raw import load
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
@@ -62,8 +61,6 @@ class Rebuild:
     @telling_losses()
     def prepare(self) -> list[Finding]:
         """Steps 2 to 9. Raises BackfillError kinds; returns a refusing finding instead of raising it."""
-        if self.request.merges:
-            refuse_merge(self.table.contract)
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
         self._refuse_strays()
         with self.request.phases.phase("gate"):
@@ -130,11 +127,10 @@ class Rebuild:
         return sample_keys(lake, staged.paths, self.table.contract, finding.day, finding.check)
 
     def _refuse_strays(self) -> None:
-        strays = self.ready.strays()
-        if not strays:
+        rows = {d: p.rows for d, p in self.ready.strays().items()}
+        if not rows:
             return
-        rows = {d: p.rows for d, p in strays.items()}
-        none, days = rows.pop(None, 0), sorted(str(d) for d in strays if d is not None)  # a text for the year 12000
+        none, days = rows.pop(None, 0), sorted(str(d) for d in rows if d is not None)  # a text for the year 12000
         parts = [f"{sum(rows.values())} row(s) of {days[0]}..{days[-1]}"] if days else []
         parts += [f"{none} row(s) without a day"] if none else []
         first, last = str(self.days.start), str(self.days.last)
@@ -147,7 +143,7 @@ class Rebuild:
         )
 
     def _judge(self) -> list[Finding]:
-        candidate, contract = self.ready, self.table.contract
+        candidate, contract, unlike = self.ready, self.table.contract, self.disagreements
         known = {d: s.entry for d, s in candidate.before.stamps.items()}
         made = {d: candidate.profiles[d] for d in self.days}
         by = bench(self.request.lake_session.lake.settings, contract, known, made)
@@ -155,13 +151,13 @@ class Rebuild:
         for day in self.days:
             expected = may_be_empty(candidate.frontier, contract, day, candidate.entries[day].built)
             findings += by.judge(day, made[day], expected, candidate.absent.get(day, ()))
-        found = self.disagreements
-        return [with_warning(f, found[f.day]) if f.check == PROFILE and f.day in found else f for f in findings]
+        return [with_warning(f, unlike[f.day]) if f.check == PROFILE and f.day in unlike else f for f in findings]
 
     def _disagreements(self) -> dict[date, str]:
+        if self.request.mode.upserts:
+            return {}
         candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
         code, engine = (codes.code_digest, codes.settings_digest), self.request.lake_session.made_by
-        made = [d for d in self.days if d not in candidate.settled and d in candidate.before.stamps]
-        stamps = candidate.before.stamps if not self.request.merges else {}
-        told = {d: disagreement(stamps[d], candidate.entries[d], code, engine) for d in made if d in stamps}
+        made = ((d, s) for d in self.days if d not in candidate.settled and (s := candidate.before.stamps.get(d)))
+        told = {d: disagreement(stamp, candidate.entries[d], code, engine) for d, stamp in made}
         return {d: text for d, text in told.items() if text}

@@ -3,8 +3,7 @@
 Not here: the unsteady expressions (`core.unsteady`), and other engines' differences (`core.engines`).
 """
 
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import extract_tb
@@ -15,7 +14,7 @@ from backfill_assets.core.engines import advice, culprit
 from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
-from backfill_assets.engine.session import changed_settings, engine_of
+from backfill_assets.engine.session import changed_settings, engine_of, say
 from backfill_assets.engine.session import explained as loss_told
 from backfill_assets.lake.model import Table, source_files
 
@@ -39,36 +38,23 @@ def refuse_unsteady(
     if not table.brings_code:
         return
     engine, read = engine_of(session), [contracts[name] for name in inputs]
-    if not engine.explains:
-        if names := engine.plan_differences(frame, inputs, read):
-            what, unwritten = culprit(names, engine), "It was not run, and nothing was written"
-            raise ContractBroken(f"the transform of {table.name}", what, unwritten, advice(names))
-        _ = frame.schema  # analysed, which raises what is wrong with it
-        return
-    found = unsteady(explained_plan(session, frame), read)
-    if not found:
-        return
-    told = "; ".join(map(str, found[:SHOWN]))
-    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    raise ContractBroken(
-        f"the transform of {table.name}", f"the same inputs may give other rows: {told}{more}",
-        "It was not run, and nothing was written", found[0].fix[:1].upper() + found[0].fix[1:],
-    )  # fmt: skip
+    if engine.explains:
+        if not (found := unsteady(explained_plan(session, frame), read)):
+            return
+        what, fix = f"the same inputs may give other rows: {_few(map(str, found))}", found[0].fix
+    else:
+        if not (names := engine.plan_differences(frame, inputs, read)):
+            _ = frame.schema  # analysed, which raises what is wrong with it
+            return
+        what, fix = culprit(names, engine), advice(names)
+    unwritten = "It was not run, and nothing was written"
+    raise ContractBroken(f"the transform of {table.name}", what, unwritten, fix[:1].upper() + fix[1:])
 
 
 def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
     """The text of a frame's plans with every field. Raises Spark's own error for a frame that it cannot analyse."""
-    name, before = f"plan_{uuid.uuid4().hex}", session.conf.get(FIELDS, None)
-    session.conf.set(FIELDS, EVERY_FIELD)
-    try:
-        frame.createOrReplaceTempView(name)
-        return str(session.sql(f"EXPLAIN EXTENDED SELECT * FROM {name}").collect()[0][0])
-    finally:
-        session.catalog.dropTempView(name)
-        if before is None:
-            session.conf.unset(FIELDS)
-        else:
-            session.conf.set(FIELDS, before)
+    say(session, {FIELDS: EVERY_FIELD})
+    return str(session.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=frame).collect()[0][0])
 
 
 def refuse_changed_settings(session: "SparkSession", named: str) -> None:
@@ -76,14 +62,19 @@ def refuse_changed_settings(session: "SparkSession", named: str) -> None:
     later table; restore them."""
     if not (found := changed_settings(session)):
         return
-    told = ", ".join(f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in [*found.items()][:SHOWN])
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    told = (f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in found.items())
     raise ContractBroken(
-        named, f"settings of the Spark session that all tables share were changed: {told}{more}",
+        named, f"settings of the Spark session that all tables share were changed: {_few(told)}",
         "Nothing was written, and they were put back",
         "Name the zone or the format in the expressions themselves, or set it for the whole lake: `[spark.confs]` in "
         "lake.toml",
     )  # fmt: skip
+
+
+def _few(texts: Iterable[str]) -> str:
+    """The first texts, and the number of further ones."""
+    every = list(texts)
+    return "; ".join([*every[:SHOWN], *([f"and {len(every) - SHOWN} more"] if len(every) > SHOWN else [])])
 
 
 def _value(setting: str | None) -> str:

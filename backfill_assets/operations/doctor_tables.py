@@ -21,7 +21,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import Inspection, inspect, is_mended
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.derived import reload_command
+from backfill_assets.load.derived import load_command
 from backfill_assets.operations.fitness import differing_days
 from backfill_assets.operations.snapshots import FILE, KeptFile, find_snapshot, holds_kept, snapshot_names
 
@@ -124,7 +124,7 @@ def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, 
     if not days:
         return
     again = (
-        f"Load its arrival days again: `{reload_command(landed, days)}`"
+        f"Load its arrival days again: `{load_command(landed, days)}`"
         if contract.columns in (ARRIVALS.columns, QUARANTINE.columns)
         else f"These days show as stale: `backfill-assets backfill --from {min(days)} --to {max(days)} --tables "
         f"{contract.name}`"

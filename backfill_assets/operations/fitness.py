@@ -10,6 +10,7 @@ from datetime import date
 from typing import Literal
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, DayEntry
@@ -17,7 +18,6 @@ from backfill_assets.core.states import State, States
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.audit import audit_as_written
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations.why import ranges
 
 Unfit = Literal["refuse", "warn", "take"]
 CHOICES: tuple[Unfit, ...] = ("refuse", "warn", "take")

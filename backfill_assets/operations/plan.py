@@ -24,7 +24,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.making import refuse_merge
+from backfill_assets.load.derived import refuse_merge
 from backfill_assets.load.moves import moved_rows
 from backfill_assets.operations.plan_files import new_id
 from backfill_assets.operations.plan_model import (
@@ -189,13 +189,13 @@ def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[Plan
             "Nothing was planned",
             f"Use --chunk 7d, or say --max-chunk-days {largest} if you mean it",
         )
-    if asked.policy.keep_removed and not asked.policy.merges:
+    if asked.policy.keep_removed and not asked.policy.mode.upserts:
         raise BackfillError(
             "--keep-removed", "an overwrite keeps no row of a day", "Nothing was planned",
             "Say --write-mode merge with it, or leave it away",
         )  # fmt: skip
     contracts = [pipeline.table(name).contract for name in asked.tables]
-    for contract in contracts if asked.policy.merges else ():
+    for contract in contracts if asked.policy.mode.upserts else ():
         refuse_merge(contract, contracts)
 
 
@@ -246,7 +246,7 @@ def _why(states: States, log: Mapping[int, Receipt], table: str, day: date, poli
         ripe, receipt = states.contracts[table].matures_after_days, log.get(stamp.version) if stamp else None
         now_mature = ripe is not None and is_mature(day, ripe, states.frontier(table))
         return MATURED if now_mature and receipt and not is_mature(day, ripe or 0, receipt.frontier) else STALE
-    if not states.is_settled(table, day, policy.merges):
+    if not states.is_settled(table, day, policy.mode.upserts):
         return OUTDATED
     return FORCED if policy.force else ""
 

@@ -15,11 +15,11 @@ from typing import Literal
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.clock import utc_now
+from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.files import publish, read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.plan_model import Plan, PlanChunk, parse_plan, plan_json
-from backfill_assets.operations.why import ranges
 
 FOLDER = ".plans"
 ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")

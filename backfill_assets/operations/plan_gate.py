@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.contracts import Contract, versions_of
+from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.profiles import (
     TRAILING_DAYS,
@@ -32,7 +33,6 @@ from backfill_assets.lake.view import writes_of
 from backfill_assets.operations.account import accounts
 from backfill_assets.operations.plan_model import Plan, PlanChunk, Tolerances
 from backfill_assets.operations.plan_progress import Progress
-from backfill_assets.operations.why import ranges
 
 SHOWN = 5
 FEWEST_ROWS = 20  # below it a relative change is chance

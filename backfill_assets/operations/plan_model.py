@@ -15,12 +15,11 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationEr
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MERGE, MERGE_KEEPING, MODE_TAG, PLAN_TAG, DayMove
+from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, DayMove, WriteMode
 
 SCHEMA = 1
 
 Order = Literal["ascending", "newest-first"]
-WriteMode = Literal["overwrite", "merge"]
 
 
 def _days(value: Any) -> Any:
@@ -80,7 +79,7 @@ class Policy:
     canary: int = 1
     order: Order = "ascending"
     max_parallel: int = 1
-    write_mode: WriteMode = "overwrite"
+    write_mode: Literal["overwrite", "merge"] = "overwrite"
     on_failure: Literal["stop", "rollback"] = "stop"
     retries: int = 0
     force: bool = False
@@ -89,9 +88,10 @@ class Policy:
     keep_removed: bool = False
 
     @property
-    def merges(self) -> bool:
-        """Whether days are upserted by key instead of replaced."""
-        return self.write_mode == "merge"
+    def mode(self) -> WriteMode:
+        """How each run changes its days."""
+        merge = WriteMode.MERGE_KEEPING if self.keep_removed else WriteMode.MERGE
+        return merge if self.write_mode == "merge" else WriteMode.OVERWRITE
 
     def __post_init__(self) -> None:
         if self.canary < 0 or self.max_parallel < 1 or self.retries < 0:
@@ -247,7 +247,7 @@ class Plan:
 
     def tags(self, chunk: PlanChunk) -> dict[str, str]:
         """The tags of the receipts of a chunk's runs."""
-        mode = {MODE_TAG: MERGE_KEEPING if self.policy.keep_removed else MERGE} if self.policy.merges else {}
+        mode = {MODE_TAG: str(self.policy.mode)} if self.policy.mode else {}
         code = {CODE_TAG: str(self.code)} if self.code is not None else {}
         return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode, **code}
 

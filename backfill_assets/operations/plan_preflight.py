@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from backfill_assets.core.contracts import Basis
+from backfill_assets.core.days import ranges
 from backfill_assets.core.states import States
 from backfill_assets.core.unsteady import CHANCE, CLOCK
 from backfill_assets.lake.code import LIBRARIES, installed_versions
@@ -19,7 +20,6 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, source_files
 from backfill_assets.lake.restore import can_restore, files_held
 from backfill_assets.operations.plan_model import Pins, Plan, PreflightTick
-from backfill_assets.operations.why import ranges
 
 PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
 # Names whose value differs from call to call, and with it a day made with them: in SQL, and in Python.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Protocol
 
-from backfill_assets.core.days import contiguous, covering
+from backfill_assets.core.days import contiguous, covering, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.states import State
@@ -32,7 +32,6 @@ from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
 from backfill_assets.operations.plan_work import ChunkWork, Opener
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
-from backfill_assets.operations.why import ranges
 
 MOST_TIMES = 3  # runs of a chunk: more may land for its days while one is at work
 

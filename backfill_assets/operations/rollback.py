@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.core.days import DayRange, contiguous, ranges
 from backfill_assets.core.downstream import stale_after
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLLBACK
@@ -22,7 +22,6 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import PreparedRestore, RestoreRequest
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import find_plan, plan_ids
-from backfill_assets.operations.why import ranges
 
 UNDOING = (ROLLBACK, RELEASE)
 NOTHING = "Nothing was put back"

@@ -4,13 +4,13 @@ A digest says that inputs differ, never which: the culprits come from comparing 
 versions of the inputs' days now. Not here: the rule that picks the state (`core.states`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from backfill_assets.core.contracts import Basis, Input, reads
-from backfill_assets.core.days import contiguous, cut_has_passed, cut_of, is_mature
+from backfill_assets.core.days import contiguous, cut_has_passed, cut_of, is_mature, ranges
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ownership import BY
@@ -19,8 +19,6 @@ from backfill_assets.core.receipts import KEPT, Built, Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import writes_of
-
-SHOWN_RANGES = 5
 
 
 def brief(states: States, table: str, day: date, state: State) -> str:
@@ -89,13 +87,6 @@ def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterat
     foreign = [d for d in days if d in view.foreign]
     if foreign:
         yield f"{wanted.table} {ranges(foreign)} was touched by a commit that is not ours"
-
-
-def ranges(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
-    """Write days as at most `most` ranges, and the number of further ranges."""
-    found = contiguous(days)
-    more = f" and {len(found) - most} more ranges" if len(found) > most else ""
-    return ", ".join(map(str, found[:most])) + more
 
 
 def _why_missing(states: States, table: str, day: date) -> str:

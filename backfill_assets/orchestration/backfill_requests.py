@@ -11,13 +11,13 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.clock import utc_now
+from backfill_assets.core.days import ranges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import RunRequest, identities, needs, run_requests
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import days_of_active_plans
-from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import tag_values

@@ -11,13 +11,13 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import ranges
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.gates import ALL_CHECKS, Finding, checks_of, gates_of
 from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.backfill_requests import GivenUp, given_up_now
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import check_target, newest_materializations

@@ -9,14 +9,13 @@ from datetime import date
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.core.days import parse_span
+from backfill_assets.core.days import parse_span, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import BY, through_dagster
 from backfill_assets.core.plans import RELEASE, ROLLBACK
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
-from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.reconcile import undoing_event

@@ -11,7 +11,7 @@ from datetime import date, datetime
 
 import dagster as dg
 
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange, ranges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.downstream import unheld, with_downstream
 from backfill_assets.core.needs import needs
@@ -24,7 +24,6 @@ from backfill_assets.landing.files import is_complete
 from backfill_assets.load.landed_changes import Comparison, compared, is_counted
 from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.status import unlike_days
-from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.backfill_requests import (
     GivenUp,

@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CODE_TAG, MERGE, MERGE_KEEPING, MODE_TAG, mode_of
+from backfill_assets.core.plans import CODE_TAG, MODE_TAG, WriteMode, mode_of
 from backfill_assets.operations.plan import cut
 from backfill_assets.operations.plan_model import Pins, Plan, PlanCode, Policy
 
@@ -18,8 +18,8 @@ from backfill_assets.operations.plan_model import Pins, Plan, PlanCode, Policy
     ("policy", "mode"),
     [
         (Policy(), ""),
-        (Policy(write_mode="merge"), MERGE),
-        (Policy(write_mode="merge", keep_removed=True), MERGE_KEEPING),
+        (Policy(write_mode="merge"), WriteMode.MERGE),
+        (Policy(write_mode="merge", keep_removed=True), WriteMode.MERGE_KEEPING),
     ],
 )
 def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(policy: Policy, mode: str) -> None:

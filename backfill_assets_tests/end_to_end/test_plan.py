@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.plans import CHUNK_TAG, MERGE, MODE_TAG, PLAN_TAG
+from backfill_assets.core.plans import CHUNK_TAG, MODE_TAG, PLAN_TAG, WriteMode
 from backfill_assets.core.receipts import Built
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.audit import audit_table
@@ -90,5 +90,5 @@ def test_the_launchpads_job_runs_the_chunks_as_runs_of_their_own(spark_server: L
         assert chunks_of(lake, "staging")[-2:] == ["1", "2"]
     newest = list(lake.store.commits("staging"))[-1].receipt
     assert newest
-    assert newest.tags[MODE_TAG] == MERGE
+    assert newest.tags[MODE_TAG] == WriteMode.MERGE
     assert {e.built for e in newest.days.values()} == {Built.COMPLETE}, "nothing was removed: an overwrite"

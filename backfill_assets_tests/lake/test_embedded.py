@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.audit import audit, count_rows
+from backfill_assets.lake.audit import audit
 from backfill_assets.lake.embedded import file_batches
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
@@ -46,5 +46,3 @@ def test_the_audit_of_all_stretches_together_is_that_of_all_files(tmp_path: Path
         parts = [dict(audit(lake, some, STAGING)) for some in file_batches(files, STAGING, at_once)]
         assert len(parts) > 1
         assert {d: p for part in parts for d, p in part.items()} == whole
-    counted = {tuple(row) for row in count_rows(lake, files, STAGING, ["entity"])}
-    assert counted == {(None, "a", 1), (day(0), "a", 2), (day(1), "a", 3), (day(2), "a", 2)}

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Column, Contract, Input
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
@@ -53,7 +54,8 @@ def write(lake: Lake, told: Days, merging: bool) -> tuple[Published, dict[date, 
         d: DayEntry(found[d].rows, found[d].fingerprint, "digest") if d in found else DayEntry(0, "0", "digest")
         for d in wanted
     }
-    done = Write(STAGING, staged, entries, version, Provenance("test"), merges=merging)
+    mode = WriteMode.MERGE if merging else WriteMode.OVERWRITE
+    done = Write(STAGING, staged, entries, version, Provenance("test"), mode=mode)
     return replace_days(lake, done, lambda asked: dict.fromkeys(asked, "digest")), kept
 
 

@@ -12,9 +12,8 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table
-from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.facts import day_facts, revisions, staged_facts
+from backfill_assets.load.facts import day_facts
 from backfill_assets_tests.builders import STAGING, Story, day, loaded
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.operations.test_compare import PIPELINE, TABLE, rows
@@ -38,17 +37,15 @@ def summed(rows: str) -> str:
 
 def test_facts_are_counted_per_day_without_nulls_and_without_rows_that_have_no_day(lake: Lake) -> None:
     staged = stage_by_hand(lake, STAGING, ROWS)
-    found = day_facts(LakeSession(lake), Table(STAGING, facts=summed), staged)
+    found = day_facts(lake, Story().states(), Table(STAGING, facts=summed), staged, {})
     assert found == {day(0): {"rows": 2, "total": 5}, day(1): {"rows": 1}}
 
 
 def test_a_table_without_facts_and_a_load_without_rows_have_none(lake: Lake) -> None:
-    session, staged = LakeSession(lake), stage_by_hand(lake, STAGING, ROWS)
-    states = Story().states()
-    assert day_facts(session, Table(STAGING), staged) == {}
-    assert day_facts(session, Table(STAGING, facts=summed), stage_by_hand(lake, STAGING, [])) == {}
-    assert staged_facts(session, states, Table(STAGING, facts=summed), None, {}) == {}
-    assert staged_facts(session, states, Table(STAGING), staged, {}) == {}
+    states, staged = Story().states(), stage_by_hand(lake, STAGING, ROWS)
+    assert day_facts(lake, states, Table(STAGING), staged, {}) == {}
+    assert day_facts(lake, states, Table(STAGING, facts=summed), stage_by_hand(lake, STAGING, []), {}) == {}
+    assert day_facts(lake, states, Table(STAGING, facts=summed), None, {}) == {}
 
 
 def test_days_that_are_new_or_hold_the_same_rows_have_no_revisions_and_are_not_read(lake: Lake) -> None:
@@ -58,8 +55,8 @@ def test_days_that_are_new_or_hold_the_same_rows_have_no_revisions_and_are_not_r
     story = loaded(1).build("staging", day(0), content="A")
     same = DayProfile(1, "A")
     assert story.states().view.table("staging").stamps[day(0)].entry.content == same.content
-    told = revisions(
-        LakeSession(lake), story.states(), Table(STAGING, revisions=never), stage_by_hand(lake, STAGING, ROWS),
+    told = day_facts(
+        lake, story.states(), Table(STAGING, revisions=never), stage_by_hand(lake, STAGING, ROWS),
         {day(0): same, day(1): DayProfile(1, "B"), None: DayProfile(1, "C")},
     )  # fmt: skip
     assert told == {}
@@ -75,6 +72,6 @@ def test_rows_before_and_after_are_those_of_the_days_that_differ(lake: Lake, at_
     states = PIPELINE.states(read_view(lake, [TABLE]))
     found = audit(lake, staged.paths, TABLE)
     table = Table(TABLE, revisions=compared)
-    told = revisions(LakeSession(lake), states, table, staged, found, at_once=at_once)
+    told = day_facts(lake, states, table, staged, found, at_once=at_once)
     assert told.keys() == {day(1), day(3)}
     assert told[day(1)] == {"was": 1, "is_now": 10}

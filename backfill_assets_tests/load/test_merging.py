@@ -1,6 +1,6 @@
 """The write mode merge in the load path: what a correction removed is refused unless told, and a merged day says so.
 
-Tested here: `load.making`, by itself and once through Spark. Not tested here: copying rows
+Tested here: `load.derived`, by itself and once through Spark. Not tested here: copying rows
 (`lake.test_writing_upsert`), plans that merge (`operations.test_plan`).
 """
 
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import MERGE, MERGE_KEEPING
+from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import State
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.making import as_merged, refuse_merge
+from backfill_assets.load.derived import as_merged, refuse_merge
 from backfill_assets.pipeline import contracts
 from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, make_lake, prepared, request
 
@@ -71,15 +71,15 @@ def test_rows_that_a_correction_removed_are_refused_or_kept_and_an_overwrite_is_
     backfill(lake, DAY, DAY, None, loose)
     before, asked = content(lake, "echo"), request(lake, "echo", DAY, DAY, strict)
     told = r"1 row\(s\) that stand on 2024-03-01 .*k3.*--keep-removed"
-    with pytest.raises(BackfillError, match=told), prepared(replace(asked, mode=MERGE)):
+    with pytest.raises(BackfillError, match=told), prepared(replace(asked, mode=WriteMode.MERGE)):
         pass
     assert content(lake, "echo") == before
-    with prepared(replace(asked, mode=MERGE_KEEPING)) as rebuild:
+    with prepared(replace(asked, mode=WriteMode.MERGE_KEEPING)) as rebuild:
         rebuild.publish()
     assert content(lake, "echo") == before
     states = asked.pipeline.states(read_view(lake, asked.pipeline.contracts))
     assert states.of("echo", DAY) is State.OUTDATED
-    with prepared(replace(asked, mode=MERGE_KEEPING)) as again:
+    with prepared(replace(asked, mode=WriteMode.MERGE_KEEPING)) as again:
         assert again.ready.settled == {DAY}
     backfill(lake, DAY, DAY, ["echo"], strict)
     assert len(content(lake, "echo")) == 2

@@ -1,6 +1,6 @@
 """The account of a load: every landed row went somewhere, or nothing is written; and what was staged is dropped.
 
-Tested here: `load.placing` without an engine. Not tested here: placing rows of files (`end_to_end.test_ledger`).
+Tested here: `load.raw` without an engine. Not tested here: placing rows of files (`end_to_end.test_ledger`).
 """
 
 from collections.abc import Mapping
@@ -10,14 +10,13 @@ from typing import NoReturn
 
 import pytest
 
-from backfill_assets.core.days import DayRange, midnight
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.settings import LatenessSettings
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.placing import Counts, Placed, PlacedPart, accounted, all_in_time, place, with_bad_rows
+from backfill_assets.load.raw import Counts, Placed, PlacedPart, accounted, placed_again
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -63,30 +62,10 @@ def test_days_on_which_nothing_landed_have_an_empty_account_and_no_engine_is_ask
     lake, pipeline = synthetic_lake(tmp_path, 2)
     days = DayRange(START, START + timedelta(days=2))
     asked = RebuildRequest(NoEngine(lake), pipeline, pipeline.table("raw"), days, Provenance("manual"))
-    placed = place(asked, asked.states(), list(days), [])
-    assert placed.accounts == {d: {} for d in days}
+    placed = placed_again(asked, asked.states(), [])
+    assert placed.accounts == {}
     assert [p.contract.name for p in (placed.raw, placed.late, placed.quarantine)] == ["raw", "too_late", "quarantine"]
     assert [p.staged for p in (placed.raw, placed.late, placed.quarantine)] == [None] * 3
-
-
-def test_only_files_with_an_unusable_row_on_one_of_the_days_are_read_a_second_time() -> None:
-    assert with_bad_rows([A, B], [day(0), day(1)]) == [A]
-    assert with_bad_rows([A, B], [day(1)]) == []
-
-
-@pytest.mark.parametrize(
-    ("as_of", "window", "expected"),
-    [
-        (None, None, True), (midnight(day(2)), None, True), (midnight(day(2)) + timedelta(hours=1), None, False),
-        (None, 3, False),
-    ],
-)  # fmt: skip
-def test_rows_are_written_as_they_are_read_where_each_is_due_and_in_time(
-    as_of: datetime | None, window: int | None, expected: bool
-) -> None:
-    assert (
-        all_in_time(LatenessSettings().model_copy(update={"window_days": window}), as_of, [day(1), day(2)]) is expected
-    )
 
 
 def test_what_was_staged_and_not_published_is_deleted(tmp_path: Path) -> None:

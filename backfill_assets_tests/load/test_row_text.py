@@ -1,7 +1,6 @@
-"""A row's text is the same on every engine: Spark and Sail are each held to one list.
+"""A row's text is the same on every engine, but for numbers far from 1: Spark and Sail are each held to one list.
 
-Tested here: the values that engines write in words of their own. Not tested here: which rows have one
-(`test_deliveries`). Found equal besides: 1,922 DOUBLEs of all sizes, FLOATs, binaries and maps.
+Not tested here: which rows have a text (`test_deliveries`).
 """
 
 import json
@@ -25,13 +24,6 @@ TOLD = {
     "TIMESTAMP_NTZ '9999-12-31 00:00:00'": "9999-12-31 00:00:00",
     "-0.0D": "-0.0",
     "0.001D": "0.001",
-    "CAST(0.3D AS FLOAT)": "0.3",
-    "1e7D": "0.01E9",
-    "-123456789.5D": "-0.12345678950000001E9",
-    "5e-8D": "50.0E-9",
-    "-1e308D": "-more than 1E16",
-    "4.9e-324D": "less than 1E-12",
-    "CAST('-Infinity' AS DOUBLE)": "-Infinity",
     "CAST('NaN' AS DOUBLE)": "NaN",
     "array(1.5D, NULL)": ["1.5", None],
     "named_struct('at', TIMESTAMP '2024-03-31 02:30:00Z')": {"at": "2024-03-31 02:30:00"},

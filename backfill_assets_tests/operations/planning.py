@@ -21,7 +21,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets.lake.writing import keep_rows
-from backfill_assets.load.making import as_merged
+from backfill_assets.load.derived import as_merged
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan
 from backfill_assets.operations.plan_model import Plan, Policy, TableImpact

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import BackfillError, GateRefused
-from backfill_assets.core.plans import MERGE_KEEPING, MODE_TAG, PLAN_TAG
+from backfill_assets.core.plans import MODE_TAG, PLAN_TAG, WriteMode
 from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import files_of
@@ -221,7 +221,7 @@ def test_a_merge_keeps_what_was_removed_says_so_and_is_done_when_it_is_planned_a
     assert {now.states.of("staging", d) for d in DAYS} == {State.OUTDATED}
     assert [c.took.kept for c in now.chunks if c.took] == [10, 30, 30, 30]
     receipts = [c.receipt for c in lake.store.commits("staging") if c.receipt and PLAN_TAG in c.receipt.tags]
-    assert {r.tags[MODE_TAG] for r in receipts} == {MERGE_KEEPING}
+    assert {r.tags[MODE_TAG] for r in receipts} == {WriteMode.MERGE_KEEPING}
     again, told = run(lake, pipeline, planned(lake, pipeline, force=False, **merging))
     assert (again.state, [t for t in told if t.startswith("made")]) == ("finished", [])
     over, told = run(lake, pipeline, planned(lake, pipeline, force=False))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.days import ONE_DAY, ranges
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log_state import LogCache
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.why import brief, in_full, ranges
+from backfill_assets.operations.why import brief, in_full
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import empty_lake
 
