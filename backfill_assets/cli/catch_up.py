@@ -127,7 +127,6 @@ def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day
 
 def _held_back(lake: Lake, still: Needs) -> list[str]:
     """Return a line per idle plan with days that need a rebuild."""
-
     waiting = [(find_plan(lake, found), line) for found, line in held_back(lake, also_idle=True).items()]
     return [line for plan, line in waiting if any(set(plan.days) & still.needed.get(t, set()) for t in plan.tables)]
 
@@ -143,7 +142,6 @@ def _why(left: Needs, name: str, tried: Collection[date]) -> str:
 
 def _planned(lake: Lake) -> set[Day]:
     """Return the days of active plans, which are left to these plans."""
-
     planned = days_of_active_plans(lake)
     for name, days in planned.items():
         aside(f"{name}: {len(days)} day(s) from {min(days)} are left alone: of an active plan (see `plan list`)")
@@ -152,7 +150,6 @@ def _planned(lake: Lake) -> set[Day]:
 
 def _requests(states: States, found: Needs, left_alone: Collection[Day]) -> list[RunRequest]:
     """Return the requests, upstream first; the first with its downstream days in the same run."""
-
     alone = {name: {day for table, day in left_alone if table == name} for name in found.needed}
     requests: list[RunRequest] = []
     for name, days in found.ready.items():

@@ -44,7 +44,6 @@ def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
 
     Drift is the population stability index. Exit code 1 where a column changed that was not --meant to. No JVM.
     """
-
     lake, pipeline = opened()
     wanted = CompareRequest(asked["table"], asked["days"], names_of(asked["meant"]), asked["seed"])
     report = compare_of(pipeline, wanted, *_moments(lake, **asked))

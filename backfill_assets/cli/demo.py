@@ -6,7 +6,7 @@ Not here: making them (`lake.settings.lake_toml`, `operations.example_lakes`).
 import shutil
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,12 +19,13 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
+from backfill_assets.lake.folder import refuse_file
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.settings import lake_toml, load_settings
+from backfill_assets.operations import example_lakes as samples
+from backfill_assets.operations.rejected import kinds, refused_rows
 from backfill_assets.operations.sample import FEWEST_DAYS
-
-if TYPE_CHECKING:
-    from backfill_assets.lake.home import Lake
-    from backfill_assets.operations.status import DayStatus, StatusReport
-
+from backfill_assets.operations.status import DayStatus, StatusReport, status
 
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
 
@@ -44,9 +45,6 @@ PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, fl
 @lake_option
 def init(start_date: date | None, files: str | None, form: str, select: str, **others: Any) -> None:
     """Write a commented lake.toml. An existing one is never overwritten."""
-    from backfill_assets.lake.folder import refuse_file
-    from backfill_assets.lake.settings import lake_toml
-
     root = lake_root()
     refuse_file(root)
     refuse_foreign(root)
@@ -74,9 +72,6 @@ def init(start_date: date | None, files: str | None, form: str, select: str, **o
 @click.pass_context
 def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: bool) -> None:
     """Make a sample lake (unless there is one), load all of it through Dagster, twice."""
-    from backfill_assets.operations.rejected import refused_rows
-    from backfill_assets.operations.status import status
-
     span = prepare(lake_root(), days, new, engine)
     lake, pipeline = opened()
     outcomes = []
@@ -97,9 +92,6 @@ def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: 
 def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayRange:
     """Return the days of the sample lake at `root`, made first if there is none; a lake without the sample's marker is
     left alone. Raises SettingsError for another's lake, and for one that was made with another engine than `engine`."""
-    from backfill_assets.lake.settings import load_settings
-    from backfill_assets.operations import example_lakes as samples
-
     refuse_foreign(root)
     known = samples.sample_days(root)
     if known is None and root.exists() and any(root.iterdir()):
@@ -134,9 +126,8 @@ def _remove(root: Path) -> None:
     (root / MARKER).unlink()
 
 
-def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcomes: list[RunOutcome]) -> None:
+def _draw(lake: Lake, report: StatusReport, refused: dict[str, int], outcomes: list[RunOutcome]) -> None:
     from backfill_assets.cli.dagster_home import lake_words, ui_command
-    from backfill_assets.operations.rejected import kinds
 
     lines: list[tuple[DayStatus, ...]] = list(zip(*report.tables.values(), strict=True))
     rows: list[list[object]] = [[line[0].day, *(_cell(d) for d in line)] for line in lines]
@@ -159,7 +150,7 @@ def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcome
     click.echo(f"Look at any day:           backfill-assets {lake_words(lake)}show {table} {day}")
 
 
-def _cell(day: "DayStatus") -> str:
+def _cell(day: DayStatus) -> str:
     """Return the rows, and the state where it is not fresh."""
     return number(day.rows) if day.state.value == "fresh" else f"{day.state.value} {number(day.rows)}"
 

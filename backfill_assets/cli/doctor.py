@@ -52,7 +52,6 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
 
     Exit code 1 where nothing is wrong that it mends; then nothing is done.
     """
-
     lake, pipeline = opened()
     landed = [c for c in pipeline.contracts if c.is_landed]
     ledgers = {c.name: c for raw in landed for c in (of_source(FILES, raw.source), *contracts_beside(raw))}

@@ -61,7 +61,6 @@ def findings(report: ScanReport) -> Iterator[str]:
 
 def scan_as_needed(lake: Lake) -> frozenset[date]:
     """Scan what landed since the last scan, if anything did; return the days whose files are altered or missing."""
-
     on = LakeSession(lake)
     found = landed(on)
     if found.is_scanned:

@@ -55,7 +55,6 @@ def lateness(since: date | None, html: Path | None, prometheus: Path | None, as_
 
     --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
     """
-
     lake, pipeline = opened()
     share = asked["share"] or lake.settings.lateness.watermark_share
     days = days_asked(asked["first"], asked["last"])

@@ -6,17 +6,20 @@ Elsewhere: making a plan (`operations.plan`), its output (`plan_page`), running 
 import time
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from backfill_assets.cli.backfill import allowed, chosen
 from backfill_assets.cli.common import DAY, SPAN, TEXT, inclusive, json_and_lake, lake_option, opened, print_json, usage
+from backfill_assets.cli.plan_page import draw_list, show_progress
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
-
-if TYPE_CHECKING:
-    from backfill_assets.operations.plan_model import Policy
+from backfill_assets.operations.plan import TEMPLATES, PlanRequest, make_plan, refuse_append
+from backfill_assets.operations.plan_code import pin_code, working_by
+from backfill_assets.operations.plan_files import CANCELLED, find_plan, keep_plan, mark, marked, plans, state_of, unmark
+from backfill_assets.operations.plan_model import Policy
+from backfill_assets.operations.plan_progress import progress
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 POLICY_OPTIONS = ("chunk", "canary", "order", "max_parallel", "retries", "force", "write_mode", "keep_removed")
@@ -61,8 +64,6 @@ def plan(as_json: bool, **asked: Any) -> None:
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         return
-    from backfill_assets.operations.plan import refuse_append
-    from backfill_assets.operations.plan_code import pin_code, working_by
     from backfill_assets.pipeline.own_files import reached
 
     if asked["write_mode"] == "append":
@@ -77,11 +78,6 @@ def plan(as_json: bool, **asked: Any) -> None:
 def _make(asked: dict[str, Any], as_json: bool) -> bool:
     """Make, keep and show the plan; gives whether its preflight passed. A plan without anything to do is not kept, and
     its JSON has no id."""
-    from backfill_assets.cli.plan_page import show_progress
-    from backfill_assets.operations.plan import PlanRequest, make_plan
-    from backfill_assets.operations.plan_files import keep_plan
-    from backfill_assets.operations.plan_progress import progress
-
     lake, pipeline = opened()
     days = allowed(_days(asked), lake.settings.start_date)
     tables = chosen(asked["named"], [t.name for t in pipeline.tables])
@@ -101,9 +97,8 @@ def _make(asked: dict[str, Any], as_json: bool) -> bool:
     return not made.failed_ticks
 
 
-def _policy(asked: dict[str, Any]) -> "Policy":
+def _policy(asked: dict[str, Any]) -> Policy:
     """The template's, or the defaults, with the given options on top."""
-    from backfill_assets.operations.plan import TEMPLATES
     from backfill_assets.operations.plan_model import Policy
 
     base = TEMPLATES[asked["template"]] if asked["template"] else Policy()
@@ -130,9 +125,6 @@ def _days(asked: dict[str, Any]) -> DayRange:
 @json_and_lake
 def list_plans(as_json: bool) -> None:
     """All plans of the lake, oldest first."""
-    from backfill_assets.cli.plan_page import draw_list
-    from backfill_assets.operations.plan_files import plans, state_of
-
     lake, _ = opened()
     found = [(p, state_of(lake, p)) for p in plans(lake)]
     if as_json:
@@ -150,11 +142,6 @@ def list_plans(as_json: bool) -> None:
 @json_and_lake
 def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
     """A plan and how far it is. ID may be shortened to what only one plan begins with."""
-    from backfill_assets.cli.plan_page import show_progress
-    from backfill_assets.operations.plan_code import working_by
-    from backfill_assets.operations.plan_files import find_plan
-    from backfill_assets.operations.plan_progress import progress
-
     found = find_plan(opened()[0], plan_id)
     with working_by(found.code):
         lake, pipeline = opened()
@@ -174,8 +161,6 @@ def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
 @lake_option
 def pause(plan_id: str, note: str) -> None:
     """Let a plan stop after the chunk that it is at."""
-    from backfill_assets.operations.plan_files import find_plan, mark
-
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     mark(lake, found.id, "paused", note or "no note")
@@ -187,8 +172,6 @@ def pause(plan_id: str, note: str) -> None:
 @lake_option
 def resume(plan_id: str) -> None:
     """Take a pause back; `run` goes on where the plan stood."""
-    from backfill_assets.operations.plan_files import find_plan, unmark
-
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     unmark(lake, found.id, "paused")
@@ -201,8 +184,6 @@ def resume(plan_id: str) -> None:
 @lake_option
 def cancel(plan_id: str, note: str) -> None:
     """End a plan after the chunk that it is at; what is written stays, and its days are free for others."""
-    from backfill_assets.operations.plan_files import CANCELLED, find_plan, mark, marked
-
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     mark(lake, found.id, "ended", f"{CANCELLED}: {note}" if note else CANCELLED)

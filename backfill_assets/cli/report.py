@@ -34,7 +34,6 @@ def audit(html: Path | None, parquet: Path | None, as_json: bool, **which: Any) 
 
     Read from the logs at every call. No JVM.
     """
-
     lake, pipeline = opened()
     found = audit_of(lake, pipeline, **which)
     if parquet:

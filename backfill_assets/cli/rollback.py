@@ -47,7 +47,6 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
     They are held from then on: nothing makes them again until `release`. What landed (raw) is never put back. Exit
     code 1 where it is refused; then nothing was written.
     """
-
     _check(**which)
     if which["table"] and (to_version is None or which["days"] is None):
         raise click.UsageError("--table needs --days A..B and --to-version N. `backfill-assets show` lists versions.")
@@ -69,7 +68,6 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
 def release(as_json: bool, yes: bool, **which: Any) -> None:
     """Let days go that a rollback holds: of a plan (or one chunk of it), or of TABLE. Then they are fresh or stale by
     their own inputs, and are made again where they are stale."""
-
     _check(**which)
     lake, pipeline = opened()
     found = release_days(lake, pipeline, RollbackRequest(**which), provenance(), act=yes)

@@ -4,22 +4,23 @@ Elsewhere: the order of chunks and the gates (`operations.plan_run`), the runs o
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import click
 
 from backfill_assets.cli.backfill import work
 from backfill_assets.cli.common import json_and_lake, opened
 from backfill_assets.cli.drawing import aside
+from backfill_assets.cli.plan_page import show_progress
 from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.errors import BackfillError, GateRefused
 from backfill_assets.core.plans import PLAN_REASON
-
-if TYPE_CHECKING:
-    from backfill_assets.lake.home import Lake
-    from backfill_assets.operations.plan_model import Plan, PlanChunk
-    from backfill_assets.operations.plan_progress import Progress
-    from backfill_assets.operations.plan_work import ChunkMaker
+from backfill_assets.lake.home import Lake
+from backfill_assets.operations.plan_code import working_by
+from backfill_assets.operations.plan_files import find_plan
+from backfill_assets.operations.plan_model import Plan, PlanChunk
+from backfill_assets.operations.plan_progress import Progress, progress
+from backfill_assets.operations.plan_run import ask_for, run_plan
+from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkMaker, ChunkWork
 
 
 @click.command()
@@ -36,10 +37,6 @@ def run(
 
     A plan whose runner was killed is taken up by `dagster dev`; one that stopped and said why waits for this command.
     """
-    from backfill_assets.cli.plan_page import show_progress
-    from backfill_assets.operations.plan_code import working_by
-    from backfill_assets.operations.plan_files import find_plan
-
     lake, _ = opened()
     plan = find_plan(lake, plan_id)
     if daemon and accept is not None:
@@ -53,10 +50,8 @@ def run(
         show_progress(_now(lake, plan, accept or 0, daemon), "json" if as_json else "outcome")
 
 
-def _run_chunk(lake: "Lake", plan: "Plan", chunk: "PlanChunk", parent: tuple[str, str] | None) -> None:
+def _run_chunk(lake: Lake, plan: Plan, chunk: PlanChunk, parent: tuple[str, str] | None) -> None:
     """Make one chunk, without its gate; print the cause and exit with 1 where that fails."""
-    from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork
-
     tags = dict(zip((PARENT, ROOT), parent, strict=True)) if parent else {}
     try:
         cause = chunk_maker(lake, tags).make([ChunkWork(plan, chunk, plan.tables, chunk.days)])[0]
@@ -67,11 +62,9 @@ def _run_chunk(lake: "Lake", plan: "Plan", chunk: "PlanChunk", parent: tuple[str
         click.get_current_context().exit(1)
 
 
-def _now(lake: "Lake", plan: "Plan", accepted: int, daemon: bool) -> "Progress":
+def _now(lake: Lake, plan: Plan, accepted: int, daemon: bool) -> Progress:
     """Run the plan here, or leave it to the daemon; gives its progress then. Sends the alert of a failed gate."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
-    from backfill_assets.operations.plan_progress import progress
-    from backfill_assets.operations.plan_run import ask_for, run_plan
 
     if daemon:
         ask_for(*opened(), plan)
@@ -86,7 +79,7 @@ def _now(lake: "Lake", plan: "Plan", accepted: int, daemon: bool) -> "Progress":
         raise
 
 
-def alert(lake: "Lake", refused: GateRefused) -> None:
+def alert(lake: Lake, refused: GateRefused) -> None:
     """Send the alert of a gate, as the job of the browser does."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.orchestration.alerts import report_gate
@@ -95,9 +88,8 @@ def alert(lake: "Lake", refused: GateRefused) -> None:
         report_gate(lake.root, instance, refused)
 
 
-def chunk_maker(lake: "Lake", tags: Mapping[str, str] | None = None) -> "ChunkMaker":
+def chunk_maker(lake: Lake, tags: Mapping[str, str] | None = None) -> ChunkMaker:
     """Makes chunks by runs of Dagster with these further tags, and reports on stderr."""
-    from backfill_assets.operations.plan_work import ChunkMaker, ChunkWork
 
     def make_one(asked: ChunkWork) -> str:
         """Run the job; gives the cause of a failure."""

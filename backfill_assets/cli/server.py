@@ -26,7 +26,6 @@ def server() -> None:
 @json_and_lake
 def start(as_json: bool) -> None:
     """Start it now, so that the next command need not wait."""
-
     lake = _lake()
     ensure_server(lake.root, LakeSession(lake).engine)
     _draw(_facts(lake.root), as_json)
@@ -37,7 +36,6 @@ def start(as_json: bool) -> None:
 @json_and_lake
 def stop(force: bool, as_json: bool) -> None:
     """Stop it; the next use starts a fresh one."""
-
     stopped = stop_server(lake_root(), force=force)
     if not stopped:
         _lake()  # refused where there can be none; one that runs is stopped whatever lake.toml says by now

@@ -44,7 +44,6 @@ def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any)
 
     The files are copied, and their rows read once and held against the receipts; their SHA-256 are proven at reads.
     """
-
     days = days_asked(asked["first"], asked["last"])
     lake, pipeline = opened()
     tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
@@ -59,7 +58,6 @@ def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any)
 @json_and_lake
 def list_snapshots(as_json: bool) -> None:
     """All snapshots of the lake, and the bytes that nothing but a snapshot still holds."""
-
     lake, _ = opened()
     found = [(find_snapshot(lake, n), held_bytes(lake, n)) for n in snapshot_names(lake)]
     if as_json:
@@ -77,7 +75,6 @@ def list_snapshots(as_json: bool) -> None:
 @json_and_lake
 def show_snapshot(name: str, as_json: bool) -> None:
     """What a snapshot keeps, proven: every file is read, and compared with its SHA-256."""
-
     lake, _ = opened()
     found = find_snapshot(lake, name)
     for table in found.tables.values():
@@ -95,7 +92,6 @@ def show_snapshot(name: str, as_json: bool) -> None:
 @lake_option
 def drop(name: str, yes: bool) -> None:
     """Let go of a snapshot and of the files that only it holds. What names it can no longer be read."""
-
     lake, _ = opened()
     held = held_bytes(lake, name)
     if not yes:

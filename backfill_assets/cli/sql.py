@@ -34,7 +34,6 @@ def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: 
     Read only: no other file can be read or written. Days that are stale or incomplete are told on stderr. With --at or
     --snapshot nothing is judged: the past is what it was.
     """
-
     if at is not None and snapshot:
         raise click.UsageError("--at and --snapshot say the same: give one of them.")
     text = sys.stdin.read() if query == "-" else query

@@ -39,7 +39,6 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @json_and_lake
 def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
-
     lake, pipeline = opened()
     days = days_asked(first, last)
     if days and days.start < lake.settings.start_date:
@@ -162,7 +161,6 @@ def _draw_commands(word: str, report: StatusReport, wanting: Iterable[DayStatus]
 @json_and_lake
 def show(table: str, day: date, as_json: bool) -> None:
     """Receipt, inputs, landed files, quarantine and history of DAY (YYYY-MM-DD) of TABLE."""
-
     lake, pipeline = opened()
     with usage():
         find(lake, pipeline, table, day)
@@ -215,7 +213,6 @@ def _inputs(report: DayReport) -> Iterator[tuple[str, str]]:
 
 def _landed(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield the first landed files, and the most frequent reasons of quarantine."""
-
     for part in report.files[:MOST_FILES]:
         bad = f", {number(part.bad_rows)} of them unusable" if part.bad_rows else ""
         yield "file", f"{part.path}{' (withdrawn)' if part.withdrawn else ''}: {number(part.rows)} rows of the day{bad}"
