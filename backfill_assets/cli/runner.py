@@ -22,12 +22,12 @@ from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted, processes_hear_none
 from backfill_assets.orchestration.metadata import rewritten
-from backfill_assets.orchestration.run_liveness import markers_of
 from backfill_assets.orchestration.runs import (
     BY_TAG,
     NOTE_TAG,
     REASON_TAG,
     SILENCE,
+    markers_of,
     op_name,
     range_tags,
     table_made_by,

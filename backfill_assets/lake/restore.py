@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 NEVER_MADE = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
 SHOWN_FILES = 3
+BY_PATH = attrgetter("path")
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def _moves(path: Path, contract: Contract, targets: Mapping[date, int]) -> tuple
     for at in {v for v in targets.values() if v >= 0}:
         wanted |= _files(LOGS.opened(path, at), contract, [d for d, version in targets.items() if version == at])
     live = _files(open_table(path), contract, targets)
-    return tuple(sorted(wanted - live, key=_path)), tuple(sorted(live - wanted, key=_path))
+    return tuple(sorted(wanted - live, key=BY_PATH)), tuple(sorted(live - wanted, key=BY_PATH))
 
 
 def _files(table: "DeltaTable", contract: Contract, days: Collection[date]) -> set[LiveFile]:
@@ -193,14 +195,10 @@ def _files(table: "DeltaTable", contract: Contract, days: Collection[date]) -> s
     return {f for f in live_files(table, contract.partition_column) if f.partition in named}
 
 
-def _path(file: LiveFile) -> str:
-    return file.path
-
-
 def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[list[LiveFile], list[LiveFile]]:
     """The data files that hold these days now, and those of them that are gone or altered."""
     path = lake.table_path(contract.name)
-    held = sorted(_files(open_table(path), contract, days), key=_path)
+    held = sorted(_files(open_table(path), contract, days), key=BY_PATH)
     return held, gone_or_altered(path, held)
 
 

@@ -15,8 +15,8 @@ from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import GateRefused, SettingsError
 from backfill_assets.orchestration.alert_channels import UI_URL, Message, Outbox, addresses
 from backfill_assets.orchestration.dagster_private import instance_id
-from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of, failed_steps
-from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, table_made_by
+from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of
+from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
 
 LISTED_FINDINGS, LISTED_TABLES = 10, 3
 INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
@@ -133,7 +133,8 @@ def report_gate(root: Path, instance: dg.DagsterInstance, refused: GateRefused, 
 def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Message:
     """The alert of a failed run: its cause in one line (else Dagster's `message`), days, reason and identity. The
     subject names the tables that failed."""
-    failed = [table_made_by(step) or step for step in failed_steps(instance, run.run_id)]
+    events = records_of(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
+    failed = [table_made_by(e.step_key) or e.step_key for e in events if e.step_key]
     tables = failed or [k.to_user_string() for k in run.asset_selection or ()]
     return Message(f"Failed: {_what(run, tables, days_of(run))}", cause(instance, run.run_id) or message, _facts(run))
 

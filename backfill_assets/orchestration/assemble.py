@@ -38,17 +38,16 @@ def rebuild_job(root: Path, tables_of: TablesOf, tables: Collection[str], hears:
 
 
 def assemble_anyway(root: Path, tables_of: TablesOf) -> dg.Definitions:
-    """Definitions of the lake at `root`; without a lake its tables say so, and a job makes a sample.
+    """Definitions of the lake at `root`; without a lake its tables say so.
 
     Raises SettingsError where its `lake.toml` is there and bad.
     """
     lake_context = LakeContext(root, tables_of)
     if lake_context.missing is None:
         return assemble(root, tables_of)
-    from backfill_assets.orchestration.lake_definitions import sample_job, stand_in
+    from backfill_assets.orchestration.lake_definitions import stand_in
 
-    shown = _definitions(lake_context, stand_in(lake_context), None)
-    return dg.Definitions.merge(shown, dg.Definitions(jobs=[sample_job(root)]))
+    return _definitions(lake_context, stand_in(lake_context), None)
 
 
 def _definitions(

@@ -132,7 +132,11 @@ def _steps(
     chosen = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
     others = [c.name for c in opened.pipeline.contracts if dg.AssetKey(c.name) not in chosen]
     if opened.is_first_step(run_id):
-        instance.add_run_tags(run_id, {LAKE_TAG: str(lake.root), **_list_tags(opened, days, others)})
+        tags = {LAKE_TAG: str(lake.root)}
+        if len(days) > 1:  # for the runs list, which shows single days only
+            names = [c.name for c in opened.pipeline.contracts if c.name not in others]
+            tags |= {DAYS_TAG: str(days), TABLES_TAG: ", ".join(names) if others else "all"}
+        instance.add_run_tags(run_id, tags)
         reconcile(instance, lake, opened.states(), run_id)
     rebuild = Rebuild(_request(context, opened, days, table, config))
     with load_lock(lake.locks, contract.source) if table.is_landed else contextlib.nullcontext():
@@ -175,12 +179,6 @@ def asked_by(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
     No tag is trusted to name a person: everybody who reaches Dagster's port can set it.
     """
     return {BY: by or through_dagster()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
-
-
-def _list_tags(opened: Opened, days: DayRange, others: list[str]) -> dict[str, str]:
-    """Tags with days and tables for the runs list, which shows single days only; `others` are not in the run."""
-    names = [c.name for c in opened.pipeline.contracts if c.name not in others]
-    return {DAYS_TAG: str(days), TABLES_TAG: ", ".join(names) if others else "all"} if len(days) > 1 else {}
 
 
 def _output(context: dg.AssetExecutionContext, rebuild: Rebuild) -> dg.Output[Handover]:

@@ -21,7 +21,7 @@ from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import tag_values
-from backfill_assets.orchestration.run_liveness import end_dead_runs
+from backfill_assets.orchestration.runs import end_dead_runs
 
 DaySets = Mapping[str, Set[date]]
 GivenUp = Mapping[str, str]  # per table a text about days that no sensor requests any more

@@ -14,7 +14,6 @@ from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 from backfill_assets.lake.view import read_view
 
-MAKE_SAMPLE = "make_sample_lake"
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
 
 
@@ -35,7 +34,7 @@ class LakeContext:
         """The error of a folder without a lake, with both ways to make one; None where there is a lake."""
         if (self.root / FILE_NAME).exists():
             return None
-        fix = f"Run the job `{MAKE_SAMPLE}` for a sample with made-up orders, or `backfill-assets init` for your files"
+        fix = "`backfill-assets demo` makes a sample with made-up orders, `backfill-assets init` one for your files"
         return SettingsError(f"the lake {self.root}", f"it has no {FILE_NAME}", "Nothing was done", fix)
 
 

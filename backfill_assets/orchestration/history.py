@@ -119,12 +119,6 @@ def cause(instance: dg.DagsterInstance, run_id: str) -> str:
     return ""
 
 
-def failed_steps(instance: dg.DagsterInstance, run_id: str) -> list[str]:
-    """The keys of a run's steps that failed, in order."""
-    failed = records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE)
-    return [event.step_key for event in failed if event.step_key]
-
-
 def cause_of(event: dg.DagsterEvent) -> str:
     """The failing step's cause in one line: a Failure's own description, else the innermost exception."""
     failed = event.step_failure_data

@@ -1,7 +1,7 @@
 """What the browser shows beside a lake's tables and the job `rebuild`: checks, jobs, sensors, schedules, Spark.
 
-Here: their list, the resource `pyspark` (dagster-pyspark's over the lake's engine), and the sample where there is no
-lake. Not here: tables and `rebuild` (`assemble`).
+Here: their list, the resource `pyspark` (dagster-pyspark's over the lake's engine), and the tables that are shown where
+there is no lake. Not here: tables and `rebuild` (`assemble`).
 """
 
 from collections.abc import Callable, Collection
@@ -16,14 +16,12 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import pipeline_of
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.operations.example_lakes import days_until, make_sample, sample_settings
+from backfill_assets.operations.example_lakes import days_until, sample_settings
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.checks import no_stale_days
-from backfill_assets.orchestration.context import MAKE_SAMPLE, LakeContext, Opened
-from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.orchestration.plan_job import backfill_job, plans_sensor
 from backfill_assets.orchestration.rollbacks import rollback_jobs
-from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.sensors import lake_schedules, lake_sensors, scan_job
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
@@ -74,29 +72,3 @@ def stand_in(lake_context: LakeContext) -> Opened:
     """The tables as the sample lake would have them if it were made today."""
     lake = Lake(lake_context.root, sample_settings(days_until(utc_today())))
     return Opened(lake, pipeline_of(lake, lake_context.tables_of(lake.settings)), lake_context.missing)
-
-
-def sample_job(root: Path) -> dg.JobDefinition:
-    """The job `make_sample_lake`. Refuses a folder that holds anything."""
-
-    @dg.op(name="make_files", description="Write the files of a small shop's last 30 days, and the settings.")
-    def make_files(context: dg.OpExecutionContext) -> None:
-        """Files and settings; no engine is started."""
-        days = days_until(utc_today())
-        with as_failures():
-            make_sample(root, days)
-        context.log.info(
-            f"Made the sample lake {root}: {days}, {len(days)} days. The sensors load it now, a table after the other; "
-            "press Reload on the page Deployment so that the tables no longer say that there is no lake."
-        )
-        context.add_output_metadata({"lake": dg.MetadataValue.path(str(root)), "days": str(days)})
-
-    @dg.job(
-        name=MAKE_SAMPLE, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(root)},
-        description="Makes a lake with 30 days of made-up orders, which the sensors then load. For a first look.",
-    )  # fmt: skip
-    def make_sample_lake() -> None:
-        """The sample as a job of its own."""
-        make_files()
-
-    return make_sample_lake

@@ -15,7 +15,7 @@ import dagster as dg
 from pydantic import Field
 
 from backfill_assets.core.clock import utc_today
-from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive, parse_day
+from backfill_assets.core.days import ONE_DAY, from_inclusive, parse_day
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
@@ -27,7 +27,6 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append
 from backfill_assets.operations.plan_code import working_by
 from backfill_assets.operations.plan_files import (
-    WAITING,
     active_plans,
     find_plan,
     held_back,
@@ -35,7 +34,6 @@ from backfill_assets.operations.plan_files import (
     keep_plan,
     plans,
     state_of,
-    why_waiting,
 )
 from backfill_assets.operations.plan_model import Plan, Policy
 from backfill_assets.operations.plan_progress import Progress
@@ -48,7 +46,7 @@ from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.run_liveness import end_dead_runs, markers_of
+from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 from backfill_assets.orchestration.sensors import lake_sensor
 from backfill_assets.orchestration.ticks import Tick
 
@@ -151,7 +149,9 @@ def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
     if config.write_mode == "append":
         raise refuse_append()
     days = from_inclusive(parse_day(config.start_date), parse_day(config.end_date))
-    _refuse_days(lake, days)
+    first, newest = lake.settings.start_date, utc_today() - ONE_DAY
+    if days.start < first or days.last > newest:
+        raise _config_error(f"not all of the days {days} are partitions", f"Stay within {first} and {newest}")
     known = [t.name for t in pipeline.tables]
     names = {n.strip() for n in config.tables.split(",") if n.strip()} or set(known)
     if unknown := sorted(names - set(known)):
@@ -175,15 +175,6 @@ def _config_error(culprit: str, fix: str) -> BackfillError:
     return BackfillError("the config", culprit, "Nothing was planned", fix)
 
 
-def _refuse_days(lake: Lake, days: DayRange) -> None:
-    newest = utc_today() - ONE_DAY
-    if days.start < lake.settings.start_date or days.last > newest:
-        raise BackfillError(
-            f"the days {days}", "not all of them are partitions", "Nothing was planned",
-            f"Stay within {lake.settings.start_date} and {newest}",
-        )  # fmt: skip
-
-
 def _table(now: Progress) -> str:
     lines = ["| chunk | days | kind | state | rows | seconds |", "|---|---|---|---|---|---|"]
     for found in now.chunks:
@@ -205,33 +196,23 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
     """Request a run of each active plan without a runner, at most `[lateness] attempts` times without a write of its
     tables in between."""
     lake, pipeline = lake_context.open()
-    tick, active = Tick(), active_plans(lake)
+    tick, active, waiting = Tick(), active_plans(lake), held_back(lake)
     if not active:
         return Tick(notes=["no plan is under way"])
     end_dead_runs(instance, lake)
     view = read_view(lake, pipeline.contracts)
     for plan in active:
-        _look(tick, instance, lake, view, plan)
+        if plan.id in waiting and state_of(lake, plan) == "stopped":
+            tick.alarm(f"plan {plan.id} stopped", waiting[plan.id])
+        elif plan.id in waiting:
+            tick.notes.append(waiting[plan.id])
+        elif is_running(lake, plan):
+            tick.notes.append(f"plan {plan.id} is being run")
+        elif runs.is_active(instance, BACKFILL_RANGE, str(lake.root), {PLAN_TAG: plan.id}):
+            tick.notes.append(f"plan {plan.id}: its run is queued or starting")
+        else:
+            _ask(tick, instance, lake, view, plan)
     return tick
-
-
-def _look(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:
-    state = state_of(lake, plan)
-    if state == "stopped":
-        tick.alarm(f"plan {plan.id} stopped", held_back(lake).get(plan.id, state))
-    elif state in WAITING:
-        tick.notes.append(f"plan {plan.id} is {state} ({why_waiting(lake, plan, state)}): it waits for a person")
-    elif is_running(lake, plan):
-        tick.notes.append(f"plan {plan.id} is being run")
-    elif _is_queued(instance, lake, plan):
-        tick.notes.append(f"plan {plan.id}: its run is queued or starting")
-    elif state == "active":
-        _ask(tick, instance, lake, view, plan)
-
-
-def _is_queued(instance: dg.DagsterInstance, lake: Lake, plan: Plan) -> bool:
-    mine = dg.RunsFilter(job_name=BACKFILL_RANGE, statuses=runs.ACTIVE, tags={PLAN_TAG: plan.id})
-    return any(run.tags.get(runs.LAKE_TAG) == str(lake.root) for run in instance.get_runs(mine))
 
 
 def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:

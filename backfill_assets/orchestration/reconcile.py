@@ -1,14 +1,14 @@
 """Reconcile: Dagster's records follow the tables, never the other way round.
 
 Here: recording commits whose run died before its event, and repairing days that Dagster shows wrong after runs that
-planned them and died, from their receipts. Not here: ending runs whose process is gone (`run_liveness`), repairing
+planned them and died, from their receipts. Not here: ending runs whose process is gone (`runs`), repairing
 tables (a commit is whole or absent).
 
 Left as they are: days without a receipt; stale days (a failed attempt is news); days that a check refused; days of runs
 that go on, until they end.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, date
 from functools import cache, partial
@@ -20,7 +20,6 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.plans import RELEASE, ROLLBACK
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
-from backfill_assets.core.view import Stamp
 from backfill_assets.lake.files import write_json
 from backfill_assets.lake.gates import checks_of
 from backfill_assets.lake.home import Lake
@@ -36,7 +35,7 @@ from backfill_assets.orchestration.dagster_private import (
     report_evaluation,
 )
 from backfill_assets.orchestration.metadata import WRITE_ID, receipt_metadata
-from backfill_assets.orchestration.run_liveness import end_dead_runs, markers_of
+from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 
 RecordedBy = Callable[[str], Set[tuple[str, str]]]
 DAYS_PER_CALL = 100  # of all tables: five hundred events, two or three seconds; the next call goes on
@@ -109,7 +108,8 @@ def _record(
     lost = [d for d in days if (table, str(d)) not in known]
     source = UNDONE_FROM if undoing else TOLD_FROM if run is not None else ELSEWHERE_FROM
     for day in lost:
-        instance.report_runless_asset_event(_event(table, day, receipt.days[day], version, receipt.write_id, source))
+        event = receipt_event(table, day, receipt.days[day], version, receipt.write_id, source)
+        instance.report_runless_asset_event(event)
     how = ", put back or released," if undoing else ""
     return True, [f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"] if lost else []
 
@@ -120,12 +120,10 @@ def _recorded(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[str,
     return frozenset((e.asset_key.to_user_string(), e.partition) for e in events if e.asset_key and e.partition)
 
 
-def undoing_event(table: str, day: date, stamp: Stamp) -> dg.AssetMaterialization:
-    """The materialization that records a day after a rollback or release."""
-    return _event(table, day, stamp.entry, stamp.version, stamp.write_id, UNDONE_FROM)
-
-
-def _event(table: str, day: date, entry: DayEntry, version: int, write_id: str, source: str) -> dg.AssetMaterialization:
+def receipt_event(
+    table: str, day: date, entry: DayEntry, version: int, write_id: str, source: str = UNDONE_FROM
+) -> dg.AssetMaterialization:
+    """The materialization that records a day from its receipt; by default after a rollback or release."""
     metadata = receipt_metadata(None, entry, version, source) | {WRITE_ID: write_id}
     return dg.AssetMaterialization(table, partition=str(day), metadata=metadata)
 
@@ -183,7 +181,8 @@ def wrong_days(instance: dg.DagsterInstance, states: States, contract: Contract,
     blocks = checks_of(contract)
     rows = [(day, r) for r in check_rows(instance, contract.name, blocks) if (day := _day(r.partition)) is not None]
     plans = {d: run_id for p, run_id in planned_partitions(instance, contract.name).items() if (d := _day(p))}
-    alive = _alive(instance, {*plans.values(), *(r.run_id for _, r in rows if not r.evaluated)})
+    # After the plans: a run that began meanwhile has none among them.
+    alive = {run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=runs.ACTIVE))}
     stamps = states.view.table(contract.name).stamps
     refused = {d for d, r in rows if r.evaluated and not r.passed and blocks[r.check] and plans.get(d) == r.run_id}
     unmade = {
@@ -207,14 +206,6 @@ def _day(partition: str | None) -> date | None:
         return date.fromisoformat(partition or "")
     except ValueError:
         return None  # of the whole table, or of definitions that had other partitions
-
-
-def _alive(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> set[str]:
-    """The runs that still go on; a deleted one does not."""
-    wanted = [r for r in run_ids if r]
-    if not wanted:
-        return set()
-    return {r.run_id for r in instance.get_runs(dg.RunsFilter(run_ids=wanted, statuses=runs.ACTIVE))}
 
 
 def _repair(instance: dg.DagsterInstance, lake: Lake, states: States, contract: Contract, wrong: WrongDays) -> None:

@@ -18,7 +18,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.reconcile import undoing_event
+from backfill_assets.orchestration.reconcile import receipt_event
 from backfill_assets.orchestration.runs import LAKE_TAG
 
 PUT_BACK, LET_GO = "put_days_back", "let_days_go"
@@ -57,29 +57,43 @@ class RollbackConfig(WhichDays):
 
 def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:
     """`rollback` and `release`, without an engine: seconds."""
+    return [_rollback_job(lake_context), _release_job(lake_context)]
 
+
+def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
     @dg.op(name=PUT_BACK, description="Put days back to what they held, and hold them. Looks only, unless `act`.")
     def put_days_back(context: dg.OpExecutionContext, config: RollbackConfig) -> None:
         """One rollback."""
         with as_failures():
-            _roll_back(context, lake_context, config)
+            lake, pipeline = lake_context.open()
+            asked = config.request(config.to_version, config.over_newer)
+            if asked.table and asked.to_version is None:
+                raise BackfillError(
+                    f"the table {asked.table}", "no version is named", "Nothing was put back", "Fill in `to_version`"
+                )
+            provenance = _provenance(context)
+            report = roll_back(lake, pipeline, asked, provenance) if config.act else preview(lake, pipeline, asked)
+            _tell(context, [*report.lines(), *([] if report.is_done else ["Nothing was done: `act: true` does it"])])
+            if report.is_done:
+                _materialize(context, lake_context, {t.contract.name: t.entries for t in report.tables})
 
+    what = "Put days back to what they held before a plan, a chunk of it, or at a version of a table."
+    return _job(lake_context, ROLLBACK, put_days_back, RollbackConfig.model_validate({}), what)
+
+
+def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
     @dg.op(name=LET_GO, description="Let days go that a rollback holds. Looks only, unless `act`.")
     def let_days_go(context: dg.OpExecutionContext, config: WhichDays) -> None:
         """One release."""
         with as_failures():
-            _release(context, lake_context, config)
+            found = release(*lake_context.open(), config.request(), _provenance(context), act=config.act)
+            verb = "released" if config.act else "would be released (`act: true` does it)"
+            _tell(context, [f"{name}: {ranges(days)} {verb}" for name, days in found.items()])
+            if config.act:
+                _materialize(context, lake_context, found)
 
-    return [
-        _job(
-            lake_context, ROLLBACK, put_days_back, RollbackConfig.model_validate({}),
-            "Put days back to what they held before a plan, a chunk of it, or at a version of a table.",
-        ),
-        _job(
-            lake_context, RELEASE, let_days_go, WhichDays.model_validate({}),
-            "Let days go that a rollback holds: they are made again where they are stale.",
-        ),
-    ]  # fmt: skip
+    what = "Let days go that a rollback holds: they are made again where they are stale."
+    return _job(lake_context, RELEASE, let_days_go, WhichDays.model_validate({}), what)
 
 
 def _job(
@@ -87,33 +101,9 @@ def _job(
 ) -> dg.JobDefinition:
     """The job of one op, with its launchpad filled in."""
     return dg.GraphDefinition(name=name, node_defs=[op]).to_job(
-        name=name,
-        executor_def=dg.in_process_executor,
-        tags={LAKE_TAG: str(lake_context.root)},
-        config=dg.RunConfig(ops={op.name: config}),
-        description=description,
-    )
-
-
-def _release(context: dg.OpExecutionContext, lake_context: LakeContext, config: WhichDays) -> None:
-    found = release(*lake_context.open(), config.request(), _provenance(context), act=config.act)
-    verb = "released" if config.act else "would be released (`act: true` does it)"
-    _tell(context, [f"{name}: {ranges(days)} {verb}" for name, days in found.items()])
-    if config.act:
-        _materialize(context, lake_context, found)
-
-
-def _roll_back(context: dg.OpExecutionContext, lake_context: LakeContext, config: RollbackConfig) -> None:
-    lake, pipeline = lake_context.open()
-    asked = config.request(config.to_version, config.over_newer)
-    if asked.table and asked.to_version is None:
-        raise BackfillError(
-            f"the table {asked.table}", "no version is named", "Nothing was put back", "Fill in `to_version`"
-        )
-    report = roll_back(lake, pipeline, asked, _provenance(context)) if config.act else preview(lake, pipeline, asked)
-    _tell(context, [*report.lines(), *([] if report.is_done else ["Nothing was done: `act: true` does it"])])
-    if report.is_done:
-        _materialize(context, lake_context, {t.contract.name: tuple(t.entries) for t in report.tables})
+        name=name, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(lake_context.root)},
+        config=dg.RunConfig(ops={op.name: config}), description=description,
+    )  # fmt: skip
 
 
 def _tell(context: dg.OpExecutionContext, lines: Iterable[str]) -> None:
@@ -126,7 +116,8 @@ def _materialize(context: dg.OpExecutionContext, lake_context: LakeContext, days
     view = read_view(lake, pipeline.contracts)
     for name, mine in days.items():
         for day in mine:
-            context.log_event(undoing_event(name, day, view.table(name).stamps[day]))
+            stamp = view.table(name).stamps[day]
+            context.log_event(receipt_event(name, day, stamp.entry, stamp.version, stamp.write_id))
 
 
 def _provenance(context: dg.OpExecutionContext) -> Provenance:

@@ -24,7 +24,7 @@ from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.run_liveness import markers_of
+from backfill_assets.orchestration.runs import markers_of
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
 
 INTERVAL_SECONDS = 10  # a tick with nothing to do costs a few hundred milliseconds, and there are five levels

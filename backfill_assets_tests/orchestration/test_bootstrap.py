@@ -1,4 +1,4 @@
-"""A fresh checkout in the browser: six tables that say what is missing, sensors that wait, and a job that makes a lake.
+"""A fresh checkout in the browser: six tables that say what is missing, and sensors that wait.
 
 Tested here: definitions without a lake, and what becomes of them. Not tested here: the sample's rows
 (`operations.test_sample`), loading it, and the pages (`browser`).
@@ -10,10 +10,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import open_lake
+from backfill_assets.operations.example_lakes import days_until, make_sample
 from backfill_assets.orchestration.assemble import assemble, assemble_anyway
-from backfill_assets.orchestration.context import MAKE_SAMPLE
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables
 
@@ -33,7 +34,7 @@ def test_every_table_says_what_is_missing_and_how_to_make_it(fresh: dg.Definitio
     assert set(specs) == TABLES | BESIDE
     for name, spec in specs.items():
         said = spec.description or ""
-        for part in ("No lake yet", "has no lake.toml", MAKE_SAMPLE, "backfill-assets init"):
+        for part in ("No lake yet", "has no lake.toml", "backfill-assets demo", "backfill-assets init"):
             assert part in said, name
 
 
@@ -68,17 +69,11 @@ def test_sensors_wait_for_a_lake_without_an_error(fresh: dg.Definitions, name: s
     assert not found.run_requests
 
 
-def test_the_job_makes_the_lake_that_was_shown_and_never_a_second_one(fresh: dg.Definitions, tmp_path: Path) -> None:
-    job = fresh.resolve_job_def(MAKE_SAMPLE)
-    assert job.execute_in_process(raise_on_error=False).success
-    lake = open_lake(tmp_path / "lake")
-    assert str(lake.settings.start_date) == _first(fresh)
-    assert len(list((lake.root / "landing").rglob("*.jsonl"))) > 30
-    again = job.execute_in_process(raise_on_error=False)
-    assert not again.success
-    later = assemble_anyway(lake.root, tables)
+def test_the_sample_that_was_shown_is_the_one_that_demo_makes(fresh: dg.Definitions, tmp_path: Path) -> None:
+    make_sample(tmp_path / "lake", days_until(utc_today()))
+    assert str(open_lake(tmp_path / "lake").settings.start_date) == _first(fresh)
+    later = assemble_anyway(tmp_path / "lake", tables)
     assert all("No lake yet" not in (s.description or "") for s in later.resolve_all_asset_specs())
-    assert MAKE_SAMPLE not in {j.name for j in later.resolve_all_job_defs()}
 
 
 def test_bad_settings_are_still_an_error_and_so_is_a_missing_lake_on_the_command_line(tmp_path: Path) -> None:

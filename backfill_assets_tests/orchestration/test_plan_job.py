@@ -40,7 +40,7 @@ def run(root: Path, **config: Any) -> str:
         ({"write_mode": "append"}, "a backfill by append has doubled"),
         ({"write_mode": "merge", "tables": "raw,staging"}, "its days cannot be merged"),
         ({"chunk": "fortnight"}, "is no size"),
-        ({"end_date": "2999-01-01"}, "not all of them are partitions"),
+        ({"end_date": "2999-01-01"}, "not all of the days"),
         ({"tables": "stagin"}, "no table stagin"),
         ({"max_parallel": 0}, "max_parallel at least 1"),
     ],

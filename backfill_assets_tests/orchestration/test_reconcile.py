@@ -17,7 +17,7 @@ from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.metadata import WRITE_ID
-from backfill_assets.orchestration.reconcile import follow_receipts, undoing_event
+from backfill_assets.orchestration.reconcile import follow_receipts, receipt_event
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START
 from backfill_assets_tests.orchestration.ticking import seen
@@ -108,5 +108,5 @@ def test_what_is_told_of_a_day_that_was_put_back_names_its_write_and_no_run(lake
     commit(lake, "", reason=ROLLBACK)
     contract = lake[1].table("staging").contract
     stamp = lake[0].store.view("staging", contract.day_column).stamps[START]
-    event = undoing_event("staging", START, stamp)
+    event = receipt_event("staging", START, stamp.entry, stamp.version, stamp.write_id)
     assert (event.partition, event.metadata[WRITE_ID].value) == (str(START), stamp.write_id)

@@ -1,6 +1,6 @@
 """Markers of runs: a living run is never ended, a dead one is, and two instances of Dagster keep out of each other's.
 
-Tested here: `orchestration.run_liveness` and what the reconcile remembers per instance. Not tested here: recording
+Tested here: `orchestration.runs` and what the reconcile remembers per instance. Not tested here: recording
 commits (`test_runs`), and processes that are really killed (`end_to_end.test_killed`).
 """
 
@@ -20,7 +20,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.reconcile import reconcile
-from backfill_assets.orchestration.run_liveness import end_dead_runs, markers_of
+from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.engine.test_processes import step_the_clock
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake

@@ -20,8 +20,7 @@ from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.reconcile import reconcile
-from backfill_assets.orchestration.run_liveness import markers_of
-from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
+from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD, markers_of
 from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, snapshot, toy
 from backfill_assets_tests.orchestration.ticking import seen

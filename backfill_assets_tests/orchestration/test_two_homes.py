@@ -17,7 +17,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.status import attention
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.run_liveness import markers_of
+from backfill_assets.orchestration.runs import markers_of
 from backfill_assets.orchestration.ticks import LATE_DATA
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import synthetic_lake
