@@ -166,13 +166,15 @@ def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Wo
 
 
 def _try(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
-    """Do works, and those that fail again as often as the plan allows. Raises the first cause that is left then."""
-    failed: list[tuple[ChunkWork, str]] = []
-    for _ in range(1 + plan.policy.retries):
-        failed = [(w, cause) for w, cause in zip(works, worker.make(works), strict=True) if cause]
+    """Do works, and those that fail again as often as the plan allows; a time at which others ended well does not count,
+    because of works at once one may lack what another makes. Raises the first cause that is left then."""
+    tries, failed = 1 + plan.policy.retries, [(work, "") for work in works]
+    while tries > 0:
         works = [w for w, _ in failed]
-        if not works:
+        failed = [(w, cause) for w, cause in zip(works, worker.make(works), strict=True) if cause]
+        if not failed:
             return
+        tries -= len(failed) == len(works)
     work, cause = failed[0]
     raise BackfillError(
         f"chunk {work.chunk.number} ({work.days}) of the plan {plan.id}",

@@ -91,6 +91,27 @@ def lands_for(made: Planned, number: int) -> None:
     made.write("staging", {number: 7 + made.values("staging")[number]}, "elsewhere")
 
 
+@dataclass
+class Lacking(Worker):
+    """Of chunks at once the last lacks what the others make, and fails."""
+
+    tries: list[int] = field(default_factory=list)
+
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """All of each but the last of several."""
+        self.tries += [work.chunk.number for work in works]
+        done = super().make(works[:1])
+        return [*done, *("features is incomplete" for _ in works[1:])]
+
+
+def test_a_chunk_that_lacked_what_another_at_once_made_is_made_after_it(made: Planned) -> None:
+    made.pipeline = replace(made.pipeline, codes={**made.pipeline.codes, "staging": Codes("code-2", "settings-1")})
+    plan = planned(made, BUILT, chunk="2d", max_parallel=3)
+    worker = Lacking(made, [2] * DAYS)
+    assert run_plan(lambda: (made.lake, made.pipeline), plan, worker).state == "finished"
+    assert worker.tries[:7] == [1, 2, 3, 2, 3, 3, 4]
+
+
 def test_the_seams_make_scattered_days_of_a_table_in_one_run_around_held_days(made: Planned) -> None:
     made.write("staging", {0: 5, 7: 5})
     plan, version = planned(made, ["features"], chunk="4d"), made.view("features").version
