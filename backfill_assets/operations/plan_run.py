@@ -166,8 +166,8 @@ def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Wo
 
 
 def _try(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
-    """Do works, and those that fail again as often as the plan allows; a time at which others ended well does not count,
-    because of works at once one may lack what another makes. Raises the first cause that is left then."""
+    """Do works, and those that fail again as often as the plan allows. A time when others ended well does not count:
+    of works at once one may lack what another makes. Raises the first cause that is left then."""
     tries, failed = 1 + plan.policy.retries, [(work, "") for work in works]
     while tries > 0:
         works = [w for w, _ in failed]
