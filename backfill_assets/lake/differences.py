@@ -6,7 +6,7 @@ Not here: the choice of versions and the report (`operations.compare`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
@@ -70,11 +70,12 @@ class Differences:
 
 def differences(lake: Lake, contract: Contract, sides: Sides) -> Differences:
     """Compare the sides; days without any row are left out. Raises duckdb.Error for files that are gone."""
-    others = [c for c in contract.column_names if c not in _keys(contract)]
+    keys = list(dict.fromkeys((contract.day_column, *contract.key)))
+    others = [c for c in contract.column_names if c not in keys]
     with connection(lake) as engine:
         for name, files in (("one", sides.before), ("two", sides.after)):
-            engine.execute(f"CREATE TEMP VIEW {name} AS {_numbered(contract, files, sides.days)}")
-        engine.execute(f"CREATE TEMP TABLE pairs AS {_joined(contract, others)}")
+            engine.execute(f"CREATE TEMP VIEW {name} AS {_numbered(contract, keys, files, sides.days)}")
+        engine.execute(f"CREATE TEMP TABLE pairs AS {_joined(list(map(quoted, keys)), others)}")
         return Differences(
             tuple(_days(engine, others)),
             tuple(_samples(engine, others, sides)),
@@ -82,23 +83,17 @@ def differences(lake: Lake, contract: Contract, sides: Sides) -> Differences:
         )
 
 
-def _keys(contract: Contract) -> list[str]:
-    return list(dict.fromkeys((contract.day_column, *contract.key)))
-
-
-def _numbered(contract: Contract, files: Sequence[str], days: DayRange) -> str:
+def _numbered(contract: Contract, keys: Sequence[str], files: Sequence[str], days: DayRange) -> str:
     """Select the rows of the days; rows that repeat a key are numbered, so that each is compared once."""
-    day, keys = quoted(contract.day_column), ", ".join(map(quoted, _keys(contract)))
-    rest = ", ".join(quoted(c) for c in contract.column_names)
-    within = f"{day} BETWEEN DATE '{days.start}' AND DATE '{days.last}'"
+    of_key, rest = (", ".join(map(quoted, names)) for names in (keys, contract.column_names))
+    within = f"{quoted(contract.day_column)} BETWEEN DATE '{days.start}' AND DATE '{days.last}'"
     return (
-        f"SELECT *, true AS __here, row_number() OVER (PARTITION BY {keys} ORDER BY {rest}) AS __number "
+        f"SELECT *, true AS __here, row_number() OVER (PARTITION BY {of_key} ORDER BY {rest}) AS __number "
         f"FROM ({selection(files, contract)}) WHERE {within}"
     )
 
 
-def _joined(contract: Contract, others: Sequence[str]) -> str:
-    keys = [quoted(c) for c in _keys(contract)]
+def _joined(keys: Sequence[str], others: Sequence[str]) -> str:
     same = " AND ".join(f"one.{k} IS NOT DISTINCT FROM two.{k}" for k in (*keys, "__number"))
     day = f"coalesce(one.{keys[0]}, two.{keys[0]})"
     key = ", ".join(f"{k} := coalesce(one.{k}, two.{k})" for k in keys)
@@ -135,17 +130,14 @@ def _samples(engine: "DuckDBPyConnection", others: Sequence[str], sides: Sides) 
     )
     found = []
     for day, kind, key, *values in engine.execute(query).fetchall():
-        pairs = {c: (_cut(values[2 * i]), _cut(values[2 * i + 1])) for i, c in enumerate(others)}
+        texts = [value and shortened(value, CELL_CHARS) for value in values]
+        pairs = {c: (texts[2 * i], texts[2 * i + 1]) for i, c in enumerate(others)}
         if kind == "changed":
             pairs = {c: p for c, p in pairs.items() if p[0] != p[1]}
         before = {c: p[0] for c, p in pairs.items()} if kind != "added" else {}
         after = {c: p[1] for c, p in pairs.items()} if kind != "removed" else {}
         found.append(SampleRow(day, kind, shortened(key, CELL_CHARS), before, after))
     return found
-
-
-def _cut(value: Any) -> str | None:
-    return None if value is None else shortened(str(value), CELL_CHARS)
 
 
 def _histograms(
