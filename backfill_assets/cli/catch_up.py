@@ -82,7 +82,6 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
 
 
 def _states_and_needs(lake: Lake) -> tuple[States, Needs]:
-
     _, pipeline = opened()
     states = pipeline.states(read_view(lake, pipeline.contracts))
     return states, needs(states, {}, utc_today())

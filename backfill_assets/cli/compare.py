@@ -71,7 +71,6 @@ def names_of(listed: str | None) -> list[str] | None:
 
 
 def _moments(lake: Lake, other_lake: Path | None, **asked: Any) -> Iterator[Moment]:
-
     if other_lake is None and asked["from_version"] is None and asked["from_time"] is None:
         raise click.UsageError("say what to compare with: --from-version, --from-time or --other-lake.")
     for side, of in (("from", lake), ("to", open_lake(other_lake) if other_lake else lake)):

@@ -99,7 +99,6 @@ def _check(plan: str, chunk: str, table: str, days: DayRange | None, note: str) 
 
 
 def _draw(report: RollbackReport, asked: RollbackRequest) -> None:
-
     for line in report.lines():
         say(line, HANG)
     if report.is_done:

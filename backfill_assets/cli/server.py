@@ -4,7 +4,6 @@ Not here: the server (`engine.server`); commands that need it start it by themse
 """
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -28,7 +27,7 @@ def start(as_json: bool) -> None:
     """Start it now, so that the next command need not wait."""
     lake = _lake()
     ensure_server(lake.root, LakeSession(lake).engine)
-    _draw(_facts(lake.root), as_json)
+    _draw(lake.root, as_json)
 
 
 @server.command(short_help="Stop it; the next use starts one.")
@@ -49,34 +48,24 @@ def stop(force: bool, as_json: bool) -> None:
 @json_and_lake
 def status(as_json: bool) -> None:
     """Whether it runs, since when, and how much memory it takes. Starts nothing."""
-    facts = _facts(lake_root())
-    if not facts["running"]:
+    if server_status(lake_root()) is None:
         _lake()
-    _draw(facts, as_json)
+    _draw(lake_root(), as_json)
 
 
 def _lake() -> Lake:
-
     lake = named_lake()
     if not LakeSession(lake).engine.has_server:
         raise click.UsageError(f"[spark] engine is {scrub(lake.settings.spark.engine)!r}, no server of the lake's own.")
     return lake
 
 
-def _facts(lake: Path) -> dict[str, Any]:
-
+def _draw(lake: Path, as_json: bool) -> None:
     found = server_status(lake)
-    return {"running": True, **vars(found)} if found else {"running": False}
-
-
-def _draw(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print_json(facts)
-    elif not facts["running"]:
+        print_json({"running": True, **vars(found)} if found else {"running": False})
+    elif found is None:
         click.echo("not running; it starts at the first use")
     else:
-        used = "in use" if facts["in_use"] else "idle"
-        click.echo(
-            f"process {facts['pid']}, {facts['version']}, {used}, up {facts['uptime_seconds']:.0f} s, "
-            f"{facts['rss_bytes'] // MIB} MiB"
-        )
+        used, memory = "in use" if found.in_use else "idle", f"{found.rss_bytes // MIB} MiB"
+        click.echo(f"process {found.pid}, {found.version}, {used}, up {found.uptime_seconds:.0f} s, {memory}")

@@ -102,7 +102,6 @@ def drop(name: str, yes: bool) -> None:
 
 
 def _draw(found: "Snapshot") -> None:
-
     say(f"snapshot {found.name}, made {found.made_at:%Y-%m-%dT%H:%MZ} by {found.by}{found.note and ': '}{found.note}")
     rows = [
         (name, str(t.version), t.rows, len(t.days), len(t.files), ranges(t.days)) for name, t in found.tables.items()

@@ -103,7 +103,6 @@ def _cell(days: Sequence[DayStatus]) -> str:
 
 
 def _draw_totals(report: StatusReport) -> None:
-
     following = report.following()
     if following:
         say(f"{FOLLOWS} will change: right today, but made from days that need making, and made again after them.", 2)
