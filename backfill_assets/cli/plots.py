@@ -10,11 +10,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.cli.pages import Figure
+from backfill_assets.operations.lateness import LatenessReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from backfill_assets.operations.lateness import LatenessReport
 
 # matplotlib wants fixed colours, the page has its own in light and dark: these stand for the page's variables.
 INK, MUTED, GRID, ACCENT, SECOND = (f"#00000{n}" for n in range(1, 6))
@@ -31,7 +30,7 @@ STYLE = {
 }  # fmt: skip
 
 
-def lateness_figures(report: "LatenessReport") -> list[Figure]:
+def lateness_figures(report: LatenessReport) -> list[Figure]:
     """Return the figures of a lateness report; a figure without numbers is left out."""
     figures = []
     if report.ages:

@@ -7,7 +7,6 @@ here: the numbers (`operations.report`) and the colours (templates).
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -18,11 +17,9 @@ from backfill_assets.cli.plots import lateness_figures
 from backfill_assets.core.days import ONE_DAY, from_inclusive
 from backfill_assets.core.states import State
 from backfill_assets.operations.rejected import kinds
+from backfill_assets.operations.report import Delivered, LakeReport
 from backfill_assets.operations.status import DayStatus, StatusReport
-
-if TYPE_CHECKING:
-    from backfill_assets.operations.report import Delivered, LakeReport
-    from backfill_assets.orchestration.history import History
+from backfill_assets.orchestration.history import History
 
 MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_WRONG = 60, 40, 30, 5
 BECAUSE = "made from days that need making"
@@ -41,7 +38,7 @@ MEANINGS = {
 }
 
 
-def page(report: "LakeReport", history: "History") -> Page:
+def page(report: LakeReport, history: History) -> Page:
     """Return the page of a lake."""
     status, landed = report.status, report.delivered.account
     lines = [f"Made {report.made_at:%Y-%m-%d %H:%M} UTC."]
@@ -88,7 +85,7 @@ def needing(report: StatusReport, most: int) -> tuple[list[tuple[str, str, str, 
     return shown, left_out
 
 
-def _landed(delivered: "Delivered") -> Iterator[PageSection]:
+def _landed(delivered: Delivered) -> Iterator[PageSection]:
     """Yield the account of all rows, per source where a lake has several."""
     for name, came in (delivered.sources or {"": delivered}).items():
         account, found = came.account, kinds(came.quarantine)
@@ -105,7 +102,7 @@ def _landed(delivered: "Delivered") -> Iterator[PageSection]:
         yield PageSection(title, tables, [more] if found.more_kinds else [], about)
 
 
-def _lateness(report: "LakeReport") -> PageSection:
+def _lateness(report: LakeReport) -> PageSection:
     late = report.lateness
     if late is None or late.overall is None:
         return PageSection("Lateness", about=["No upsert is loaded, so there is nothing to measure."])
@@ -117,7 +114,7 @@ def _lateness(report: "LakeReport") -> PageSection:
     return PageSection("Lateness", marks.tables, lines, [about], lateness_figures(late), folded=folded)
 
 
-def _durations(report: "LakeReport") -> PageSection:
+def _durations(report: LakeReport) -> PageSection:
     columns = ("table", "writes", "median", "95 %", "greatest", "per day written")
     rows = [
         (d.table, d.writes, *(f"{s:.2f} s" for s in (d.median_s, d.p95_s, d.greatest_s, d.seconds_per_day)))
@@ -127,7 +124,7 @@ def _durations(report: "LakeReport") -> PageSection:
     return _section("Durations", TextTable(columns, rows), "No write of this lake was measured.", [line])
 
 
-def _checks(report: "LakeReport", history: "History") -> PageSection:
+def _checks(report: LakeReport, history: History) -> PageSection:
     """Return per table and check the days by their newest verdict, and the newest findings."""
     counts = {(c.table, c.check): (c.passed, c.found) for c in history.checks}
     names = list(dict.fromkeys(check for _, check in counts))
@@ -152,7 +149,7 @@ def _checks(report: "LakeReport", history: "History") -> PageSection:
     return PageSection("Checks", [table], [line], folded=[newest] if found else [])
 
 
-def _runs(report: "LakeReport", history: "History") -> PageSection:
+def _runs(report: LakeReport, history: History) -> PageSection:
     rows = []
     for r in history.runs[:MOST_RUNS]:
         tables = "all" if len(r.tables) == len(report.status.tables) else ", ".join(r.tables) or "–"
@@ -161,7 +158,7 @@ def _runs(report: "LakeReport", history: "History") -> PageSection:
     return _section("Runs", TextTable(columns, rows, "the newest runs"), "Dagster remembers no run on this lake.")
 
 
-def _writes(report: "LakeReport") -> PageSection:
+def _writes(report: LakeReport) -> PageSection:
     rows = []
     for w in report.writes[:MOST_WRITES]:
         days = f"{from_inclusive(w.days[0].start, w.days[-1].last)} ({sum(map(len, w.days))})"

@@ -160,17 +160,13 @@ class LatenessReport(Lateness):
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values: shares 0..1, durations in days."""
         days, watched = self.asked.days, self.watched
-        report = {
-            "lake": self.lake,
-            **({"source": self.asked.source} if self.asked.source else {}),
-            "frontier": self.frontier,
+        same = ("lake", "frontier", "rows", "late", "early", "deletes", "age_days", "look_back_days", "look_backs")
+        report = {name: getattr(self, name) for name in (*same, "watermarks")}
+        report |= {"source": self.asked.source} if self.asked.source else {}
+        report |= {
             "from": days.start if days else None,
             "to": days.last if days else None,
-            "rows": self.rows,
-            "late": self.late,
             "late_share": self.late / self.rows if self.rows else None,
-            "early": self.early,
-            "deletes": self.deletes,
             "lateness_days": self.overall.in_days() if self.overall else None,
             "rows_by_age_days": dict(self.ages),
             "completeness": {
@@ -179,15 +175,12 @@ class LatenessReport(Lateness):
                 "by_age": self.completeness,
             },
             "wanted_share": self.asked.share,
-            "age_days": self.age_days,
-            "look_back_days": self.look_back_days,
-            "look_backs": self.look_backs,
-            "watermarks": self.watermarks,
             "label_flips": None if self.flips is None else {"since": self.asked.since, "by_maturity": self.flips},
             "by_arrival_day": self.by_arrival,
             "by_event_day": self.by_event,
         }
-        return {key: json_of(value) for key, value in report.items()}
+        values: dict[str, Any] = json_of(report)
+        return values
 
 
 def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime) -> LatenessReport:

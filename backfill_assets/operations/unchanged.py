@@ -43,12 +43,8 @@ def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRang
         return Foreseen(None, not refused and (counts or builds))
     if not all(_is_let_through(lake, states, name, days) for name in names):
         return Foreseen(None)
-    return Foreseen({name: sum(_rows(states, name, days)) for name in names})
-
-
-def _rows(states: States, name: str, days: DayRange) -> list[int]:
-    stamps = states.view.table(name).stamps
-    return [stamps[d].entry.rows for d in days]
+    stamps = {name: states.view.table(name).stamps for name in names}
+    return Foreseen({name: sum(stamps[name][d].entry.rows for d in days) for name in names})
 
 
 def _is_buildable(states: States, name: str, days: DayRange) -> bool:
@@ -60,10 +56,8 @@ def _is_buildable(states: States, name: str, days: DayRange) -> bool:
 
 
 def _is_let_through(lake: Lake, states: States, name: str, days: DayRange) -> bool:
-    if not _is_buildable(states, name, days):
-        return False
     gates = lake.settings.gates
     if name not in gates.tables and gates.incomplete != "refuse":
-        return True  # what was written passed all that no setting moves
+        return _is_buildable(states, name, days)  # what was written passed all that no setting moves
     findings = judged_by_receipts(lake.settings, states, states.contracts[name], list(days))
-    return not any(f.refuses for found in findings.values() for f in found)
+    return _is_buildable(states, name, days) and not any(f.refuses for found in findings.values() for f in found)
