@@ -1,10 +1,23 @@
-"""Functions of Spark that give the same for the same rows, by the names that the SQL parser gives them.
+"""Functions of Spark that give the same for the same rows, by the names that the SQL parser gives them, and others.
 
-Not here: functions that the parser knows itself. A name on no list may be a Python UDF, or read files.
+Not here: functions that the parser knows itself, and aggregates that depend on the order of rows (`unsteady`). A name
+on no list may be a Python UDF, or read files.
 """
 
 import re
 
+# What the row does not decide: the clock, chance, and where and by whom it is computed.
+CLOCK = frozenset({"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"})
+CHANCE = frozenset({"rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"})
+PLACE = frozenset({
+    "monotonically_increasing_id", "spark_partition_id", "input_file_name", "input_file_block_start",
+    "input_file_block_length", "current_user", "user", "session_user", "reflect", "java_method", "try_reflect",
+    "version",
+})  # fmt: skip
+UNDECIDED = CLOCK | CHANCE | PLACE | {"unix_timestamp"}  # the last reads the clock where it has no argument
+BARE = UNDECIDED & {
+    "current_timestamp", "current_date", "current_time", "localtimestamp", "session_user", "current_user",
+}  # fmt: skip  # without brackets, too
 # Window functions that are no aggregates to the parser, and aggregates that it knows as plain functions.
 OF_MANY_ROWS = frozenset([
     "any", "every", "some", "mean", "std", "try_avg", "try_sum", "measure", "histogram_numeric", "count_min_sketch",

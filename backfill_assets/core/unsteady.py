@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.functions import CHANCE, CLOCK, PLACE
 from backfill_assets.core.plan_text import (
     COLUMN,
     Call,
@@ -25,13 +26,6 @@ from backfill_assets.core.plan_text import (
 )
 from backfill_assets.core.texts import shortened
 
-CLOCK = frozenset({"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"})
-CHANCE = frozenset({"rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"})
-PLACE = frozenset({
-    "monotonically_increasing_id", "spark_partition_id", "input_file_name", "input_file_block_start",
-    "input_file_block_length", "current_user", "user", "session_user", "reflect", "java_method", "try_reflect",
-    "version",
-})  # fmt: skip
 PYTHON = frozenset({
     "MapInPandas", "MapInArrow", "PythonMapInArrow", "FlatMapGroupsInPandas", "FlatMapGroupsInArrow",
     "FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow", "BatchEvalPython", "ArrowEvalPython", "PythonUDTF",

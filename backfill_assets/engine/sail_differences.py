@@ -13,8 +13,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from backfill_assets.core.functions import is_sparks
-from backfill_assets.core.unsteady import ADDING, ANY_ROW, CHANCE, CLOCK, PLACE, TIES
+from backfill_assets.core.functions import UNDECIDED, is_sparks
+from backfill_assets.core.unsteady import ADDING, ANY_ROW, TIES
 
 Types = Mapping[str, str]
 Keys = Collection[frozenset[str]]
@@ -33,7 +33,7 @@ DIFFERENT = frozenset([
       "weekday"),  # the first day of a week, and moments before 1970
 ])  # fmt: skip
 # What depends on the clock, on chance or on the order of rows: Spark's plan shows it, Sail's does not.
-UNSTEADY = CLOCK | CHANCE | PLACE | ANY_ROW | TIES | (ADDING - {"sum", "try_sum", "avg", "mean"}) | {"unix_timestamp"}
+UNSTEADY = UNDECIDED | ANY_ROW | TIES | (ADDING - {"sum", "try_sum", "avg", "mean"})
 NAMES = DIFFERENT | UNSTEADY
 WORDS = frozenset([
     "limit", "offset", "tablesample", "lateral", "pivot", "unpivot", "qualify", "rlike", "regexp", "range",

@@ -6,6 +6,7 @@ it may be a Python UDF, or read files.
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 import sqlglot
@@ -15,8 +16,7 @@ from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.functions import OF_MANY_ROWS, is_sparks
-from backfill_assets.core.unsteady import CHANCE, CLOCK, PLACE
+from backfill_assets.core.functions import BARE, OF_MANY_ROWS, UNDECIDED, is_sparks
 
 FILE, ROW = "_file", "_row"  # the path below the landing's root; the number of the record, from 1
 FORGIVING = {
@@ -24,10 +24,6 @@ FORGIVING = {
     "element_at": "try_element_at", "make_timestamp": "try_make_timestamp", "url_decode": "try_url_decode",
     "parse_json": "try_parse_json", "to_binary": "try_to_binary", "parse_url": "try_parse_url",
 }  # fmt: skip
-UNDECIDED = CLOCK | CHANCE | PLACE | {"unix_timestamp", "version"}
-BARE_UNDECIDED = frozenset(
-    ["current_timestamp", "current_date", "current_time", "localtimestamp", "session_user", "current_user"]
-)
 TYPE_NAMES = frozenset(
     ["bigint", "int", "smallint", "tinyint", "float", "double", "decimal", "date", "timestamp", "boolean", "binary"]
 )
@@ -118,10 +114,10 @@ def _forgiving(token: Token, following: list[Token], select: str, strict: bool) 
     name = written.lower()
     if written == "::" or (called and name in TYPE_NAMES and not AFTER_AS.search(select[: token.start])):
         raise refused(f"{written} ends the whole job at the first row it cannot cast; write cast(... AS type)")
-    if name in BARE_UNDECIDED or (called and name in UNDECIDED):
+    if name in BARE or (called and name in UNDECIDED):
         raise refused(f"{written} is not decided by the row, so that a rebuild would give other content")
     if name == "select":
-        raise refused(f"{written} is not an expression over one row of a file")
+        raise refused(f"{written} is not an expression over one row")
     return FORGIVING[name] if called and name in FORGIVING and not strict else written
 
 
@@ -146,18 +142,19 @@ def refuse_beyond_the_row(select: str) -> None:
         except SqlglotError as error:
             raise refused(f"`{text}` cannot be read as an expression ({str(error).splitlines()[0]})") from None
         for node in parsed.walk():
-            if why := _beyond(node):
+            if why := beyond_the_row(node):
                 raise refused(why)
 
 
-def _beyond(node: exp.Expr) -> str:
-    """Why a part of an expression is not decided by the row; the empty text where it is."""
+def beyond_the_row(node: exp.Expr, is_known: Callable[[str], bool] = is_sparks) -> str:
+    """Why a part of an expression is not decided by the row; empty where it is. `is_known` says whether a function that
+    the parser does not know is one of Spark's."""
     name = called(node)
     if isinstance(node, SUBQUERIES):
         return f"{node.sql('spark')} is a subquery, and reads more than the row"
     if isinstance(node, (exp.Window, exp.AggFunc, *GENERATORS)) or name in OF_MANY_ROWS:
-        return f"{node.sql('spark')} is not an expression over one row of a file"
-    if (isinstance(node, exp.Anonymous) and not is_sparks(name)) or name.startswith("current_"):
+        return f"{node.sql('spark')} is not an expression over one row"
+    if (isinstance(node, exp.Anonymous) and not is_known(name)) or name.startswith("current_"):
         return f"{name} is no function of Spark that gives the same for the same row"
     return ""
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import ranges
+from backfill_assets.core.functions import CHANCE, CLOCK, UNDECIDED
 from backfill_assets.core.states import States
-from backfill_assets.core.unsteady import CHANCE, CLOCK
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, source_files
@@ -23,11 +23,10 @@ from backfill_assets.operations.plan_model import Pins, Plan, PreflightTick
 
 PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
 # Names whose value differs from call to call, and with it a day made with them: in SQL, and in Python.
-UNSTEADY_SQL_NAMES = CLOCK | CHANCE | {"unix_timestamp", "monotonically_increasing_id"}
-UNSTEADY_NAMES = UNSTEADY_SQL_NAMES | {"today", "utcnow", "time", "time_ns", "uuid1", "uuid4"}
-UNSTEADY_SQL = re.compile(
-    rf"\b({'|'.join(sorted(UNSTEADY_SQL_NAMES))})\s*\(|\bcurrent_(date|timestamp)\b", re.IGNORECASE
+UNSTEADY_NAMES = (
+    CLOCK | CHANCE | {"monotonically_increasing_id", "today", "utcnow", "time", "time_ns", "uuid1", "uuid4"}
 )
+UNSTEADY_SQL = re.compile(rf"\b({'|'.join(sorted(UNDECIDED))})\s*\(|\bcurrent_(date|timestamp)\b", re.IGNORECASE)
 
 
 def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tuple[PreflightTick, ...]:

@@ -5,7 +5,7 @@ DECIMAL(18,2) for DECIMAL(18,2) + 1, DOUBLE for 1.5, INT for 3000000000.) The co
 only casts become casts that give NULL (`landing.select`). Not here: the computation (`transforms`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -15,8 +15,8 @@ from sqlglot.errors import SqlglotError
 
 from backfill_assets.core.column_types import DECIMAL, GREATEST_PRECISION, ColumnType, read_type
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.functions import KNOWN, OF_MANY_ROWS
-from backfill_assets.landing.select import GENERATORS, SUBQUERIES, called, expressions
+from backfill_assets.core.functions import KNOWN
+from backfill_assets.landing.select import beyond_the_row, expressions
 from backfill_assets.pipeline.contracts import refused
 
 RAISING: dict[type, str] = {
@@ -55,9 +55,6 @@ def parse(text: str, where: str) -> exp.Expr:
         parsed = sqlglot.parse_one(text, read="spark")
     except SqlglotError as error:
         raise refused(where, f"it is no expression: {str(error).splitlines()[0]}", ADVICE) from None
-    inner = parsed.find(*SUBQUERIES)
-    if inner is not None:
-        raise refused(where, f"{inner.sql('spark')} is a subquery", ADVICE)
     if isinstance(parsed, exp.Alias | exp.Aliases | exp.Tuple):
         raise refused(where, f"{text} is more than one value; its name is the column's", ADVICE)
     if len(_forgiving(text, where)) != 1:
@@ -68,8 +65,8 @@ def parse(text: str, where: str) -> exp.Expr:
 def check(parsed: exp.Expr, columns: Mapping[str, ColumnType], where: str) -> tuple[str, ...]:
     """The columns that a tree names, in their own spelling. Raises SettingsError for what it may not hold."""
     for node in parsed.walk():
-        for culprit, advice in _faults(node):
-            raise refused(where, culprit, advice)
+        if why := beyond_the_row(node, KNOWN.__contains__) or _raises(node):
+            raise refused(where, why, ADVICE)
     known = {name.lower(): name for name in columns}
     named = dict.fromkeys(c.sql("spark") for c in parsed.find_all(exp.Column))
     plain = {n: n.strip("`").lower() for n in named}
@@ -81,24 +78,14 @@ def check(parsed: exp.Expr, columns: Mapping[str, ColumnType], where: str) -> tu
     return tuple(dict.fromkeys(known[name] for name in plain.values()))
 
 
-def _faults(node: exp.Expr) -> Iterator[tuple[str, str]]:
+def _raises(node: exp.Expr) -> str:
+    """Why a part of an expression may end a query, or is no value; empty where it is one."""
     said = node.sql("spark")
-    name = called(node)
-    if isinstance(node, exp.Window | exp.AggFunc) or name in OF_MANY_ROWS:
-        yield f"{said} looks at more than one event", "Aggregate with `agg`, and write `of` and `where` over one event"
-    elif isinstance(node, GENERATORS):
-        yield f"{said} makes more than one row of an event", ADVICE
-    elif name.startswith("current_") or (isinstance(node, exp.Anonymous) and name not in KNOWN):
-        yield (
-            f"{name} is no function that gives the same for the same row",
-            "Use a built-in function of Spark; what needs Python belongs into the delivery, or a table of your own",
-        )
-    elif isinstance(node, tuple(RAISING)) and not _is_number_but_zero(node.expression):
-        yield f"{said} would end the whole job at the first zero", f"Write {RAISING[type(node)]}, which gives NULL"
-    elif isinstance(node, exp.Bracket):
-        yield f"{said} would end the whole job where the array is shorter", "Write get(array, index), from 0"
-    elif isinstance(node, exp.Star | exp.Placeholder | exp.Parameter):
-        yield f"{said} is no value", ADVICE
+    if isinstance(node, tuple(RAISING)) and not _is_number_but_zero(node.expression):
+        return f"{said} would end the whole job at the first zero, where {RAISING[type(node)]} gives NULL"
+    if isinstance(node, exp.Bracket):
+        return f"{said} would end the whole job where the array is shorter; get(array, index), from 0, gives NULL"
+    return f"{said} is no value" if isinstance(node, exp.Star | exp.Placeholder | exp.Parameter) else ""
 
 
 def _is_number_but_zero(node: exp.Expr) -> bool:
