@@ -48,8 +48,7 @@ def tables_at(root: Path) -> TablesOf:
         written = [sql_table(path, settings) for path in sorted(root.glob(sql))] if sql else []
         if sql and not written:
             raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
-        _refuse_sources(named or sql or "", given, settings)
-        return _in_order(named or sql or "", [*given, *written])
+        return _in_order(named or sql or "", [*given, *written], settings)
 
     return tables_of
 
@@ -154,9 +153,11 @@ def _file_of(module: str) -> Path | None:
     return None
 
 
-def _in_order(named: str, given: Sequence[Table]) -> tuple[Table, ...]:
-    """Sort the tables so that each follows its inputs. Raises SettingsError for a missing input and for a circle."""
-    _refuse_names(named, given)
+def _in_order(named: str, given: Sequence[Table], settings: LakeSettings) -> tuple[Table, ...]:
+    """Sort the tables so that each follows its inputs. Raises SettingsError for tables that cannot be, for a missing
+    input and for a circle."""
+    for culprit, fix in _faults(given, settings):
+        raise _refused(named, culprit, fix)
     left, done = list(given), dict[str, Table]()
     while left:
         ready = next((t for t in left if _inputs(t) <= set(done)), None)
@@ -171,45 +172,34 @@ def _in_order(named: str, given: Sequence[Table]) -> tuple[Table, ...]:
     return tuple(done.values())
 
 
-def _refuse_columns(named: str, given: Sequence[Table]) -> None:
-    known = {t.name: t.contract.column_names for t in given}
-    for table in given:
-        for wanted in table.contract.inputs:
-            strangers = sorted(set(wanted.columns or ()) - set(known.get(wanted.table, wanted.columns or ())))
-            if strangers:
-                raise _refused(named, f"{table.name} reads {', '.join(strangers)} of {wanted.table}, which has no such "
-                               "column", f"Read columns of {', '.join(known[wanted.table])}")  # fmt: skip
-
-
-def _refuse_names(named: str, given: Sequence[Table]) -> None:
-    names = [t.name for t in given]
-    own = {c.source for t in given if (c := t.contract).is_landed}
-    taken = {ledgers.named(ledger, source) for ledger in (*BESIDE, FILES) for source in own | {""}}
+def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[str, str]]:
+    """Yield what cannot be of tables, each with what to do."""
+    names, sources = [t.name for t in given], [t.contract.source for t in given if t.is_landed]
+    taken = {ledgers.named(ledger, source) for ledger in (*BESIDE, FILES) for source in {*sources, ""}}
     bad = [n for n in names if not NAME.fullmatch(n) or n in taken]
-    twice = sorted({n for n in names if names.count(n) > 1})
     if bad:
-        raise _refused(named, f"{', '.join(map(repr, bad))} cannot name a table of a pipeline",
-                       f"Use small letters, digits and _, and none of {', '.join(sorted(taken))}")  # fmt: skip
-    if twice:
-        raise _refused(named, f"it gives {', '.join(twice)} more than once", "Give every table another name")
-    _refuse_columns(named, given)
-    versions = {t.name for t in given if reads(t.contract.inputs, Basis.ARRIVALS)}
-    for table in given:
-        leaking = [i.table for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table not in versions]
-        if leaking:
-            raise _refused(named, f"{table.name} reads {leaking[0]} as known at a cut, which has no versions",
-                           f"Read so only {' or '.join(sorted(versions)) or 'a table made from arrivals'}")  # fmt: skip
-    if not any(t.is_landed for t in given):
-        raise _refused(named, "it gives no table that is loaded from landed files",
-                       "Give the first of `backfill_assets.tables(settings)`, too")  # fmt: skip
-
-
-def _refuse_sources(named: str, given: Sequence[Table], settings: LakeSettings) -> None:
-    known = [section_of(name) for name in settings.delivered]
+        yield (
+            f"{', '.join(map(repr, bad))} cannot name a table of a pipeline",
+            f"Use small letters, digits and _, and none of {', '.join(sorted(taken))}",
+        )
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        yield f"it gives {', '.join(twice)} more than once", "Give every table another name"
+    known = {t.name: t.contract for t in given}
+    for table, wanted in ((t, i) for t in given for i in t.contract.inputs if i.table in known):
+        columns = known[wanted.table].column_names
+        if strangers := sorted(set(wanted.columns or ()) - set(columns)):
+            culprit = f"{table.name} reads {', '.join(strangers)} of {wanted.table}, which has no such column"
+            yield culprit, f"Read columns of {', '.join(columns)}"
+        if wanted.basis is Basis.KNOWN_AT_CUT and not reads(known[wanted.table].inputs, Basis.ARRIVALS):
+            culprit = f"{table.name} reads {wanted.table} as known at a cut, which has no versions"
+            yield culprit, "Read so only a table made from arrivals, such as staging"
+    take = "Take raw and staging from `backfill_assets.tables(settings)`"
+    if not sources:
+        yield "it gives no table that is loaded from landed files", take
     for table in (t for t in given if t.is_landed and t.contract.source not in settings.delivered):
         told = f"the source {table.contract.source}" if table.contract.source else "a source without a name"
-        raise _refused(named, f"{table.name} is loaded from {told}, and lake.toml has {' and '.join(known)}",
-                       "Take raw and staging from `backfill_assets.tables(settings)`")  # fmt: skip
+        has = " and ".join(section_of(name) for name in settings.delivered)
+        yield f"{table.name} is loaded from {told}, and lake.toml has {has}", take
 
 
 def _inputs(table: Table) -> set[str]:
