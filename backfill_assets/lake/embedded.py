@@ -129,24 +129,22 @@ def file_batches(files: Sequence[str], contract: Contract, at_once: int = AT_ONC
 
 @contextlib.contextmanager
 def materialized(
-    lake: LakeFolder, files: Sequence[str], contract: Contract, narrow: Callable[[str], str] = str, *,
-    keep: bool = False,
-) -> Iterator[str]:  # fmt: skip
+    lake: LakeFolder, files: Sequence[str], contract: Contract, narrow: Callable[[str], str] = str
+) -> Iterator[str]:
     """A query for `narrow` of the rows of these files, valid while the block runs.
 
     `narrow` makes a query from a query and treats every row by itself, because it runs on each batch of files. The
-    result of more than one batch is kept in a staging that is never published; with `keep` also that of one batch, for
-    a query that is run again and again.
+    result of more than one batch is kept in a staging that is never published.
     """
     batches = list(file_batches(files, contract))
-    if len(batches) <= 1 and not keep:
+    if len(batches) <= 1:
         yield narrow(selection(files, contract))
         return
     staged = begin(lake, contract)
     try:
         copies = list[str]()
         with connection(lake) as engine:
-            for number, batch in enumerate(batches or [[]]):
+            for number, batch in enumerate(batches):
                 copies.append(literal(str(staged.folder / f"{number}.parquet")))
                 engine.execute(f"COPY ({narrow(selection(batch, contract))}) TO {copies[-1]} (FORMAT parquet)")
         yield f"SELECT * FROM read_parquet([{', '.join(copies)}], hive_partitioning = false)"

@@ -16,7 +16,7 @@ from backfill_assets.core.readings import SAYS, SEPARATOR, Sets, deliveries_read
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.embedded import AT_ONCE, connection, materialized
+from backfill_assets.lake.embedded import connection, materialized
 from backfill_assets.lake.fingerprints import PIECES, part_hashes, pieces, row_hash
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, of_source
@@ -91,12 +91,9 @@ def _affected(lake: Lake, raw: Contract, source: Source, moved: set[date], loade
     known = moved if any(a in moved for rows in source.arrivals.values() for a, _ in rows) else set[date]()
     files, head = lake.store.data_files, source.loaded.version
     others = files(raw, head, loaded - moved)
-    many = len(others) > AT_ONCE
     with (
-        materialized(
-            lake, files(raw, source.loaded_version, known, altered=True), raw, placed_keys, keep=many
-        ) as before,
-        materialized(lake, files(raw, head, moved), raw, placed_keys, keep=many) as after,
+        materialized(lake, files(raw, source.loaded_version, known, altered=True), raw, placed_keys) as before,
+        materialized(lake, files(raw, head, moved), raw, placed_keys) as after,
         materialized(lake, others, raw, lambda rows: of_keys(placed_keys(rows), before, after)) as near,
         connection(lake) as engine,
     ):
@@ -109,9 +106,8 @@ def _staged(lake: Lake, raw: Contract, source: Source, days: set[date], loaded: 
     if not days:
         return begin(lake, ledger)
     others = [] if days == loaded else lake.store.data_files(raw, head, None)
-    mine_files = lake.store.data_files(raw, head, days)
     with (
-        materialized(lake, mine_files, raw, keep=len(others) > AT_ONCE) as mine,
+        materialized(lake, lake.store.data_files(raw, head, days), raw) as mine,
         materialized(lake, others, raw, lambda rows: of_keys(rows, mine)) as near,
     ):
         return stage_query(lake, ledger, ledger_rows(mine, None if days == loaded else near, raw, parts))

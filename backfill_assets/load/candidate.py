@@ -48,25 +48,16 @@ class Phases:
 
     clock: Callable[[], float] = time.monotonic
     _spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    _open: list[str] = field(default_factory=list)
-    _since: float = 0.0
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Count the time of the block for this phase; one that occurs several times is summed."""
-        self._charge()
-        self._open.append(name)
+        began, before = self.clock(), sum(self._spent.values())
         try:
             yield
         finally:
-            self._charge()
-            self._open.pop()
-
-    def _charge(self) -> None:
-        now = self.clock()
-        if self._open:
-            self._spent[self._open[-1]] += now - self._since
-        self._since = now
+            within = sum(self._spent.values()) - before
+            self._spent[name] += self.clock() - began - within
 
     def seconds(self) -> Mapping[str, float]:
         """Seconds counted so far, to the millisecond, in the order in which the phases first ended."""

@@ -63,10 +63,8 @@ def landed(lake_session: LakeSession) -> LandingStatus:
     total, uncounted = Comparison([], [], [], []), False
     for lake in lake_session.lake.by_source():
         found, _, records = compared(LakeSession(lake))
-        total.fresh.extend(found.fresh)
-        total.altered.extend(found.altered)
-        total.missing.extend(found.missing)
-        total.lapsed.extend(found.lapsed)
+        for name, paths in vars(found).items():
+            getattr(total, name).extend(paths)
         uncounted |= not all(r.withdrawn or is_counted(r, lake.settings, utc_now()) for r in records)
     return LandingStatus(total, uncounted)
 

@@ -41,20 +41,19 @@ def test_rows_of_more_files_than_a_stretch_are_kept_while_the_block_runs(tmp_pat
     assert kept(lake) == 0
 
 
-def test_rows_of_few_files_are_read_by_the_query_itself_unless_they_are_to_be_kept(tmp_path: Path) -> None:
+def test_rows_of_few_files_are_read_by_the_query_itself(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     files = stage_by_hand(lake, STAGING, ROWS[:2]).paths
-    for keep in (False, True):
-        with materialized(lake, files, STAGING, odd, keep=keep) as query:
-            assert kept(lake) == keep
-            assert answer(lake, query) == [(1,)]
-    with materialized(lake, [], STAGING, keep=True) as query:
+    with materialized(lake, files, STAGING, odd) as query:
+        assert kept(lake) == 0
+        assert answer(lake, query) == [(1,)]
+    with materialized(lake, [], STAGING) as query:
         assert answer(lake, query) == []
 
 
 def test_what_was_gathered_is_gone_where_its_query_fails(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
-    files = stage_by_hand(lake, STAGING, ROWS[:2]).paths
-    with pytest.raises(RuntimeError), materialized(lake, files, STAGING, keep=True):
+    files = stage_by_hand(lake, STAGING, ROWS).paths
+    with pytest.raises(RuntimeError), materialized(lake, files, STAGING):
         raise RuntimeError("the query")
     assert kept(lake) == 0
