@@ -4,7 +4,7 @@ Not here: findings that are kept and reported instead of raised (`operations.doc
 """
 
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,12 +79,12 @@ def telling_source(name: str) -> Iterator[None]:
         raise (error.of_source(name) if name else error) from error.__cause__
 
 
-def line_in(error: BaseException, file: Path) -> int | None:
-    """The innermost line of the file in the error's traceback; None if there is none."""
-    if isinstance(error, SyntaxError) and error.filename == str(file):
-        return error.lineno
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-    return lines[-1] if lines else None
+def place_in(error: BaseException, files: Collection[Path]) -> tuple[Path, int | None] | None:
+    """The innermost of these files in the error's traceback, and the line in it; of a SyntaxError its own place."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return Path(error.filename), error.lineno
+    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    return next((place for place in reversed(frames) if place[0] in files), None)
 
 
 class GateRefused(BackfillError):

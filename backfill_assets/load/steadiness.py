@@ -3,15 +3,13 @@
 Not here: the unsteady expressions (`core.unsteady`), and other engines' differences (`core.engines`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.engines import advice, culprit
-from backfill_assets.core.errors import BackfillError, ContractBroken
+from backfill_assets.core.errors import BackfillError, ContractBroken, place_in
 from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
 from backfill_assets.engine.session import changed_settings, engine_of, say
@@ -104,18 +102,12 @@ def telling_mistakes(table: Table) -> Iterator[None]:
     except Exception as error:
         if not table.brings_code or loss_told(error) is not None:
             raise
-        where = _place(error, source_files(table))
+        files = source_files(table)
+        found = place_in(error, files)
+        sql = next((f"{path.name}: " for path in files if path.suffix == ".sql"), "")
+        where = f"{found[0].name}, line {found[1]}: " if found else sql
         text = (str(error) or repr(error)).splitlines()[0]
         raise BackfillError(
             f"the transform of {table.name}", f"{where}{type(error).__name__}: {shortened(text, SHOWN_CHARS)}",
             "Nothing was written", "Correct the transform",
         ) from error  # fmt: skip
-
-
-def _place(error: BaseException, files: Sequence[Path]) -> str:
-    """The file, and the line if Python knows it, in which an error arose."""
-    named = {str(path): path for path in files}
-    lines = [(named[f.filename], f.lineno) for f in extract_tb(error.__traceback__) if f.filename in named]
-    if lines:  # the innermost: a transform may call what stands beside it
-        return f"{lines[-1][0].name}, line {lines[-1][1]}: "
-    return next((f"{path.name}: " for path in files if path.suffix == ".sql"), "")

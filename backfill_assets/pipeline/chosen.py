@@ -6,19 +6,18 @@ Not here: this product's own tables (`tables`), loading files (`own_files`), and
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
 from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import Basis, reads
-from backfill_assets.core.errors import BackfillError, SettingsError, line_in, section_of
+from backfill_assets.core.errors import BackfillError, SettingsError, place_in, section_of
 from backfill_assets.core.ledgers import BESIDE, FILES
 from backfill_assets.lake.audit import check_rules
 from backfill_assets.lake.code import SourceFile, code_input
@@ -125,32 +124,22 @@ def _told_by_line(place: Path | str) -> Iterator[None]:
     except BackfillError:
         raise
     except Exception as error:
-        path = _culprit(error, place.resolve()) if isinstance(place, Path) else _file_of(place)
-        line = line_in(error, path.resolve()) if path else None
-        where = f"{path or place}, line {line}" if line else str(path or place)
+        found = place_in(error, _own_files(place))
+        where = f"{found[0]}, line {found[1]}" if found else str(place)
         told = " ".join(str(error).split()) or "no more is said"
         raise SettingsError(
             where, f"{type(error).__name__}: {told}", NOTHING, "Correct the file, or [pipeline] tables in lake.toml"
         ) from error
 
 
-def _culprit(error: Exception, path: Path) -> Path:
-    """The innermost file of the error, of those that `path` reaches; else `path` itself."""
-    if isinstance(error, SyntaxError):
-        told = [error.filename or ""]
-    else:
-        own = set(map(str, reached(path)))
-        told = [frame.filename for frame in extract_tb(error.__traceback__) if frame.filename in own]
-    inner = Path(told[-1]) if told else path
-    return inner if inner.is_relative_to(path.parent) else path
-
-
-def _file_of(module: str) -> Path | None:
-    """The file of a module that is not imported yet; None if there is none."""
-    with suppress(ImportError, ValueError):
-        spec = find_spec(module)
-        return Path(spec.origin) if spec is not None and spec.origin else None
-    return None
+def _own_files(place: Path | str) -> Collection[Path]:
+    """The files that a user's file reaches, or the file of a module that is not imported yet."""
+    with suppress(ImportError, ValueError, OSError, SyntaxError):
+        if isinstance(place, Path):
+            return reached(place)
+        spec = find_spec(place)
+        return [Path(spec.origin)] if spec is not None and spec.origin else []
+    return []
 
 
 def _in_order(named: str, given: Sequence[Table], settings: LakeSettings) -> tuple[Table, ...]:
