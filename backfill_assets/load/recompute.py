@@ -1,24 +1,29 @@
-"""Up-to-date days computed again from the same inputs, and compared with what was written; commits nothing.
+"""Days computed again from the inputs that their receipts name, and compared with what was written; commits nothing.
 
-Not here: the engine that computes them and the report (`operations.check_engine`). A day from which a rebuild would
-make other rows anyway is passed over, with the reason.
+Not here: the engine that computes them and the report (`operations.check_engine`). A day whose receipt does not say how
+its rows came about is passed over, with the reason.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import from_inclusive
+from backfill_assets.core.digests import days_of
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.core.receipts import Built
+from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import States
-from backfill_assets.core.view import Stamp
+from backfill_assets.core.view import Deliveries, LakeView, Stamp
 from backfill_assets.engine.session import open_session
 from backfill_assets.lake.differences import DayDifference, SampleRow, Sides, differences
+from backfill_assets.lake.ledger import read_arrivals
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.view import writes_of
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.declared_limits import refuse_settings
 from backfill_assets.load.derived import profiled, written
@@ -31,6 +36,7 @@ NOT_COMPARABLE = {
     Built.HELD: "a rollback put it back", Built.MERGED: "a merge kept rows that its inputs do not give",
     Built.PENDING: "it is pending, and empty on purpose",
 }  # fmt: skip
+UNNAMED = "its receipt does not name the versions of its inputs"
 Stamps = Mapping[date, Stamp]
 
 
@@ -67,6 +73,26 @@ class RecomputeVerdict:
     samples: tuple[SampleRow, ...] = ()
 
 
+class _AsThen(States):
+    """The states that a write saw, by its receipt: its frontier, and how it built its days."""
+
+    def __init__(self, now: States, view: LakeView, frontier: datetime | None, stamps: Stamps) -> None:
+        super().__init__(now.contracts.values(), view, now.codes)
+        self._frontier, self._stamps = frontier, stamps
+
+    def frontier(self, table: str) -> datetime | None:
+        """The frontier that the receipt names."""
+        return self._frontier
+
+    def is_pending(self, contract: Contract, day: date) -> bool:
+        """Whether the write called the day pending."""
+        return self.built_as(contract.name, day) is Built.PENDING
+
+    def built_as(self, table: str, day: date) -> Built:
+        """How the write built the day."""
+        return self._stamps[day].entry.built if day in self._stamps else Built.COMPLETE
+
+
 @telling_losses()
 def recompute(request: RebuildRequest) -> RecomputeVerdict:
     """Compute the days of the request on the engine of its session, and compare each with its receipt.
@@ -77,33 +103,94 @@ def recompute(request: RebuildRequest) -> RecomputeVerdict:
     states, table = request.states(), request.table
     stamps = {d: s for d in request.days if (s := states.stamp(table.name, d)) is not None}
     passed = {d: why for d, s in stamps.items() if (why := _passed_over(states, table.name, d, s))}
-    todo = {d: s for d, s in stamps.items() if d not in passed}
-    found = RecomputeVerdict(table.name, ())
-    if todo:
-        found = _recomputed(replace(request, days=from_inclusive(min(todo), max(todo))), states, todo)
+    verdict = RecomputeVerdict(table.name, ())
+    for then, group in _groups(request, states, {d: s for d, s in stamps.items() if d not in passed}):
+        if isinstance(then, str):
+            passed |= dict.fromkeys(group, then)
+            continue
+        found = _recomputed(replace(request, days=from_inclusive(min(group), max(group))), then, group)
+        verdict = RecomputeVerdict(
+            table.name, verdict.days + found.days, verdict.differing + found.differing, verdict.samples + found.samples
+        )
     skipped = (Recomputed(d, stamps[d].entry.rows, passed_over=why) for d, why in passed.items())
-    return replace(found, days=tuple(sorted((*skipped, *found.days), key=lambda d: d.day)))
+    return replace(verdict, days=tuple(sorted((*skipped, *verdict.days), key=lambda d: d.day)))
 
 
 def _passed_over(states: States, table: str, day: date, stamp: Stamp) -> str:
     """Why a day cannot be compared with its receipt; "" where it can."""
     if stamp.entry.built in NOT_COMPARABLE:
         return NOT_COMPARABLE[stamp.entry.built]
+    if day in states.view.table(table).foreign:
+        return "another program wrote it"
     if not states.codes[table].are_of(stamp):
         return "it was made with other code or settings"
-    return "" if states.is_settled(table, day) else "its inputs changed since, or another program wrote it"
+    if states.contracts[table].is_landed and states.digests.of(table, day) != stamp.entry.input_digest:
+        return "its landed files are not as they were"
+    return ""
 
 
-def _recomputed(request: RebuildRequest, states: States, stamps: Stamps) -> RecomputeVerdict:
-    """Stage the days, compare them, and delete what was staged."""
+def _groups(request: RebuildRequest, states: States, stamps: Stamps) -> Iterator[tuple[States | str, Stamps]]:
+    """Yield days made from the same versions up to the same frontier, with the states as then or why they are lost."""
+    if request.table.is_landed:
+        if stamps:
+            yield states, stamps
+        return
+    groups, receipts = defaultdict[str, dict[date, Stamp]](dict), dict[str, Receipt]()
+    needed = {i.table for i in request.table.contract.inputs}
+    for receipt, made_by in writes_of(request.lake_session.lake.store, request.table.name, stamps):
+        if receipt is None or not needed <= {*receipt.inputs}:
+            yield UNNAMED, made_by
+            continue
+        key = f"{sorted(receipt.inputs.items())} {receipt.frontier}"
+        groups[key] |= made_by
+        receipts[key] = receipt
+    for key, days in groups.items():
+        then = _AsThen(states, _view_then(request, states, receipts[key]), receipts[key].frontier, days)
+        yield _lost_input(request, then, days) or then, days
+
+
+def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> LakeView:
+    """Today's view with the inputs at the versions that the receipt names, and the ledgers that named those."""
+    store, view = request.lake_session.lake.store, states.view
+    tables, delivered = dict(view.tables), dict(view.delivered)
+    for wanted in request.table.contract.inputs:
+        version, above = receipt.inputs[wanted.table], states.contracts[wanted.table]
+        tables[wanted.table] = store.view(wanted.table, above.day_column, version)
+        if wanted.basis is Basis.ARRIVALS:
+            source = view.source(wanted.table)
+            named = [c.version for c in store.commits(source.ledger_name)
+                     if c.receipt is not None and c.receipt.inputs.get(wanted.table, -1) <= version]  # fmt: skip
+            ledger = max(named, default=-1)
+            tables[source.ledger_name] = replace(source.ledger, version=ledger, inputs={wanted.table: version})
+            arrivals = read_arrivals(store, ledger, source.name)
+            delivered[wanted.table] = replace(delivered.get(wanted.table, Deliveries()), arrivals=arrivals)
+    return replace(view, tables=tables, delivered=delivered)
+
+
+def _lost_input(request: RebuildRequest, then: States, days: Collection[date]) -> str:
+    """Which version of an input lacks files of the days to read; "" where all are there."""
+    for wanted in request.table.contract.inputs:
+        if wanted.basis is Basis.ARRIVALS:
+            read = {a for d in days for a, _ in then.view.source(wanted.table).arrivals.get(d, ())}
+        else:
+            read = {n for d in days for n in days_of(wanted, d, then.view)}
+        version = then.view.table(wanted.table).version
+        files = request.lake_session.lake.store.data_files(then.contracts[wanted.table], version, read)
+        if not all(Path(f).is_file() for f in files):
+            return f"files of version {version} of {wanted.table} are gone: they are kept for [retention] rollback_days"
+    return ""
+
+
+def _recomputed(request: RebuildRequest, then: States, stamps: Stamps) -> RecomputeVerdict:
+    """Stage the days as they were made then, compare them, and delete what was staged."""
     if request.table.is_landed:
         source = request.lake_session.of_source(request.table.contract.source)
-        placed = placed_again(replace(request, lake_session=source), states, sorted(stamps))
+        placed = placed_again(replace(request, lake_session=source), then, sorted(stamps))
         try:
             return _compared(request, stamps, placed.raw.staged, placed.raw.profiles)
         finally:
             placed.drop()
-    staged = written(request, states, sorted(stamps))
+    staged = written(request, then, sorted(stamps))
     try:
         return _compared(request, stamps, staged, profiled(request, staged))
     finally:
