@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.session import open_session
+from backfill_assets.engine.server import stop_server
+from backfill_assets.engine.session import drop_session, open_session
 from backfill_assets.engine.usage import CpuMeter
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, trailing
 from backfill_assets.pipeline.transforms.declared import at_cut, now
@@ -82,9 +83,9 @@ def versions(spark: "SparkSession", events: int, days: int) -> "DataFrame":
     return told
 
 
-def seconds(make: "Callable[[], DataFrame]", engine: EngineSettings) -> float:
+def seconds(make: "Callable[[], DataFrame]", lake: Path, engine: EngineSettings) -> float:
     """What computing every row of a frame takes of the processors."""
-    meter = CpuMeter(Path(), engine)
+    meter = CpuMeter(lake, engine)
     make().write.format("noop").mode("overwrite").save()
     return meter.spent() or 0.0
 
@@ -99,8 +100,8 @@ def content(frame: "DataFrame") -> tuple[int, int]:
 
 def main(events: int, length: int, turns: int) -> None:
     """A line per truth: median CPU seconds of both ways, and how many times the declared one takes."""
-    engine = EngineSettings(engine="local[2]", memory="2g")
-    spark = open_session(Path(tempfile.mkdtemp()), engine)
+    engine, lake = EngineSettings(engine="local[2]", memory="2g"), Path(tempfile.mkdtemp())
+    spark = open_session(lake, engine)
     rows, days = versions(spark, events, length), DayRange(FIRST + ONE_DAY * LONG, FIRST + ONE_DAY * length)
     rows.createOrReplaceTempView("versions")
     bounds = {"first": days.start, "last": days.last}
@@ -113,11 +114,12 @@ def main(events: int, length: int, turns: int) -> None:
     }
     for truth, (declared, by_hand) in ways.items():
         same = content(declared()) == content(by_hand())  # and both are warm
-        taken = [(seconds(declared, engine), seconds(by_hand, engine)) for _ in range(turns)]
+        taken = [(seconds(declared, lake, engine), seconds(by_hand, lake, engine)) for _ in range(turns)]
         ours, theirs = (median(column) for column in zip(*taken, strict=True))
         said = "the same rows" if same else "OTHER ROWS"
         print(f"{truth:10s} declared {ours:6.2f} s, by hand {theirs:6.2f} s, {ours / theirs:.2f} x, {said}", flush=True)
-    spark.stop()
+    drop_session(lake)
+    stop_server(lake)
 
 
 if __name__ == "__main__":
