@@ -101,36 +101,18 @@ class PlacedProcess:
     @classmethod
     def this(cls) -> "PlacedProcess":
         """The process that calls this."""
-        return cls.of(Process.this())
-
-    @classmethod
-    def of(cls, process: Process) -> "PlacedProcess":
-        """A process that this one can name by its number."""
-        numbering = ""
+        process, numbering = Process.this(), ""
         with suppress(OSError):
             numbering = str(PROCESS_NAMES.readlink())
-        host, since_boot = socket.gethostname(), bool(process.boot)
-        return cls(host, process.boot, numbering, process.pid, process.created, since_boot)
-
-    @property
-    def process(self) -> Process:
-        """The process by its number, which means it only where the number was given."""
-        return Process(self.pid, self.started, self.boot if self.since_boot else "")
+        return cls(socket.gethostname(), process.boot, numbering, process.pid, process.created, bool(process.boot))
 
     def is_gone(self, here: "PlacedProcess") -> bool:
         """Whether it certainly ended, as seen from the process `here`: a reboot of its host has ended it, and a
         process elsewhere is never judged by a local number."""
-        if self._shares_numbers(here):
-            return not self.process.is_alive()
-        return self.host == here.host and self.boot != here.boot
-
-    def is_here(self, here: "PlacedProcess") -> bool:
-        """Whether it lives and its number names it to the process `here`, which may then send it signals."""
-        return self._shares_numbers(here) and self.process.is_alive()
-
-    def _shares_numbers(self, here: "PlacedProcess") -> bool:
         same = (self.boot, self.numbering) == (here.boot, here.numbering)
-        return same and (bool(here.boot) or self.host == here.host)
+        if same and (here.boot or self.host == here.host):
+            return not Process(self.pid, self.started, self.boot if self.since_boot else "").is_alive()
+        return self.host == here.host and self.boot != here.boot
 
 
 def end_in(folder: Path, words: Collection[str], grace_seconds: float) -> None:

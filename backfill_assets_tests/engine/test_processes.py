@@ -47,7 +47,7 @@ def test_a_step_of_the_clock_changes_no_verdict_about_a_process(
     step_the_clock(seconds, monkeypatch)
     assert me.is_alive()
     assert me == Process.this() == Process.of(os.getpid())
-    assert (here.is_gone(PlacedProcess.this()), here.is_here(PlacedProcess.this())) == (False, True)
+    assert not here.is_gone(PlacedProcess.this())
     earlier = replace(me, created=me.created - 60)
     assert not earlier.is_alive()
     assert replace(here, started=here.started - 60).is_gone(PlacedProcess.this())
@@ -64,7 +64,7 @@ def test_a_process_recorded_by_an_earlier_version_of_this_package_is_found_by_th
     assert Process(pid, created + CLOCK_SLACK_SECONDS / 2).is_alive()
     assert not Process(pid, created - 60).is_alive()
     kept = {k: v for k, v in asdict(here).items() if k != "since_boot"} | {"started": created}
-    assert PlacedProcess(**kept).is_here(here)
+    assert not PlacedProcess(**kept).is_gone(here)
     assert PlacedProcess(**kept | {"started": created - 60}).is_gone(here)
 
 
@@ -90,7 +90,6 @@ def test_a_process_that_ended_is_gone_and_holds_no_memory() -> None:
     assert known.memory_bytes() is None
     here = PlacedProcess.this()
     assert replace(here, pid=known.pid, started=known.created).is_gone(here)
-    assert not replace(here, pid=known.pid, started=known.created).is_here(here)
 
 
 @pytest.mark.usefixtures("processes")
@@ -114,10 +113,9 @@ def test_only_processes_of_the_folder_with_one_of_the_words_are_ended(tmp_path: 
             process.wait()
 
 
-def test_a_process_of_another_machine_is_not_here_whatever_its_number() -> None:
+def test_a_process_of_another_machine_is_not_judged_by_its_number() -> None:
     here = PlacedProcess.this()
-    assert here.is_here(here)
-    assert not replace(here, host="elsewhere", boot="another").is_here(here)
+    assert not replace(here, host="elsewhere", boot="another", started=0.0).is_gone(here)
 
 
 def test_only_this_module_asks_for_processes_by_number() -> None:
