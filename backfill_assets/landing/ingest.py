@@ -6,7 +6,7 @@ meaning of a file depends on its content and format alone, and a file that break
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch, TextParser
 from backfill_assets.landing.content_store import (
     PARSER_VERSION,
@@ -33,6 +32,7 @@ from backfill_assets.landing.parquet_files import GROUP_BYTES, GROUP_ROWS, in_mi
 from backfill_assets.landing.text_lines import HashedReader, Limits, Unreadable, text_lines
 
 DEFAULT_LIMITS = Limits()
+PARSERS: dict[str, Callable[[Limits], TextParser[Any]]] = {"csv": CsvRecords, "jsonl": JsonLines}
 OWN_FIELDS = (pa.field(ROW_NUMBER, pa.int64()), pa.field(BAD_TEXT, pa.string()), pa.field(BAD_REASON, pa.string()))
 CODEC = "zstd"  # Spark brings it along; text comes out at about half of snappy's size
 
@@ -44,33 +44,24 @@ def ingest(
 
     `by_path`: name the content by its path, too, so that the same bytes elsewhere are another content. A text with a
     proven copy in the store is hashed and not parsed again. Raises StillChanging if the file changes meanwhile,
-    LandingError without the right to read it, SettingsError for an unknown format; never for the file's content.
+    LandingError without the right to read it; never for the file's content.
     """
     rules = ingest_rules(format, limits.deciding())
     if format == "parquet":
         return put(store, _copied_parquet(file, store, limits, by_path), rules)
-    parser, sha256 = _parser(format, limits), sha256_of(file)
+    sha256 = sha256_of(file)
     name = identity(sha256, file.name) if by_path else sha256
     target = copy_path(store, name, format)
     if (known := ingested_before(store, name, target.name, rules)) is not None:
         return known
     discard(store, name)
+    parser = PARSERS[format](limits)
     return put(store, _parsed(file, sha256, parser, IngestedFile(name, 0, 0, target), limits), rules)
 
 
 def copy_path(store: Path, sha256: str, format: str) -> Path:
     """The path of a content's copy: the 64 digits of the content, the format and the parser version."""
     return store / f"{sha256}.{format}-{PARSER_VERSION}.parquet"
-
-
-def _parser(format: str, limits: Limits) -> TextParser[Any]:
-    if format == "csv":
-        return CsvRecords(limits)
-    if format == "jsonl":
-        return JsonLines(limits)
-    raise SettingsError(
-        f"[source] format = {format!r}", "there is no such format", "Nothing was read", "Use parquet, csv or jsonl"
-    )
 
 
 def _parsed(file: LandedFile, sha256: str, parser: TextParser[Any], new: IngestedFile, limits: Limits) -> IngestedFile:

@@ -69,14 +69,14 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
     Every other file below the glob's fixed root is refused with a reason; a folder that is hidden, a link, or deeper
     than the pattern reaches counts as one. A pattern without wildcard ignores the file's neighbours. The fixed root
     itself may be a link or lie behind one: `lake.toml` names it, not the deliverer.
-    Opens no file. Raises SettingsError for an unusable pattern or an unknown format.
+    Opens no file. Raises SettingsError for an unusable pattern.
     """
-    glob, extensions = parse_pattern(pattern, base), _extensions(format)
+    glob = parse_pattern(pattern, base)
     if not glob.root.exists():
         return Listing(root_missing=True)
     if not glob.root.is_dir() or (glob.names_file and (glob.root / glob.segments[0]).is_dir()):
         raise _bad_pattern(pattern, "it names a file as folder, or a folder as file")
-    found = sorted(_found(glob, extensions), key=lambda f: f.name)
+    found = sorted(_found(glob, EXTENSIONS[format]), key=lambda f: f.name)
     files = (f for f in found if isinstance(f, LandedFile))
     return Listing(tuple(files), tuple(f for f in found if isinstance(f, RefusedFile)))
 
@@ -112,15 +112,6 @@ def _matches(parts: tuple[str, ...], segments: tuple[str, ...]) -> bool:
         rest = segments[1:] or ("*",)
         return any(_matches(parts[i:], rest) for i in range(len(parts)))
     return fnmatchcase(parts[0], segments[0]) and _matches(parts[1:], segments[1:])
-
-
-def _extensions(format: str) -> tuple[str, ...]:
-    if format not in EXTENSIONS:
-        raise SettingsError(
-            f"[source] format = {format!r}", "there is no such format", "The landing folder was not looked at",
-            f"Use one of {', '.join(EXTENSIONS)}",
-        )  # fmt: skip
-    return EXTENSIONS[format]
 
 
 def _found(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | RefusedFile]:

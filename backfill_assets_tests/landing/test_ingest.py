@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.landing import content_store
 from backfill_assets.landing import ingest as door
 from backfill_assets.landing.files import StillChanging
@@ -107,11 +106,6 @@ def test_a_file_that_changes_while_it_is_parsed_is_left_for_the_next_scan(
 def test_nothing_unfinished_stays_behind(tmp_path: Path, name: str) -> None:
     intake = take_in(tmp_path, name, LINES)
     assert set((tmp_path / "stock").iterdir()) == {intake.parquet, tmp_path / "stock" / f"{intake.sha256}.json"}
-
-
-def test_an_unknown_format_is_a_setting_to_correct(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError):
-        ingest(land(tmp_path, "a.xml", b"<x/>"), "xml", tmp_path / "stock")
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\n \r\n"])

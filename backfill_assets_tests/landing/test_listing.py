@@ -167,11 +167,6 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pyt
     assert refusals("*.csv", tmp_path) == {"a.csv": "this user may not read it"}
 
 
-def test_an_unknown_format_is_a_setting_to_correct(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="parquet, csv, jsonl"):
-        list_landing("*", tmp_path, "xml")
-
-
 def test_a_name_that_would_reverse_or_break_a_line_is_escaped_in_refusals_and_errors(tmp_path: Path) -> None:
     land(tmp_path, "\u202egnp.txt", b"x")
     land(tmp_path, "\x1b[31m.csv", b"x")
