@@ -66,7 +66,7 @@ class Addresses(BaseModel):
     `smtps://…`. Certificates are verified."""
 
     webhook: HttpUrl | None = Field(None, alias=WEBHOOK)
-    mail_to: str = Field("", alias=MAIL_TO, pattern=r"^([^,@]+@[^,@]+(,|$))+$")
+    mail_to: str = Field("", alias=MAIL_TO, pattern=r"^([^,@\r\n]+@[^,@\r\n]+(,|$))+$")
     smtp: MailServer = Field(AnyUrl("smtp://localhost:25"), alias=SMTP)
     ui_url: HttpUrl | None = Field(None, alias=UI_URL)
 

@@ -45,6 +45,7 @@ MESSAGE = Message("subject", "text")
         (WEBHOOK, f"ftp://x/{SECRET}"),
         (WEBHOOK, f"http://[{SECRET}"),
         (MAIL_TO, SECRET),
+        (MAIL_TO, f"a@example.org\nBcc: {SECRET}@example.org"),
         (SMTP, f"{SECRET}://x"),
         (SMTP, f"smtps://me:{SECRET}/x@example.org"),
         (SMTP, f"smtps://me:12{SECRET}#x@example.org:465"),
