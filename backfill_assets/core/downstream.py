@@ -150,9 +150,9 @@ def with_downstream(
     """Add downstream tables to the run of the first request, and leave out the requests that this run covers.
 
     Tables are added upstream first while every day in the joint range is up to date or rebuilt by that run, in each
-    table, and its inputs exist or are rebuilt by it. A request that was tried before stays alone. The other days of
-    the range cost next to nothing. Downstream days are not requested by this: a day that the run does not rebuild is
-    stale afterwards and is requested by itself, with attempts of its own.
+    table, and its inputs exist or are rebuilt by it. A request that was tried before stays alone. Downstream days are
+    not requested by this: a day that the run does not rebuild is stale afterwards and is requested by itself, with
+    attempts of its own.
     """
     if not requests or requests[0].attempt:
         return list(requests)
