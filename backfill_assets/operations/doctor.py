@@ -3,6 +3,8 @@
 Not here: the checks of tables and snapshots (`doctor_tables`), and repairs: a check changes nothing.
 """
 
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,7 @@ from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.java import find_java
 from backfill_assets.engine.launch import engine_named
 from backfill_assets.engine.server import server_status
+from backfill_assets.lake.folder import DAGSTER_FOLDER
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Table
@@ -46,6 +49,11 @@ PAGES = (
     "`dagster dev` answers every user of this machine, who may then start runs and roll back, too; "
     "`backfill-assets ui` answers only who has its address"
 )
+STORAGE = re.compile(r"^(event_log_storage|storage):", re.MULTILINE)
+EVENT_STORAGE = (
+    "event_log_storage: {module: backfill_assets.orchestration.event_storage, class: BatchedEventLogStorage, "
+    "config: {home: {env: DAGSTER_HOME}}}"
+)
 ACCEPT = 'Put it back, or say `backfill-assets landing accept --note "why"`'
 
 
@@ -70,6 +78,7 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], dee
         *machine,
         ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
         ("the engine", partial(_server, lake)),
+        ("Dagster's home", partial(_dagster_home, lake)),
         ("declared columns", partial(_compiled, tables)),
         *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
     ])  # fmt: skip
@@ -135,6 +144,16 @@ def _server(lake: Lake) -> Iterator[Diagnosis]:
         used = "in use" if found.in_use else "idle"
         memory = f"{found.rss_bytes // MIB} MiB"
         yield fine(name, f"process {found.pid}, {used}, up {found.uptime_seconds:.0f} s, {memory}")
+
+
+def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
+    """The event storage that $DAGSTER_HOME names, else the lake's own home; one that names a database is left alone."""
+    named = os.environ.get("DAGSTER_HOME")
+    file = Path(named or lake.root / DAGSTER_FOLDER, "dagster.yaml")
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    if (named or text) and not STORAGE.search(text):
+        slow = "it names no event_log_storage: Dagster's own takes three times as long to record a range of days"
+        yield odd(f"Dagster's {file}", slow, f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}")
 
 
 def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:

@@ -16,6 +16,7 @@ from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, lake_words,
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.lake.home import Lake
+from backfill_assets.operations.doctor import EVENT_STORAGE
 from backfill_assets.orchestration.event_storage import BatchedEventLogStorage
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.sources import CHECKOUT
@@ -50,6 +51,15 @@ def test_the_events_of_a_lake_lie_beside_its_settings_wherever_it_is_moved(insta
         instance.report_runless_asset_event(dg.AssetMaterialization("a"))
         assert instance.get_latest_materialization_event(dg.AssetKey("a"))
     assert not installed.root.exists()
+
+
+def test_dagster_opens_our_event_storage_by_the_line_that_the_doctor_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dagster.yaml").write_text(EVENT_STORAGE)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    with dg.DagsterInstance.get() as instance:
+        assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
 
 
 def test_the_instance_of_a_lake_queues_and_watches_its_runs(installed: Lake) -> None:

@@ -61,6 +61,21 @@ def test_a_lake_of_another_user_is_a_finding_and_is_not_looked_at(
     assert (found.level, "belongs to" in str(found)) == (Level.ERROR, True)
 
 
+def test_a_home_of_dagster_without_our_event_storage_is_told_with_the_line_that_adds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, _ = synthetic_lake(tmp_path / "lake", 1)
+    file = tmp_path / "dagster.yaml"
+    assert not _about(lake, f"Dagster's {file}"), "no home is named"
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    file.write_text("telemetry: {enabled: false}\n")
+    (found,) = _about(lake, f"Dagster's {file}")
+    assert (found.level, "names no event_log_storage" in found.what) == (Level.WARN, True)
+    for line in (found.advice.partition("line: ")[2], "storage: {postgres: {postgres_url: {env: URL}}}"):
+        file.write_text(f"telemetry: {{enabled: false}}\n{line}\n")
+        assert not _about(lake, f"Dagster's {file}")
+
+
 def test_declared_columns_are_shown_with_the_sql_that_they_were_compiled_to(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 3)
     more = '[[features.columns]]\nname = "spent"\nagg = "sum"\nof = "value"\nwhere = "flag = 1"\ndays = 28\n'
