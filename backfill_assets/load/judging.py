@@ -32,19 +32,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Bench:
-    """Quality context of one table: bounds, and rows, NULL shares and histograms of days with rows, ascending."""
+    """Quality context of one table: bounds, its frontier, and rows, NULL shares and histograms of days with rows,
+    ascending."""
 
     contract: Contract
     settings: GateSettings
     rows: Sequence[tuple[date, int]]
     null_shares: Sequence[tuple[date, Mapping[str, float]]]
-    histograms: Sequence[tuple[date, Mapping[str, Histogram]]] = ()
+    histograms: Sequence[tuple[date, Mapping[str, Histogram]]]
+    frontier: datetime | None
 
-    def judge(
-        self, day: date, found: DayProfile, may_be_empty: bool, absent: Sequence[tuple[str, date]]
-    ) -> list[Finding]:
+    def judge(self, day: date, found: DayProfile, built: Built, absent: Sequence[tuple[str, date]]) -> list[Finding]:
         """Findings of every gate for `day` with the profile `found`, against the days before it. `absent`: required
-        input days that are missing."""
+        input days that are missing. A day that waits for its cut, or is no mature label yet, may be empty."""
+        matures = self.contract.matures_after_days
+        is_immature = matures is not None and not is_mature(day, matures, self.frontier)
+        may_be_empty = built is Built.PENDING or is_immature
         usual = usual_null_shares(_before(self.null_shares, day))
         values = usual_histograms(_before(self.histograms, day))
         around = Surroundings(_before(self.rows, day), may_be_empty, absent, usual, values, self.settings.incomplete)
@@ -57,6 +60,7 @@ def bench(
     contract: Contract,
     known: Mapping[date, DayEntry],
     made: Mapping[date, DayProfile] | None = None,
+    frontier: datetime | None = None,
 ) -> Bench:
     """Quality context of a table from the receipts of its days (`known`) and the profiles that a run computed (`made`).
 
@@ -79,15 +83,8 @@ def bench(
         sorted((d, n) for d, n in rows.items() if n),
         sorted(shares.items(), key=lambda told: told[0]),
         sorted(histograms.items(), key=lambda told: told[0]),
+        frontier,
     )
-
-
-def may_be_empty(frontier: datetime | None, contract: Contract, day: date, built: Built) -> bool:
-    """Whether a day without rows is expected: it waits for its cutoff, or is a label that is not mature yet."""
-    if built is Built.PENDING:
-        return True
-    matures = contract.matures_after_days
-    return matures is not None and not is_mature(day, matures, frontier)
 
 
 def judged_by_receipts(
@@ -99,16 +96,12 @@ def judged_by_receipts(
 ) -> dict[date, list[Finding]]:
     """Findings of written days by their receipts alone, or by the profiles `found` in them now. Each of `days` has a
     receipt."""
-    stamps = states.view.table(contract.name).stamps
-    entries = {d: s.entry for d, s in stamps.items()}
-    by = bench(settings, contract, entries)
+    entries = {d: s.entry for d, s in states.view.table(contract.name).stamps.items()}
+    by, profiles = bench(settings, contract, entries, frontier=states.frontier(contract.name)), found or {}
     return {
         d: by.judge(
-            d, (found or {}).get(d) or as_profile(entries[d]),
-            may_be_empty(states.frontier(contract.name), contract, d, entries[d].built),
-            states.absent(contract.name, d),
-        )
-        for d in days
+            d, profiles.get(d) or as_profile(entries[d]), entries[d].built, states.absent(contract.name, d)
+        ) for d in days
     }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import telling_losses
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.derived import build
-from backfill_assets.load.judging import bench, may_be_empty
+from backfill_assets.load.judging import bench
 from backfill_assets.load.raw import load
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
@@ -146,11 +146,9 @@ class Rebuild:
         candidate, contract, unlike = self.ready, self.table.contract, self.disagreements
         known = {d: s.entry for d, s in candidate.before.stamps.items()}
         made = {d: candidate.profiles[d] for d in self.days}
-        by = bench(self.request.lake_session.lake.settings, contract, known, made)
-        findings: list[Finding] = []
-        for day in self.days:
-            expected = may_be_empty(candidate.frontier, contract, day, candidate.entries[day].built)
-            findings += by.judge(day, made[day], expected, candidate.absent.get(day, ()))
+        by = bench(self.request.lake_session.lake.settings, contract, known, made, candidate.frontier)
+        judged = (by.judge(d, made[d], candidate.entries[d].built, candidate.absent.get(d, ())) for d in self.days)
+        findings = [finding for found in judged for finding in found]
         return [with_warning(f, unlike[f.day]) if f.check == PROFILE and f.day in unlike else f for f in findings]
 
     def _disagreements(self) -> dict[date, str]:

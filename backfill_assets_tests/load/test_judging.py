@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.core.contracts import Rule
 from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, TRAILING_DAYS, DayProfile, kept_counts, null_counts
-from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.lake.gates import PROFILE, ROW_COUNT, Finding
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import make_pipeline
@@ -45,7 +45,7 @@ def made(nulls: int) -> DayProfile:
 def profile_of(
     settings: LakeSettings, known: dict[date, DayEntry], fresh: dict[date, DayProfile], judged: date
 ) -> Finding:
-    found = bench(settings, STAGING, known, fresh).judge(judged, fresh[judged], False, ())
+    found = bench(settings, STAGING, known, fresh).judge(judged, fresh[judged], Built.COMPLETE, ())
     return next(f for f in found if f.check == PROFILE)
 
 
@@ -83,7 +83,7 @@ def test_rows_of_days_made_again_are_compared_with_what_the_receipts_before_them
     days = [day(n) for n in range(2 * TRAILING_DAYS)]
     fresh = {d: DayProfile(ROWS // 20, "G") for d in days}
     by = bench(settings, STAGING, dict.fromkeys(days, entry(0)), fresh)
-    found = [by.judge(d, fresh[d], False, ())[0] for d in days]
+    found = [by.judge(d, fresh[d], Built.COMPLETE, ())[0] for d in days]
     assert [f.day for f in found if not f.passed] == days[MEDIAN_NEEDS_DAYS:]
 
 
@@ -115,7 +115,7 @@ def test_receipts_that_did_not_count_say_nothing_of_what_is_usual(settings: Lake
 def test_a_rule_that_only_warned_is_told_from_the_receipt_too(settings: LakeSettings) -> None:
     contract = replace(STAGING, rules=(Rule("few", "count(*) < 3", "", per=("entity",), only_warns=True),))
     kept = DayEntry(5, "F", "digest", counts=kept_counts(DayProfile(5, "F", broken={"few": 2}), ()))
-    found = bench(settings, contract, {}).judge(day(0), as_profile(kept), False, ())[-1]
+    found = bench(settings, contract, {}).judge(day(0), as_profile(kept), Built.COMPLETE, ())[-1]
     assert (found.passed, found.refuses, found.facts["breaks few"]) == (False, False, 2)
 
 
