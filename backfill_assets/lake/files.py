@@ -101,7 +101,7 @@ def refuse_link(folder: Path, root: Path) -> None:
     """Raise BackfillError if a symbolic link between `root` and `folder` leads out of `root`."""
     if folder.resolve() != root.resolve() / folder.relative_to(root):
         raise BackfillError(
-            f"the folder {folder}", "a link leads out of the table", "What a killed write left was not removed",
+            f"the folder {folder}", f"a link leads out of {root}", "What a killed write left was not removed",
             "Nothing of this package makes links: find out who did, and remove it",
         )  # fmt: skip
 

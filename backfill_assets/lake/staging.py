@@ -159,10 +159,11 @@ def _value(folder: str, column: str) -> str | None:
 def sweep(lake: LakeFolder, table: str) -> int:
     """Remove the files of killed processes that were never published; returns the number of those writes.
 
-    Files that the log names stay. Raises BackfillError if a link leads out of the table's folder.
+    Files that the log names stay. Raises BackfillError if a link leads out of the table's folder or the lake's.
     """
-    swept, path = 0, lake.table_path(table)
-    for marker in files.abandoned(markers(lake, table)):
+    swept, path, place = 0, lake.table_path(table), markers(lake, table)
+    files.refuse_link(place, lake.root)
+    for marker in files.abandoned(place):
         folder, version = path / WRITES / marker.name, find_write(path, marker.name)
         files.refuse_link(folder, path)
         adds = (a["add"] for a in actions(path, version) if "add" in a) if version is not None else ()

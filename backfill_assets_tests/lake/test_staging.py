@@ -109,6 +109,20 @@ def test_a_sweep_never_touches_what_the_log_names(lake: Lake) -> None:
     assert list(markers(lake, "staging").iterdir()) == []
 
 
+@pytest.mark.parametrize("of", ["the table", "all tables"])
+def test_a_sweep_takes_no_file_for_a_marker_through_a_link(lake: Lake, tmp_path: Path, of: str) -> None:
+    theirs = tmp_path / "theirs" / "staging" / "diary.txt"
+    theirs.parent.mkdir(parents=True)
+    theirs.touch()
+    place = markers(lake, "staging")
+    link, target = (place, theirs.parent) if of == "the table" else (place.parent, theirs.parent.parent)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(target)
+    with pytest.raises(BackfillError, match=f"a link leads out of {lake.root}"):
+        sweep(lake, "staging")
+    assert theirs.exists()
+
+
 @pytest.mark.parametrize("of", ["the write", "all writes"])
 def test_a_sweep_removes_nothing_through_a_link(lake: Lake, tmp_path: Path, of: str) -> None:
     done = publish_by_hand(lake, STAGING, ROWS)
@@ -123,7 +137,7 @@ def test_a_sweep_removes_nothing_through_a_link(lake: Lake, tmp_path: Path, of: 
         folder.rename(tmp_path / "moved")
         folder.symlink_to(theirs)
     (markers(lake, "staging") / done.write_id).touch()
-    with pytest.raises(BackfillError, match="a link leads out of the table"):
+    with pytest.raises(BackfillError, match=f"a link leads out of {lake.tables}"):
         sweep(lake, "staging")
     assert (theirs / done.write_id / "mine.parquet").exists()
 
