@@ -3,6 +3,7 @@
 Not here: the server's process (`sail_process`), and SQL that it computes otherwise (`sail_differences`, `sail_plans`).
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -119,7 +120,7 @@ class Sail(Engine):
             "SAIL_MODE": "local",
             "SAIL_RUNTIME__MEMORY_POOL__TYPE": "fair",
             "SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE": str(_pool_bytes(settings.memory)),
-            "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": f'["{state.scratch}"]',
+            "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": json.dumps([str(state.scratch)], ensure_ascii=False),
             # Otherwise it opens writers for every column of every day at once, which saves no time on two cores.
             "SAIL_PARQUET__ALLOW_SINGLE_FILE_PARALLELISM": "false",
             "SAIL_EXECUTION__DEFAULT_PARALLELISM": cores,

@@ -1,5 +1,6 @@
 """What starts a Sail server: its size, its identity, and the refusals. Does not test here: its life (`test_launch`)."""
 
+import json
 import os
 import socket
 import subprocess
@@ -32,7 +33,9 @@ except OSError:
 
 def test_memory_and_cores_of_the_lake_are_those_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAIL_MODE", "kubernetes-cluster")
-    environ = sail.Sail().environ(ServerFolder.of(tmp_path), SETTINGS)
+    state = ServerFolder.of(tmp_path / 'a "lake", \\')
+    environ = sail.Sail().environ(state, SETTINGS)
+    assert json.loads(environ["SAIL_RUNTIME__TEMPORARY_FILES__PATHS"]) == [str(state.scratch)]
     assert environ["SAIL_MODE"] == "local"
     assert int(environ["SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE"]) <= 1 << 30
     assert environ["SAIL_EXECUTION__DEFAULT_PARALLELISM"] == environ["TOKIO_WORKER_THREADS"] == "3"
