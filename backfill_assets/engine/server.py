@@ -177,7 +177,7 @@ def _started(state: ServerFolder, lake: Path, settings: EngineSettings) -> Recor
 
 def _newest_error(state: ServerFolder) -> str:
     """The line of the logs that explains most, for a message."""
-    for name in ("server.log", "supervisor.log"):
+    for name in ("supervisor.log", "server.log"):  # where the supervisor failed, the other is of an earlier server
         with suppress(FileNotFoundError):
             text = (state.folder / name).read_text(encoding="utf-8", errors="replace")
             lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]

@@ -15,6 +15,7 @@ from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import ranges
 from backfill_assets.core.functions import CHANCE, CLOCK, UNDECIDED
 from backfill_assets.core.states import States
+from backfill_assets.engine.confs import scrub
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, source_files
@@ -112,7 +113,11 @@ def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
     return Pins(
         {name: c.code_digest for name, c in pipeline.codes.items()},
         {name: c.settings_digest for name, c in pipeline.codes.items()},
-        {"engine": lake.settings.spark.engine, "python": platform.python_version(), **installed_versions(PACKAGES)},
+        {
+            "engine": scrub(lake.settings.spark.engine),
+            "python": platform.python_version(),
+            **installed_versions(PACKAGES),
+        },
         {name: table.version for name, table in states.view.tables.items()},
         states.view.as_of,
     )
@@ -137,7 +142,7 @@ def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> list[str]:
         """The pinned values that must not move, by what they are of."""
         codes = {f"the code of {name}": pins.codes.get(name, "none") for name in tables}
         settings = {f"the settings of {name}": pins.settings.get(name, "none") for name in tables}
-        packages = {name: pins.packages.get(name, "none") for name in pinned.packages}
+        packages = {name: scrub(pins.packages.get(name, "none")) for name in pinned.packages}
         return {**codes, **settings, **packages, "as_of": str(pins.as_of)}
 
     today = values(now)

@@ -132,3 +132,13 @@ def test_the_engine_and_its_version_are_pinned(tmp_path: Path) -> None:
     other = replace(lake, settings=lake.settings.model_copy(update={"spark": spark}))
     moved = list(moved_pins(take_pins(lake, pipeline, states), take_pins(other, pipeline, states), ("staging",)))
     assert moved == [f"engine was {lake.settings.spark.engine}, is sc://elsewhere:15002"]
+    secret = replace(
+        lake,
+        settings=lake.settings.model_copy(update={"spark": spark.model_copy(update={"engine": "sc://e/;token=t0"})}),
+    )
+    assert take_pins(secret, pipeline, states).packages["engine"] == "sc://e/;token=***", "a plan is a file"
+    before = Pins({}, {}, {"engine": "sc://e/;token=t0"}, {}, None)  # as plans of before hold it
+    assert list(moved_pins(before, take_pins(secret, pipeline, states), ())) == []
+    assert list(moved_pins(before, take_pins(other, pipeline, states), ())) == [
+        "engine was sc://e/;token=***, is sc://elsewhere:15002"
+    ]
