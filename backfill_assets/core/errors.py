@@ -59,7 +59,7 @@ class LandingError(BackfillError):
 
 
 class Altered(BackfillError):
-    """Another program changed a data file in place."""
+    """Another program changed a data file in place, or removed it."""
 
 
 class InputMissing(BackfillError):

@@ -73,26 +73,26 @@ def folder_of(address: str) -> str:
     return address.rsplit("/", 2)[-2]
 
 
-def _altered(table: Path, found: Iterable[LiveFile]) -> list[tuple[LiveFile, int]]:
-    """Data files whose size is not the log's, each with its size now; files that are gone are left out."""
+def _altered(table: Path, found: Iterable[LiveFile]) -> list[tuple[LiveFile, int | None]]:
+    """Data files whose size is not the log's, each with its size now (None: it is gone)."""
     sizes = ((f, files.size(f"{table}/{f.path}")) for f in found)
-    return [(f, now) for f, now in sizes if now is not None and now != f.size]
+    return [(f, now) for f, now in sizes if now != f.size]
 
 
 def gone_or_altered(table: Path, found: Iterable[LiveFile]) -> list[LiveFile]:
     """Data files that are gone, or have another size than the log says."""
-    return [f for f in found if files.size(f"{table}/{f.path}") != f.size]
+    return [f for f, _ in _altered(table, found)]
 
 
 def refuse_altered(table: Path, found: Iterable[LiveFile]) -> None:
-    """Raise Altered if one of these data files has another size than the log says."""
+    """Raise Altered if one of these data files is gone, or has another size than the log says."""
     if altered := _altered(table, found):
         culprit, way_out = _in_words(table, altered)
         raise Altered(f"the table {table.name}", culprit, "It was not read", way_out)
 
 
 def altered_text(lake: LakeFolder, contract: Contract) -> str:
-    """Which data files of the newest version were altered, and what to do; empty if none was.
+    """Which data files of the newest version are gone or altered, and what to do; empty if none is.
 
     Also empty if the log cannot be opened: `inspection.inspect` says more of that.
     """
@@ -106,16 +106,21 @@ def altered_text(lake: LakeFolder, contract: Contract) -> str:
     return ". ".join(_in_words(path, found)) if found else ""
 
 
-def _in_words(table: Path, altered: Sequence[tuple[LiveFile, int]]) -> tuple[str, str]:
-    """What is wrong, and how to rebuild the days of altered files, as sentences without their full stops."""
+def _in_words(table: Path, altered: Sequence[tuple[LiveFile, int | None]]) -> tuple[str, str]:
+    """What is wrong, and how to rebuild the days of these files, as sentences without their full stops."""
     file, size = altered[0]
     more = f", and {len(altered) - 1} more" if len(altered) > 1 else ""
-    culprit = f"the data file {file.path} was altered: it has {size} bytes, the log says {file.size}{more}"
+    wrong = "is gone" if size is None else f"was altered: it has {size} bytes, the log says {file.size}"
+    culprit = f"the data file {file.path} {wrong}{more}"
     days = sorted(file.partition for file, _ in altered if file.partition and re.fullmatch(DAY, file.partition))
     if not days:
         return culprit, "Restore it from a backup, then run `backfill-assets doctor --deep`"
     span = f"--from {days[0]} --to {days[-1]} --tables {table.name}"
-    return culprit, f"Make its days again from their inputs: `backfill-assets backfill --force {span}`"
+    # A vacuum removes files of earlier versions, which nothing brings back.
+    fix = (
+        "Make its days again from their inputs" if size is not None else "If the newest version lacks it, make its days"
+    )
+    return culprit, f"{fix}: `backfill-assets backfill --force {span}`"
 
 
 def columns(lake: LakeFolder, table: str) -> dict[str, str]:
@@ -165,7 +170,7 @@ def read_frame(
     session: "SparkSession", table: Path, version: int, day_column: str, days: Sequence[date] | None = None
 ) -> "DataFrame":
     """The rows of some days (None: all) of a table at a version, by Delta's reader in Spark where the plain files do
-    not give them. Raises BackfillError if the engine has no such reader, Altered for a file of another size."""
+    not give them. Raises BackfillError if the engine has no such reader, Altered for a file that is gone or altered."""
     plain = plain_files(table, version, day_column, days)
     if plain is not None:
         return read_plain(session, plain)

@@ -81,7 +81,7 @@ class TableStore:
         """Addresses of the Parquet files that hold these days (None: all) at a version (None: the newest).
 
         They may also hold other days if the table is not laid out by its day; else `folder_of` tells the day. Raises
-        Altered if a file has another size than the log says, unless `altered` ones are wanted, too.
+        Altered if a file is gone or has another size than the log says, unless `altered` ones are wanted, too.
         """
         path = self.lake.table_path(contract.name)
         found = files_of_days(files_of(self.lake, contract, version), contract, days)

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
-from backfill_assets.engine.confs import SAIL, EngineSettings
+from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.java import Java
 from backfill_assets.engine.jvm import Embedded
 from backfill_assets.engine.processes import Process
@@ -238,15 +238,6 @@ def test_a_server_that_cannot_start_is_a_lost_engine_with_its_reason(spark_serve
     with pytest.raises(EngineLost, match=r"did not start \(.*no\.such\.Serializer"):
         ensure_server(tmp_path, broken)
     assert jvms_of(tmp_path) == []
-
-
-def test_a_start_that_failed_is_not_explained_by_the_log_of_an_earlier_server(tmp_path: Path, processes: None) -> None:
-    state = ServerFolder.of(tmp_path)
-    state.make()
-    state.log.write_text("an earlier error\n")
-    state.scratch.symlink_to(tmp_path)  # nothing is made or deleted through a link
-    with pytest.raises(EngineLost, match=r"did not start \(FileExistsError"):
-        ensure_server(tmp_path, EngineSettings(SAIL))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"port": 1}', json.dumps({"jvm": {}, "supervisor": {}})])

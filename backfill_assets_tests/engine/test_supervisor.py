@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.errors import EngineLost
+from backfill_assets.engine.confs import SAIL, EngineSettings
 from backfill_assets.engine.processes import Process
+from backfill_assets.engine.server import ensure_server
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest
 from backfill_assets.engine.supervisor import supervise
 
@@ -79,3 +82,12 @@ def test_a_server_that_the_record_names_no_longer_is_ended_and_the_next_ones_rec
     replaced = SERVING.replace("input()", REPLACED)
     supervise(state, request(state, replaced, idle_seconds=600))
     assert state.record() == newer
+
+
+def test_a_start_that_failed_is_not_explained_by_the_log_of_an_earlier_server(
+    state: ServerFolder, processes: None
+) -> None:
+    state.log.write_text("an earlier error\n")
+    state.scratch.symlink_to(state.folder)  # nothing is made or deleted through a link
+    with pytest.raises(EngineLost, match=r"did not start \(FileExistsError"):
+        ensure_server(state.folder.parent, EngineSettings(SAIL))

@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.errors import Altered
 from backfill_assets.core.needs import needed_days, needs
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.states import State
@@ -184,3 +185,8 @@ def test_a_data_file_that_was_altered_in_place_is_told_with_the_command_that_men
     (told,) = status(reader.lake, reader.pipeline).wrong
     assert told.startswith(f"{TABLE}: the data file ")
     assert told.endswith(f"`backfill-assets backfill --force --from 2024-03-02 --to 2024-03-02 --tables {TABLE}`")
+    file.unlink()
+    (told,) = status(reader.lake, reader.pipeline).wrong
+    assert " is gone. If the newest version lacks it, make its days: " in told
+    with pytest.raises(Altered, match="is gone"):
+        reader.lake.store.data_files(reader.pipeline.contract(TABLE, ""))
