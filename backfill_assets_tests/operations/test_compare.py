@@ -80,7 +80,7 @@ def test_a_version_and_itself_have_no_difference_and_no_file_is_read(lake: Lake)
     report = compare(PIPELINE, asked(), Moment(lake, 2), Moment(lake, at=datetime.now(UTC) + ONE_DAY))
     assert not report.differing
     assert not report.samples
-    with pytest.raises(BackfillError, match="is gone"):
+    with pytest.raises(BackfillError, match="cannot be read"):
         compare(PIPELINE, asked(), Moment(lake, 1), Moment(lake, 2))
 
 
