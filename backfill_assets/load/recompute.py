@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import from_inclusive
-from backfill_assets.core.digests import days_of
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import States
@@ -27,6 +26,7 @@ from backfill_assets.lake.view import writes_of
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.declared_limits import refuse_settings
 from backfill_assets.load.derived import profiled, written
+from backfill_assets.load.making import days_read
 from backfill_assets.load.raw import placed_again
 
 if TYPE_CHECKING:
@@ -170,11 +170,7 @@ def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> Lak
 def _lost_input(request: RebuildRequest, then: States, days: Collection[date]) -> str:
     """Which version of an input lacks files of the days to read; "" where all are there."""
     for wanted in request.table.contract.inputs:
-        if wanted.basis is Basis.ARRIVALS:
-            read = {a for d in days for a, _ in then.view.source(wanted.table).arrivals.get(d, ())}
-        else:
-            read = {n for d in days for n in days_of(wanted, d, then.view)}
-        version = then.view.table(wanted.table).version
+        read, version = days_read(then.view, wanted, days), then.view.table(wanted.table).version
         files = request.lake_session.lake.store.data_files(then.contracts[wanted.table], version, read)
         if not all(Path(f).is_file() for f in files):
             return f"files of version {version} of {wanted.table} are gone: they are kept for [retention] rollback_days"
