@@ -26,7 +26,6 @@ from backfill_assets_tests.spreading import (  # hooks are pytest's by their nam
     pytest_cmdline_main,
     pytest_collection,
     pytest_collection_modifyitems,
-    pytest_runtestloop,
     pytest_xdist_make_scheduler,
 )
 from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
@@ -38,7 +37,6 @@ __all__ = (
     "pytest_cmdline_main",
     "pytest_collection",
     "pytest_collection_modifyitems",
-    "pytest_runtestloop",
     "pytest_xdist_make_scheduler",
 )
 
