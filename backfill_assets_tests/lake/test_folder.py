@@ -29,7 +29,7 @@ def test_a_file_is_no_lake_whatever_its_rights(tmp_path: Path, named: str) -> No
         open_lake(tmp_path / named)
 
 
-@pytest.mark.parametrize("name", ["a*", "a?", "a[x]"])
+@pytest.mark.parametrize("name", ["a*", "a?", "a[x]", r"a\b"])
 def test_a_path_that_is_a_pattern_is_refused_because_a_copy_beside_it_may_match(tmp_path: Path, name: str) -> None:
     (tmp_path / name / "inner").mkdir(parents=True)
     for root in (tmp_path / name, tmp_path / name / "inner"):
