@@ -22,6 +22,7 @@ from backfill_assets.operations.compare import compare as compare_of
 
 if TYPE_CHECKING:
     from backfill_assets.operations.check_engine import EngineReport
+    from backfill_assets.operations.prove import Proof
 
 INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])
 VERSION = click.IntRange(min=0)
@@ -128,14 +129,14 @@ def check_engine(days: DayRange | None, tables: str | None, engine: str | None, 
     if as_json:
         print_json(report)
     else:
-        draw(report)
+        draw(report.engine, report)
     if report.differing or report.refused:
         click.get_current_context().exit(1)
 
 
-def draw(report: "EngineReport") -> None:
+def draw(by: str, report: "EngineReport | Proof") -> None:
     """Draw what differs by day, column and key, the days passed over and the tables not computed."""
-    say(f"{report.engine}: {number(report.compared)} day(s) of tables computed again, {report.differing} differ")
+    say(f"{by}: {number(report.compared)} day(s) of tables computed again, {report.differing} differ")
     for verdict in report.verdicts:
         passed = [d for d in verdict.days if d.passed_over]
         for reason in dict.fromkeys(d.passed_over for d in passed):

@@ -14,7 +14,8 @@ from backfill_assets.lake.settings import LakeSettings
 
 # Folders that the lake's own programs create; the rest is the user's.
 SNAPSHOTS = ".snapshots"
-OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster", ".plans", SNAPSHOTS)
+RECONCILED = ".reconciled"
+OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster", ".plans", SNAPSHOTS, RECONCILED)
 PATTERN = "*?[\\"  # DuckDB takes a path with one of the first three for a pattern, delta-rs the last one for a /
 DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml
 

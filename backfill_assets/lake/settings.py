@@ -132,6 +132,17 @@ class RetentionSettings(Section):
     rollback_days: PositiveDays = 90
 
 
+class ControlSettings(Section):
+    """A known total: `query` (one SELECT of DuckDB over the lake's tables) gives `value`, per `day` or `month` where
+    `grain` says so; `expected` is a number, a Parquet or CSV file beside lake.toml, or another side as `reconcile`
+    takes it, with the same columns. `tolerance`: a number, or a share such as 1%."""
+
+    query: Text
+    expected: Text
+    grain: Literal["day", "month", "all"] = "day"
+    tolerance: str = ""
+
+
 class LakeSettings(DeliveredSettings):
     """All of `lake.toml`. `as_of` (aware): later deliveries are not loaded."""
 
@@ -140,6 +151,7 @@ class LakeSettings(DeliveredSettings):
     labels: LabelSettings = LabelSettings()
     lateness: LatenessSettings = LatenessSettings()
     gates: GateSettings = GateSettings()
+    controls: dict[str, ControlSettings] = Field(default_factory=dict)
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()
     access: AccessSettings = AccessSettings()

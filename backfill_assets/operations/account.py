@@ -78,7 +78,7 @@ def accounts(lake: Lake, view: LakeView) -> dict[str, Account]:
 def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Account:
     """Return the account of a source by the `records` of its ledger `files`. A content at two paths is one file."""
     contents = {r.sha256: r for r in records if not r.withdrawn}
-    landed = summed({day: counts[0] for day, counts in record.days.items()} for record in contents.values())
+    landed = landed_rows(contents.values())
     loaded = {day: stamp.entry for day, stamp in source.loaded.stamps.items()}
     quarantine, too_late = (
         {d: s.entry.rows for d, s in lake.store.view(named(name, source.name), "arrival_date").stamps.items()}
@@ -90,7 +90,7 @@ def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Accoun
     for day in sorted({*landed, *loaded}):
         found = raw.get(day, 0) + quarantine.get(day, 0) + too_late.get(day, 0) + (duplicates.get(day) or 0)
         difference = landed.get(day, 0) - found
-        if _is_whole(source, day):
+        if is_whole(source, day):
             kind = "uncounted" if duplicates[day] is None and difference > 0 else "wrong"
         else:
             kind = "waiting" if difference > 0 else "surplus"
@@ -107,7 +107,13 @@ def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Accoun
     )
 
 
-def _is_whole(source: Source, day: date) -> bool:
+def landed_rows(records: Iterable[FileRecord]) -> dict[date, int]:
+    """Return the rows that landed per arrival day; a content at two paths counts once, a withdrawn one not at all."""
+    contents = {r.sha256: r for r in records if not r.withdrawn}
+    return summed({day: counts[0] for day, counts in record.days.items()} for record in contents.values())
+
+
+def is_whole(source: Source, day: date) -> bool:
     """Whether raw holds all that landed for the day so far. Where `as_of` cuts the day in two, the later rows wait."""
     as_of = source.view.as_of
     is_cut = as_of is not None and as_of.date() == day and as_of > midnight(day)

@@ -52,8 +52,8 @@ def ask(lake: Lake, pipeline: Pipeline, query: str, at: datetime | None = None, 
 
     with own_engine(lake) as engine:
         try:
-            _refuse_others(engine, query)
-            tables, unfit = _tables(lake, pipeline, _named(query), at, snapshot)
+            refuse_others(engine, query)
+            tables, unfit = _tables(lake, pipeline, named_tables(query), at, snapshot)
             for contract, files in tables:
                 engine.register(contract.name, dataset(files, contract))
             engine.execute("SET enable_external_access = false")
@@ -62,7 +62,7 @@ def ask(lake: Lake, pipeline: Pipeline, query: str, at: datetime | None = None, 
             return Answer(engine.sql(query).to_arrow_table(), unfit)
         except duckdb.Error as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            raise _refused(" ".join(lines[:2]), f"Its tables are {', '.join(_known(lake, pipeline))}") from None
+            raise _refused(" ".join(lines[:2]), f"Its tables are {', '.join(known_tables(lake, pipeline))}") from None
 
 
 @contextmanager
@@ -77,14 +77,15 @@ def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
         shutil.rmtree(spill, ignore_errors=True)
 
 
-def _refuse_others(engine: "DuckDBPyConnection", query: str) -> None:
+def refuse_others(engine: "DuckDBPyConnection", query: str) -> None:
+    """Raise BackfillError for anything but a single SELECT."""
     statements = engine.extract_statements(query)
     if len(statements) != 1 or statements[0].type.name != "SELECT":
         kinds = ", ".join(s.type.name for s in statements) or "nothing"
         raise _refused(f"it is {kinds}", "Ask one SELECT; tables change by `backfill-assets backfill` alone")
 
 
-def _named(query: str) -> frozenset[str] | None:
+def named_tables(query: str) -> frozenset[str] | None:
     """Return the tables in a query; None where sqlglot cannot parse it, and all are offered."""
     import sqlglot
 
@@ -96,7 +97,7 @@ def _named(query: str) -> frozenset[str] | None:
     return frozenset(table.name.lower() for table in found)
 
 
-def _known(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
+def known_tables(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
     """Return the contracts of the lake's tables and of existing ledgers, by name."""
     landed = {c.source: c for c in reversed(pipeline.contracts) if c.is_landed}.values()
     ledgers = [of_source(ledger, c.source) for c in landed for ledger in (QUARANTINE, ARRIVALS, FILES)]
@@ -113,7 +114,7 @@ def _tables(
         kept = SnapshotReader(lake, find_snapshot(lake, snapshot))
         pinned = [kept.table(n).pinned() for n in kept.tables if named is None or n in named]
         return [(p.contract, p.files) for p in pinned], {}
-    known = {n: c for n, c in _known(lake, pipeline).items() if named is None or n in named}
+    known = {n: c for n, c in known_tables(lake, pipeline).items() if named is None or n in named}
     written = [n for n in known if store.exists(n)]  # what was never written had no rows then
     if at is not None:
         moment = Moment(lake, at=at)

@@ -27,7 +27,7 @@ def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixtur
     report = EngineReport(
         "sail", (RecomputeVerdict("features", days, differing, samples),), (("labels", "refused by name"),)
     )
-    draw(report)
+    draw("sail", report)
     told = capsys.readouterr().out
     assert "sail: 2 day(s) of tables computed again, 1 differ" in told
     assert "value=2" in told

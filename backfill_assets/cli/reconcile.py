@@ -1,0 +1,199 @@
+"""`backfill-assets reconcile`: a table held against another side by business key, in both directions. No JVM.
+
+Not here: matching the rows (`operations.reconcile`).
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.common import FILE, SPAN, TEXT, Parsed, json_and_lake, opened, print_json
+from backfill_assets.cli.compare import names_of
+from backfill_assets.cli.drawing import TextTable, aside, draw_table, number, say
+from backfill_assets.cli.pages import Page, PageSection, write_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from backfill_assets.core.days import DayRange
+    from backfill_assets.lake.home import Lake
+    from backfill_assets.lake.model import Pipeline
+    from backfill_assets.operations.reconcile_layers import Balance
+    from backfill_assets.operations.reconcile_model import MatchedRow, ReconcileReport, ReconcileRequest
+
+
+def _tolerance(text: str) -> tuple[str, str]:
+    column, is_pair, value = text.partition("=")
+    if not (column and is_pair and value):
+        raise ValueError(f"{text!r} is no COLUMN=VALUE")
+    return column, value
+
+
+@click.command()
+@click.argument("left", type=TEXT, default="")
+@click.option("--with", "right", type=TEXT, metavar="RIGHT", help="The other side.")
+@click.option(
+    "--layers", is_flag=True, help="Balance landed rows, raw, staging, features and training per day instead."
+)
+@click.option("--truths", is_flag=True, help="Hold training against today's features and labels instead.")
+@click.option("--key", help="Columns that identify a row, comma-separated. [default: the table's key and day]")
+@click.option("--columns", help="Compare these columns only, comma-separated.")
+@click.option("--ignore", help="Columns that are not compared, e.g. id,loaded_at.")
+@click.option(
+    "--tolerance", type=Parsed("COLUMN=VALUE", _tolerance), multiple=True, help="total=0.01, total=1%, at=5s."
+)
+@click.option("--days", type=SPAN, help="Which days: A..B, both included, or one.")
+@click.option("--day-column", help="The column that gives a row's day. [default: the table's]")
+@click.option(
+    "--sample", type=click.IntRange(min=0), default=0, help="Show this many keys side by side, equal ones too."
+)
+@click.option("--seed", type=int, default=0, help="Which keys are drawn. [default: 0]")
+@click.option(
+    "--sha256", is_flag=True, help="Digest key and compared columns of both sides, whatever the order of rows."
+)
+@click.option("--html", type=FILE, help="Write a page: one file, no network.")
+@json_and_lake
+def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **asked: Any) -> None:
+    """Match the rows of LEFT and RIGHT by key: missing, doubled and differing rows, per day and column.
+
+    A side is TABLE, TABLE@VERSION, TABLE@TIME, TABLE@write:ID, TABLE@snapshot:NAME, lake:DIR#TABLE, a Parquet, CSV or
+    Delta location, "duckdb:SELECT …" over the lake's tables and files, or "postgresql://…#TABLE". The report and the
+    SQL that ran are kept in the lake. Exit code 1 if anything differs beyond tolerance, or a balance does not hold.
+    """
+    from backfill_assets.operations.reconcile import reconcile as reconcile_of
+    from backfill_assets.operations.reconcile_record import keep_report
+
+    if layers or truths:
+        if layers == truths or asked["right"] or asked["left"] not in ("", "training"):
+            raise click.UsageError("--layers, --truths and --with exclude each other.")
+    elif not (asked["left"] and asked["right"]):
+        raise click.UsageError("name both sides: reconcile LEFT --with RIGHT.")
+    lake, pipeline = opened()
+    if layers:
+        _layers(lake, pipeline, asked["days"], as_json)
+        return
+    request = _truths(pipeline, asked["days"]) if truths else _request(asked)
+    report = reconcile_of(lake, pipeline, request)
+    kept = keep_report(lake, report)
+    sections = [*_sections(report, whole=bool(html)), *(_later(lake, pipeline, report) if truths else ())]
+    if html:
+        lines = [f"by {', '.join(report.key)}", _headline(report)]
+        write_page(html, Page("reconcile", f"{report.left} and {report.right}", str(lake.root), sections, lines))
+    if as_json:
+        print_json(report)
+    elif not html:
+        say(_headline(report))
+        for section in sections:
+            section.draw()
+    aside(f"kept {kept} and its .sql")
+    if report.mismatches and not truths:  # what became known later is no mistake
+        click.get_current_context().exit(1)
+
+
+def _request(asked: dict[str, Any]) -> "ReconcileRequest":
+    from backfill_assets.operations.reconcile_model import ReconcileRequest
+
+    lists = {name: names_of(asked[name]) or () for name in ("key", "columns", "ignore")}
+    return ReconcileRequest(**{**asked, **lists, "tolerance": dict(asked["tolerance"])})
+
+
+def _truths(pipeline: "Pipeline", days: "DayRange | None") -> "ReconcileRequest":
+    from backfill_assets.operations.reconcile_truths import truths_request
+
+    return truths_request(pipeline, days)
+
+
+def _later(lake: "Lake", pipeline: "Pipeline", report: "ReconcileReport") -> list[PageSection]:
+    """The deliveries that arrived after days that differ, for events in their windows."""
+    from backfill_assets.operations.reconcile_truths import later_deliveries
+
+    found = later_deliveries(lake, pipeline, [d.day for d in report.days if d.day and d.kinds])
+    by_day = {day: [f for f in found if f.day == day] for day in {f.day for f in found}}
+    rows = [
+        (day, sum(f.deliveries for f in of_day), min(f.arrival_day for f in of_day), max(f.arrival_day for f in of_day))
+        for day, of_day in sorted(by_day.items())
+    ]
+    columns = ("day", "later deliveries", "first arrived", "last arrived")
+    return [PageSection("Later deliveries", [TextTable(columns, rows, "deliveries that arrived after the day")])]
+
+
+def _layers(lake: "Lake", pipeline: "Pipeline", days: "DayRange | None", as_json: bool) -> None:
+    """Draw the balances of all layers; exit code 1 if one of a complete day does not hold."""
+    from backfill_assets.operations.reconcile_layers import reconcile_layers
+
+    report = reconcile_layers(lake, pipeline, days)
+    if as_json:
+        print_json(report)
+    else:
+        names = dict.fromkeys(b.name for b in report.balances)
+        for name in names:
+            mine = [b for b in report.balances if b.name == name]
+            say(f"{name}: {' + '.join(_sums(mine, 'one'))} = {' + '.join(_sums(mine, 'other'))}, {len(mine)} day(s)")
+        for what, found in (("does not balance", report.wrong), ("is to be made again", report.waiting)):
+            rows = [(b.name, b.day, b.state.value, _sums([b], "one"), _sums([b], "other")) for b in found]
+            if rows:
+                draw_table(("balance", "day", "state", "one side", "other side"), rows, what)
+    if report.wrong:
+        click.get_current_context().exit(1)
+
+
+def _sums(balances: "Iterable[Balance]", side: str) -> list[str]:
+    """The sums of one side over all days, each with its name."""
+    total: dict[str, int] = {}
+    for balance in balances:
+        for name, rows in getattr(balance, side).items():
+            total[name] = total.get(name, 0) + rows
+    return [f"{number(rows)} {name}" for name, rows in total.items()]
+
+
+def _headline(report: "ReconcileReport") -> str:
+    rows = f"{number(report.rows[0])} row(s) left, {number(report.rows[1])} right"
+    verdict = f"{number(report.mismatches)} mismatch(es)" if report.mismatches else "no mismatch"
+    return f"{report.left} against {report.right}: {verdict}; {rows}"
+
+
+def _sections(report: "ReconcileReport", whole: bool = False) -> list[PageSection]:
+    """The parts of the report; those without content are left out. `whole`: with the SQL that ran."""
+    from backfill_assets.operations.reconcile_model import KINDS
+
+    kinds = [k for k in KINDS if report.total(k)]
+    off = [d for d in report.days if d.kinds]
+    days = [(d.day, d.left, d.right, *(d.kinds.get(k, 0) for k in kinds)) for d in off]
+    columns = [
+        (c.column, c.left_type, c.right_type, c.differing, c.within, [f"{n} {look}" for look, n in c.how.items()])
+        for c in report.columns
+        if c.differing or c.within or not c.same_kind
+    ]
+    day_names = ("day", "rows left", "rows right", *kinds)
+    column_names = ("column", "left", "right", "differing", "within tolerance", "looks like")
+    examples = ("kind", "key", "left", "right")
+    sections = [
+        PageSection("Days that differ", [TextTable(day_names, days)] if days else [], _remarks(report)),
+        PageSection("Columns", [TextTable(column_names, columns)] if columns else []),
+        PageSection(
+            "Rows that differ", [TextTable(examples, _cells(report.examples), "rows that differ, drawn by --seed")]
+        ),
+        PageSection("Spot check", [TextTable(examples, _cells(report.spot_check), "keys drawn by --seed")]),
+    ]
+    if whole:
+        sections.append(PageSection("The SQL that ran", lines=report.sql.splitlines()))
+    return [s for s in sections if s.lines or any(t.rows for t in s.tables)]
+
+
+def _remarks(report: "ReconcileReport") -> list[str]:
+    """What tables do not show: keys that are no keys, columns that were not compared, digests."""
+    found = []
+    for what, pair in (("rows with a NULL in the key", report.null_keys), ("keys that repeat", report.doubled_keys)):
+        if any(pair):
+            found.append(f"{what}: {number(pair[0])} left, {number(pair[1])} right")
+    for side, names in zip(("left", "right"), report.unmatched_columns, strict=True):
+        if names:
+            found.append(f"not compared, on the {side} only: {', '.join(names)}")
+    if report.digests:
+        found += [f"SHA-256 {side}: {d}" for side, d in zip(("left ", "right"), report.digests, strict=True)]
+    return found
+
+
+def _cells(rows: "Iterable[MatchedRow]") -> list[tuple[object, ...]]:
+    return [(r.kind, *([f"{c}={v}" for c, v in side.items()] for side in (r.key, r.left, r.right))) for r in rows]

@@ -1,0 +1,109 @@
+"""Controls: known totals that a lake's `[controls]` hold its tables against, from a file, a query or a number.
+
+Not here: matching values (`reconcile`). A control that cannot be judged is an outcome of its own, never a pass.
+"""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.files import read_json, write_json
+from backfill_assets.lake.folder import RECONCILED
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.settings import ControlSettings
+from backfill_assets.operations.reconcile import reconcile
+from backfill_assets.operations.reconcile_model import DIFFERS, MISSING_LEFT, WITHIN, ReconcileReport, ReconcileRequest
+from backfill_assets.operations.reconcile_sides import DATABASE, LAKE, QUERY
+from backfill_assets.operations.status import keep_attention
+
+OUTCOMES = "controls.json"
+VALUE, ALL = "value", "all"
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class ControlOutcome:
+    """The outcome of a control: whether it holds, values that do not (`broken`), the first of them in words; or why it
+    could not be judged (`error`, "" where it was)."""
+
+    name: str
+    holds: bool
+    broken: int = 0
+    words: str = ""
+    error: str = ""
+    at: str = ""
+
+    def __str__(self) -> str:
+        """The outcome as one line."""
+        if self.error:
+            return f"control {self.name}: could not be judged: {self.error}"
+        return f"control {self.name}: {'holds' if self.holds else f'{self.broken} value(s) differ: {self.words}'}"
+
+
+def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) -> list[ControlOutcome]:
+    """Judge the controls (names: empty = all) now; keep the outcomes, and name broken ones in `status`. No JVM.
+
+    Raises BackfillError for an unknown name only.
+    """
+    settings = lake.settings.controls
+    if unknown := sorted(set(names) - set(settings)):
+        raise BackfillError(
+            f"the control {unknown[0]}", "lake.toml has no such control", "Nothing was judged",
+            f"Known are {', '.join(settings) or 'none: see [controls] in lake.toml'}",
+        )  # fmt: skip
+    chosen = {n: s for n, s in settings.items() if not names or n in names}
+    found = [_judged(lake, pipeline, name, control) for name, control in chosen.items()]
+    kept = {o.name: o for o in (*last_outcomes(lake), *found) if o.name in settings}
+    write_json(lake.root / RECONCILED / OUTCOMES, {name: asdict(o) for name, o in kept.items()})
+    keep_attention(lake.root, "lake", "controls", {o.name: str(o) for o in kept.values() if not o.holds})
+    return found
+
+
+def last_outcomes(lake: Lake) -> list[ControlOutcome]:
+    """Return the newest outcome of every control that was judged; reads one small file."""
+    return [ControlOutcome(**o) for o in read_json(lake.root / RECONCILED / OUTCOMES).values()]
+
+
+def _judged(lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings) -> ControlOutcome:
+    at = utc_now().isoformat(timespec="seconds")
+    try:
+        report = reconcile(lake, pipeline, control_request(lake.root, control))
+    except BackfillError as error:
+        return ControlOutcome(name, False, error=str(error), at=at)
+    if not min(report.rows):
+        side = "the query" if not report.rows[0] else "what is expected"
+        return ControlOutcome(name, False, error=f"{side} has no rows", at=at)
+    return ControlOutcome(name, not report.mismatches, report.mismatches, _words(report), at=at)
+
+
+def control_request(root: Path, control: ControlSettings) -> ReconcileRequest:
+    """Return the request that holds the control's query against the expected values; paths start at `root`."""
+    left, right = control.query, _expected(root, control.expected)
+    key = control.grain
+    if key == ALL:
+        left = f'SELECT 1 AS "{ALL}", {VALUE} FROM ({left})'
+        right = right.replace(QUERY, "", 1) if right.startswith(QUERY) else f"SELECT * FROM '{right}'"
+        right = f'{QUERY}SELECT 1 AS "{ALL}", {VALUE} FROM ({right})'
+    else:
+        left = f"SELECT CAST({key} AS DATE) AS {key}, {VALUE} FROM ({left})"
+    tolerance = {VALUE: control.tolerance} if control.tolerance else {}
+    return ReconcileRequest(f"{QUERY}{left}", right, (key,), (VALUE,), tolerance=tolerance)
+
+
+def _expected(root: Path, expected: str) -> str:
+    """The side that gives the expected values; a number is one value."""
+    if expected.replace(".", "", 1).replace("-", "", 1).isdigit():
+        return f"{QUERY}SELECT {expected} AS {VALUE}"
+    return expected if expected.startswith((QUERY, LAKE, *DATABASE)) else str(root / expected)
+
+
+def _words(report: ReconcileReport) -> str:
+    texts = []
+    for row in [e for e in report.examples if e.kind != WITHIN][:SHOWN]:
+        where = ", ".join(str(v) for v in row.key.values())
+        expected = row.right.get(VALUE) if row.kind in (DIFFERS, MISSING_LEFT) else "nothing"
+        texts.append(f"{where}: {row.left.get(VALUE) or 'nothing'}, expected {expected}")
+    return "; ".join(texts)

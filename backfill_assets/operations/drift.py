@@ -1,0 +1,133 @@
+"""Drift of the columns of a table, by the histograms that receipts keep: each day against what is usual for it.
+
+Not here: the statistic and its buckets (`core.profiles`), the check of a write (`lake.gates`). No data file is read.
+A column is compared if receipts hold its histogram: numbers and yes or no, NULL counted as a value.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.json_values import json_of
+from backfill_assets.core.profiles import (
+    LARGE_DRIFT,
+    TRAILING_DAYS,
+    Histogram,
+    counted_histograms,
+    counted_nulls,
+    drift,
+    pooled,
+)
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+
+NULL_BUCKET = -1000  # no number has so many bits
+WEEK, WEEKS = 7, 4
+NEEDED_DAYS = 7  # earlier days with rows, for the trailing window to say anything
+NEEDED_WEEKS = 3
+
+
+@dataclass(frozen=True)
+class ColumnDrift:
+    """One column of one day: its population stability index against the `trailing` 28 days, the same `weekday` of the
+    last four weeks, and what the day held `before` its newest write (None: nothing to compare with).
+
+    `excess` is the greatest amount by which one of them exceeds 0.25 plus what may be chance; 0.0 if none does.
+    """
+
+    table: str
+    column: str
+    day: date
+    rows: int
+    trailing: float | None
+    weekday: float | None
+    before: float | None
+    excess: float
+
+
+@dataclass(frozen=True)
+class DriftReport:
+    """Every compared column and day, those that are off first, the most so before others."""
+
+    found: tuple[ColumnDrift, ...]
+
+    @property
+    def off(self) -> list[ColumnDrift]:
+        """Return those beyond 0.25 plus chance, the most so first."""
+        return [d for d in self.found if d.excess > 0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {"bound": LARGE_DRIFT, "off": len(self.off), "drifts": json_of(self.found)}
+
+
+def measure_drift(
+    lake: Lake,
+    pipeline: Pipeline,
+    tables: Collection[str] = (),
+    column: str | None = None,
+    days: DayRange | None = None,
+) -> DriftReport:
+    """Compare the days (None: all written ones) of some tables (empty: all) with their usual histograms.
+
+    Raises BackfillError for an unknown table, and for a column that none of the tables has.
+    """
+    chosen = [pipeline.contract(n, "Nothing was compared") for n in tables] or list(pipeline.contracts)
+    if column is not None and not any(column in c.column_names for c in chosen):
+        raise BackfillError(
+            f"the column {column}", f"none of the tables {', '.join(c.name for c in chosen)} has it",
+            "Nothing was compared", "`backfill-assets show TABLE DAY` lists the columns of a table",
+        )  # fmt: skip
+    found = (d for contract in chosen for d in _table(lake, contract, column, days))
+    return DriftReport(tuple(sorted(found, key=lambda d: (-d.excess, d.table, d.day, d.column))))
+
+
+def _table(lake: Lake, contract: Contract, column: str | None, days: DayRange | None) -> Iterator[ColumnDrift]:
+    """Yield the drifts of one table; one pass over its log."""
+    newest, earlier = dict[date, DayEntry](), dict[date, DayEntry]()
+    for commit in lake.store.commits(contract.name):
+        for day, entry in (commit.receipt.days if commit.receipt else {}).items():
+            if day in newest and newest[day].content != entry.content:
+                earlier[day] = newest[day]
+            newest[day] = entry
+    columns = _by_column({d: e for d, e in newest.items() if e.rows})
+    before = _by_column({d: e for d, e in earlier.items() if e.rows})
+    for name, histograms in columns.items():
+        if column not in (None, name):
+            continue
+        for day in histograms:
+            if days is None or day in days:
+                rows = newest[day].rows
+                yield _compared(contract.name, name, day, rows, histograms, before.get(name, {}).get(day))
+
+
+def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogram]]:
+    """Return the histograms by column and day, days ascending, with a bucket for NULL."""
+    found: dict[str, dict[date, Histogram]] = defaultdict(dict)
+    for day, entry in sorted(entries.items()):
+        nulls = counted_nulls(entry.counts)
+        for column, histogram in counted_histograms(entry.counts).items():
+            found[column][day] = {**histogram, NULL_BUCKET: nulls.get(column, 0)}
+    return found
+
+
+def _compared(
+    table: str, column: str, day: date, rows: int, histograms: Mapping[date, Histogram], before: Histogram | None
+) -> ColumnDrift:
+    behind = [h for d, h in histograms.items() if 0 < (day - d).days <= TRAILING_DAYS]
+    weekdays = [h for d, h in histograms.items() if (day - d).days in range(WEEK, WEEK * WEEKS + 1, WEEK)]
+    usual = (
+        pooled(behind) if len(behind) >= NEEDED_DAYS else None,
+        pooled(weekdays) if len(weekdays) >= NEEDED_WEEKS else None,
+        before,
+    )
+    drifts = [None if u is None else drift(histograms[day], u) for u in usual]
+    excess = max((d.index - d.chance - LARGE_DRIFT for d in drifts if d is not None), default=0.0)
+    indexes = [None if d is None else round(d.index, 4) for d in drifts]
+    return ColumnDrift(table, column, day, rows, indexes[0], indexes[1], indexes[2], round(max(excess, 0.0), 4))

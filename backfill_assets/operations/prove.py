@@ -1,0 +1,132 @@
+"""Proof of a rerun: days computed again from the inputs that their receipts pin, in another physical order, number of
+partitions and chunk, and compared by fingerprint; nothing is committed.
+
+Not here: computing again (`load.recompute`), and another engine of its own (`check_engine`).
+"""
+
+import random
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.days import DayRange, contiguous, from_inclusive
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.json_values import json_of
+from backfill_assets.engine.confs import size_confs
+from backfill_assets.engine.session import say
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.recompute import RecomputeVerdict, recompute
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+REASON = "prove"
+PARTITIONS = "5"  # neither the one partition of small queries nor a number of cores
+
+
+@dataclass(frozen=True)
+class ReorderedSession(LakeSession):
+    """A lake's session that reads inputs in an order of their own and groups rows in another number of partitions."""
+
+    def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
+        """The rows of some days, sorted by a hash of all columns, descending."""
+        from pyspark.sql import functions as F
+
+        frame = super().read(table, version, day_column, days)
+        return frame.orderBy(F.xxhash64(*(F.col(f"`{c}`") for c in frame.columns)).desc())
+
+    def expect(self, rows: int) -> None:
+        """Prepare the session for queries over about so many rows, in another number of partitions."""
+        confs = size_confs(self.engine, rows)
+        say(self.spark(), {**confs, **{k: PARTITIONS for k in confs if k.endswith("shuffle.partitions")}})
+
+
+@dataclass(frozen=True)
+class ProofRequest:
+    """Written days to prove: those of a range (`days`), or `random` of them, drawn by `seed`; of some tables (empty:
+    all). `chunk`: days that are computed at once."""
+
+    days: DayRange | None = None
+    random: int = 0
+    seed: str = "0"
+    tables: Collection[str] = ()
+    chunk: int = 1
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The verdict of each table, and the tables that could not be computed, with the reason."""
+
+    verdicts: tuple[RecomputeVerdict, ...]
+    refused: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def compared(self) -> int:
+        """Return the days of tables that were computed again."""
+        return sum(not d.passed_over for v in self.verdicts for d in v.days)
+
+    @property
+    def differing(self) -> int:
+        """Return the days of tables whose rows are others."""
+        return sum(not d.equal for v in self.verdicts for d in v.days)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the proof as JSON values."""
+        refused = [{"table": table, "reason": reason} for table, reason in self.refused]
+        tables = json_of(self.verdicts)
+        return {"compared": self.compared, "differing": self.differing, "tables": tables, "refused": refused}
+
+
+def prove(lake: Lake, pipeline: Pipeline, asked: ProofRequest) -> Proof:
+    """Compute the days again and compare; raises BackfillError for an unknown table, and if no day is written."""
+    names = [pipeline.contract(n, "Nothing was computed").name for n in asked.tables]
+    written = {
+        t.name: sorted(lake.store.view(t.name, t.contract.day_column).stamps)
+        for t in pipeline.tables
+        if not names or t.name in names
+    }
+    chosen = chosen_days(asked, {d for days in written.values() for d in days})
+    if not chosen:
+        raise BackfillError(
+            "the proof", "none of these days was written", "Nothing was computed",
+            "`backfill-assets status` shows which days are",
+        )  # fmt: skip
+    verdicts, refused = [], []
+    for table, days in written.items():
+        for chunk in _chunks(sorted(chosen & set(days)), asked.chunk):
+            request = RebuildRequest(ReorderedSession(lake), pipeline, pipeline.table(table), chunk, Provenance(REASON))
+            try:
+                verdicts.append(recompute(request))
+            except BackfillError as error:
+                refused.append((table, str(error)))
+                break
+    return Proof(_by_table(verdicts), tuple(refused))
+
+
+def chosen_days(asked: ProofRequest, written: Collection[date]) -> set[date]:
+    """Return the days of the range that were written, or as many random ones of these as asked; the seed decides."""
+    within = sorted(d for d in written if asked.days is None or d in asked.days)
+    if not asked.random:
+        return set(within)
+    return set(random.Random(asked.seed).sample(within, min(asked.random, len(within))))  # noqa: S311  # no secret
+
+
+def _chunks(days: list[date], size: int) -> list[DayRange]:
+    """Return ranges of at most `size` days that cover the days and no others."""
+    parts = (list(span)[i : i + size] for span in contiguous(days) for i in range(0, len(span), size))
+    return [from_inclusive(part[0], part[-1]) for part in parts]
+
+
+def _by_table(verdicts: Iterable[RecomputeVerdict]) -> tuple[RecomputeVerdict, ...]:
+    found: dict[str, RecomputeVerdict] = {}
+    for v in verdicts:
+        one = found.get(v.table, RecomputeVerdict(v.table, ()))
+        found[v.table] = RecomputeVerdict(
+            v.table, one.days + v.days, one.differing + v.differing, one.samples + v.samples
+        )
+    return tuple(found.values())

@@ -1,0 +1,161 @@
+"""One account per day across the layers: each number is counted in the rows of its own table, none is the rest.
+
+Three balances: what landed = raw + quarantine + duplicates + too late; events that raw's deliveries leave current =
+current rows of staging; features as known = training + rows without a mature label. Not here: the account of landed
+rows by receipts (`account`). The second balance ranks deliveries by SQL of its own, beside the transform.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.contracts import Basis, Contract, versions_of
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.json_values import json_of
+from backfill_assets.core.ledgers import QUARANTINE, TOO_LATE, named
+from backfill_assets.core.states import State, States
+from backfill_assets.lake.embedded import selection
+from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import read_files
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.account import DUPLICATES, is_whole, landed_rows
+from backfill_assets.operations.sql import known_tables, own_engine
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Counts = Mapping[date, int]
+CURRENT = (
+    "SELECT CAST(event_ts AS DATE) AS d FROM (SELECT op, event_ts FROM {raw} QUALIFY row_number() OVER (PARTITION BY "
+    "event_key ORDER BY version_ts DESC, arrival_ts DESC, seq DESC) = 1) WHERE op = 'upsert'"
+)
+UNLABELLED = (
+    "SELECT f.{day} AS d FROM {features} f ANTI JOIN (FROM {labels} WHERE label_state = 'mature') l "
+    "ON f.{day} = l.{label_day} AND {same}"
+)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """One day of a balance: counts by name on both sides of the equation. `state`: that of the later table's day."""
+
+    name: str
+    day: date
+    one: Mapping[str, int]
+    other: Mapping[str, int]
+    state: State
+
+    @property
+    def is_equal(self) -> bool:
+        """Return whether both sides have the same sum."""
+        return sum(self.one.values()) == sum(self.other.values())
+
+    @property
+    def is_wrong(self) -> bool:
+        """Return whether a day that claims to be complete does not balance."""
+        return not self.is_equal and self.state in (State.FRESH, State.OUTDATED)
+
+
+@dataclass(frozen=True)
+class LayersReport:
+    """The balances of all days, in the order of layers and days."""
+
+    balances: tuple[Balance, ...]
+
+    @property
+    def wrong(self) -> list[Balance]:
+        """Return the balances that do not hold though their day is complete."""
+        return [b for b in self.balances if b.is_wrong]
+
+    @property
+    def waiting(self) -> list[Balance]:
+        """Return the balances that do not hold yet: their day is to be made again."""
+        return [b for b in self.balances if not b.is_equal and not b.is_wrong]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {"wrong": len(self.wrong), "waiting": len(self.waiting), "balances": json_of(self.balances)}
+
+
+def reconcile_layers(lake: Lake, pipeline: Pipeline, days: DayRange | None = None) -> LayersReport:
+    """Count the rows of every layer and balance them per day (None: all days); needs no JVM.
+
+    Raises BackfillError if a data file was altered. Tables of the user have no balance: nothing says how many rows
+    they are to have.
+    """
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    with own_engine(lake) as engine:
+        counting = _Counting(lake, pipeline, engine, states)
+        found = (b for part in (counting.landed(), counting.current(), counting.learnt()) for b in part)
+        return LayersReport(tuple(b for b in found if days is None or b.day in days))
+
+
+@dataclass(frozen=True)
+class _Counting:
+    lake: Lake
+    pipeline: Pipeline
+    engine: "DuckDBPyConnection"
+    states: States
+
+    def landed(self) -> Iterator[Balance]:
+        """Yield per arrival day and source: rows that landed against the tables that a load writes."""
+        for raw in (c for c in self.pipeline.contracts if c.is_landed):
+            stamps = self.states.view.table(raw.name).stamps
+            parts = {"raw": self._rows(raw.name)}
+            parts |= {n: self._rows(named(n, raw.source)) for n in (QUARANTINE, TOO_LATE)}
+            parts["duplicates"] = {d: s.entry.counts.get(DUPLICATES, 0) for d, s in stamps.items()}
+            landed = {"landed": landed_rows(read_files(self.lake.store, raw.source))}
+            source = self.states.view.source(raw.name)
+            for balance in self._balances(f"landed rows of {raw.name}", raw.name, landed, parts):
+                yield balance if is_whole(source, balance.day) else replace(balance, state=State.PENDING)
+
+    def current(self) -> Iterator[Balance]:
+        """Yield per event day and source: events that raw's deliveries leave current against rows of staging."""
+        for staging, raw in versions_of(self.pipeline.contracts).items():
+            by_raw = self._count(CURRENT.format(raw=self._table(raw)))
+            by_staging = self._count(f"SELECT event_date AS d FROM {self._table(staging)} WHERE known_until IS NULL")
+            one, other = {f"current by {raw}": by_raw}, {f"current in {staging}": by_staging}
+            yield from self._balances(f"current events of {staging}", staging, one, other)
+
+    def learnt(self) -> Iterator[Balance]:
+        """Yield per feature day: rows as known against rows with a mature label and rows without one."""
+        contracts = {c.name: c for c in self.pipeline.contracts}
+        features = next((c for c in contracts.values() if any(i.basis is Basis.KNOWN_AT_CUT for i in c.inputs)), None)
+        if features is None or not {"labels", "training"} <= set(contracts):
+            return
+        labels = contracts["labels"]
+        same = " AND ".join(f"f.{quoted(k)} = l.{quoted(k)}" for k in features.key)
+        days = {"day": quoted(features.day_column), "label_day": quoted(labels.day_column), "same": same}
+        tables = {"features": self._table(features.name), "labels": self._table("labels")}
+        parts = {
+            "training": self._rows("training"),
+            "without a mature label": self._count(UNLABELLED.format(**tables, **days)),
+        }
+        one = {features.name: self._rows(features.name)}
+        yield from self._balances("features and labels", "training", one, parts)
+
+    def _balances(
+        self, name: str, table: str, one: Mapping[str, Counts], other: Mapping[str, Counts]
+    ) -> Iterator[Balance]:
+        for day in sorted({d for counts in (*one.values(), *other.values()) for d in counts}):
+            sides = [{n: c.get(day, 0) for n, c in side.items()} for side in (one, other)]
+            yield Balance(name, day, sides[0], sides[1], self.states.of(table, day))
+
+    def _table(self, name: str) -> str:
+        contract = self._contract(name)
+        files = self.lake.store.data_files(contract) if self.lake.store.exists(name) else []
+        return f"({selection(files, contract)})"
+
+    def _contract(self, name: str) -> Contract:
+        return known_tables(self.lake, self.pipeline)[name]
+
+    def _rows(self, name: str) -> Counts:
+        if not self.lake.store.exists(name):
+            return {}
+        return self._count(f"SELECT {quoted(self._contract(name).day_column)} AS d FROM {self._table(name)}")
+
+    def _count(self, query: str) -> Counts:
+        return dict(self.engine.execute(f"SELECT d, count(*) FROM ({query}) GROUP BY 1").fetchall())

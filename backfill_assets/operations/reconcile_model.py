@@ -1,0 +1,115 @@
+"""Request and report of a reconciliation, as plain records.
+
+Not here: matching the rows (`reconcile`) and drawing the report (`cli.reconcile`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.json_values import json_of
+
+MISSING_LEFT, MISSING_RIGHT = "missing left", "missing right"
+DOUBLED_LEFT, DOUBLED_RIGHT = "doubled left", "doubled right"
+DIFFERS, WITHIN, EQUAL = "differs", "within tolerance", "equal"
+KINDS = (MISSING_LEFT, MISSING_RIGHT, DOUBLED_LEFT, DOUBLED_RIGHT, DIFFERS, WITHIN)
+
+
+@dataclass(frozen=True)
+class ReconcileRequest:
+    """Two sides as the user writes them, and how their rows are matched.
+
+    `key`: columns that identify a row (empty: key and day of the left or right table). `columns`: those compared
+    (empty: all that both sides have), without `ignore`. `tolerance`: per column a number, a share such as `1%`, or of
+    times seconds such as `5s`. `day_column` gives a row's day (None: that of a table of a lake, if a side is one).
+    `sample`: keys of the spot check, drawn by `seed`. `sha256`: whether both sides are digested.
+    """
+
+    left: str
+    right: str
+    key: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    tolerance: Mapping[str, str] = field(default_factory=dict)
+    days: DayRange | None = None
+    day_column: str | None = None
+    sample: int = 0
+    seed: int = 0
+    sha256: bool = False
+
+
+@dataclass(frozen=True)
+class DayCount:
+    """Rows of one day (None: no day is known) on both sides, and those of each kind of difference."""
+
+    day: date | None
+    left: int
+    right: int
+    kinds: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class ColumnCount:
+    """A column: its types, values beyond and within tolerance, and what the differences look like (`how`)."""
+
+    column: str
+    left_type: str
+    right_type: str
+    differing: int
+    within: int
+    how: Mapping[str, int]
+    same_kind: bool
+
+
+@dataclass(frozen=True)
+class MatchedRow:
+    """A row of both sides: its key, its kind, and cells of both sides as text (None: NULL, or there is no row)."""
+
+    kind: str
+    key: Mapping[str, str | None]
+    left: Mapping[str, str | None]
+    right: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class ReconcileReport:
+    """The outcome: sides in words, counts per day and column, examples, the spot check, digests, and the SQL that ran.
+
+    `null_keys` and `doubled_keys` are (left, right): rows whose key holds a NULL, and keys that occur more than once.
+    `unmatched_columns`: columns that one side alone has.
+    """
+
+    left: str
+    right: str
+    key: tuple[str, ...]
+    days: tuple[DayCount, ...]
+    columns: tuple[ColumnCount, ...]
+    null_keys: tuple[int, int]
+    doubled_keys: tuple[int, int]
+    unmatched_columns: tuple[tuple[str, ...], tuple[str, ...]]
+    examples: tuple[MatchedRow, ...]
+    spot_check: tuple[MatchedRow, ...]
+    digests: tuple[str, str] | None
+    sql: str
+
+    def total(self, kind: str) -> int:
+        """Return the rows of a kind over all days."""
+        return sum(d.kinds.get(kind, 0) for d in self.days)
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Return the rows of the left and the right side."""
+        return sum(d.left for d in self.days), sum(d.right for d in self.days)
+
+    @property
+    def mismatches(self) -> int:
+        """Return the rows that differ beyond tolerance or that one side lacks, and columns of another kind."""
+        rows = sum(self.total(kind) for kind in KINDS if kind != WITHIN)
+        return rows + sum(not c.same_kind for c in self.columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        totals = {"rows_left": self.rows[0], "rows_right": self.rows[1], "mismatches": self.mismatches}
+        return {**{k: json_of(v) for k, v in vars(self).items()}, **totals, **{k: self.total(k) for k in KINDS}}

@@ -1,0 +1,66 @@
+"""`reconcile` as a person meets it: drawn, as JSON, as a page, kept with its SQL; exit code 1 where anything differs.
+
+Tested here: `cli.reconcile` and `operations.reconcile_record`. Not tested here: what differs
+(`operations.test_reconcile`), layers and truths (`end_to_end.test_reconcile_layers`).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.operations.reconcile_record import kept_reports
+from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.operations.readable_lake import readable_lake
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """`staging` has two versions: of its second day, an event changed and one came."""
+    readable_lake(tmp_path)
+    return tmp_path
+
+
+def test_a_difference_is_drawn_with_its_day_column_and_rows_and_ends_with_1(lake: Path) -> None:
+    shown = run("reconcile", "staging", "--with", "staging@1", "--key", "event_key", "--lake", lake)
+    assert shown.exit_code == 1
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    assert "2 mismatch(es); 4 row(s) left, 3 right" in shown.stdout
+    assert ["2024-03-02", "2", "1", "1", "1"] in lines
+    assert ["value", "BIGINT", "BIGINT", "1", "0"] in lines
+    assert any(line[:2] == ["differs", "event_key=c"] for line in lines)
+
+
+def test_equal_sides_end_with_0_and_every_run_is_kept_with_its_sql(lake: Path) -> None:
+    done = run("reconcile", "staging", "--with", "staging", "--sample", "2", "--sha256", "--json", "--lake", lake)
+    assert done.exit_code == 0
+    report = read(done)
+    assert (report["mismatches"], report["rows_left"], len(report["spot_check"])) == (0, 4, 2)
+    assert len(set(report["digests"])) == 1
+    (kept,) = (lake / ".reconciled").glob("*.sql")
+    assert report["sql"] in kept.read_text()
+    [record] = kept_reports_of(lake)
+    assert record["digests"] == report["digests"]
+    assert record["by"]
+
+
+def kept_reports_of(lake: Path) -> list[dict[str, object]]:
+    from backfill_assets.lake.home import open_lake
+
+    return [dict(r) for r in kept_reports(open_lake(lake))]
+
+
+def test_a_page_holds_the_sql_that_ran(lake: Path) -> None:
+    page = lake / "page.html"
+    asked = ("reconcile", "staging", "--with", "staging@1", "--ignore", "seq", "--tolerance", "value=1000%")
+    assert run(*asked, "--html", page, "--lake", lake).exit_code == 1
+    assert "FULL OUTER JOIN" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("staging",), ("--layers", "--truths"), ("staging", "--with", "staging", "--tolerance", "value")],
+)
+def test_a_call_without_two_sides_is_wrong_usage(lake: Path, words: tuple[str, ...]) -> None:
+    assert run("reconcile", *words, "--lake", lake).exit_code == 2

@@ -1,0 +1,106 @@
+"""Days computed again in another order: honest transforms give the same rows, those that depend on a moment, on chance
+or on the environment do not.
+
+Tested here: `operations.prove` on tables that the product wrote. Not tested here: transforms that a search of the plan
+refuses before they run (`load.test_steadiness`), and another engine (`test_check_engine`).
+"""
+
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.core.contracts import Column, Contract, Input
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Chunk, Table, make_pipeline
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.operations.prove import ProofRequest, chosen_days, prove
+from backfill_assets.pipeline.tables import tables as built_in
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.lakes import backfill, delivery, make_lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OWN = Contract(
+    "own",
+    "Events per day and a number of its own.",
+    (Column("event_date", "DATE", "d"), Column("events", "BIGINT", "n"), Column("number", "BIGINT", "x")),
+    "event_date",
+    ("event_date",),
+    (Input("staging"),),
+)
+NUMBERS: Mapping[str, Callable[[], int]] = {
+    "a constant": lambda: 7,
+    "the clock": time.time_ns,
+    "chance": lambda: random.getrandbits(60),
+    "the environment": lambda: int(os.environ.get("BACKFILL_ASSETS_TESTS_FACTOR", "1")),
+}
+DAYS = [f"2024-03-0{n}" for n in (1, 2, 3)]
+ROWS = [delivery(n, f"{d}T10:00:00Z", f"{d}T09:00:00Z", f"e{n}") for n, d in enumerate(DAYS)]
+
+
+def own(number: str, frames: "Mapping[str, DataFrame]", chunk: Chunk) -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    counted = frames["staging"].groupBy("event_date").agg(F.count("*").alias("events"))
+    return counted.withColumn("number", F.lit(NUMBERS[number]()).cast("bigint"))
+
+
+def tables_of(number: str) -> Callable[[LakeSettings], tuple[Table, ...]]:
+    return lambda settings: (
+        *built_in(settings)[:2], Table(OWN, partial(own, number), {"number": number}, (sys.modules[__name__],)),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
+    return make_lake(tmp_path / "lake", ROWS, DAYS[0])
+
+
+def test_tables_that_depend_on_their_inputs_alone_are_proven(lake: Lake) -> None:
+    tables = tables_of("a constant")
+    backfill(lake, DAYS[0], DAYS[-1], tables_of=tables)
+    pipeline = make_pipeline(tables(lake.settings))
+    before = {t: lake.store.view(t, "event_date").version for t in ("staging", "own")}
+    proof = prove(lake, pipeline, ProofRequest())
+    assert (proof.compared, proof.differing, proof.refused) == (9, 0, ())
+    assert {v.table: len(v.days) for v in proof.verdicts} == {"raw": 3, "staging": 3, "own": 3}
+    assert {t: lake.store.view(t, "event_date").version for t in before} == before
+
+
+@pytest.mark.parametrize("number", ["the clock", "chance", "the environment"])
+def test_a_table_that_depends_on_more_than_its_inputs_is_named_with_day_and_column(
+    lake: Lake, number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = tables_of(number)
+    backfill(lake, DAYS[0], DAYS[-1], tables_of=tables)
+    monkeypatch.setenv("BACKFILL_ASSETS_TESTS_FACTOR", "2")
+    proof = prove(lake, make_pipeline(tables(lake.settings)), ProofRequest(tables=("own",), random=2))
+    [verdict] = proof.verdicts
+    assert (verdict.table, proof.compared, proof.differing) == ("own", 2, 2)
+    assert all(d.columns == {"number": 1} for d in verdict.differing)
+
+
+def test_days_are_drawn_by_the_seed_from_those_that_are_written() -> None:
+    written = [day(n) for n in range(20)]
+    drawn = chosen_days(ProofRequest(random=3, seed="a"), written)
+    assert drawn == chosen_days(ProofRequest(random=3, seed="a"), written[::-1])
+    assert drawn != chosen_days(ProofRequest(random=3, seed="b"), written)
+    assert len(drawn) == 3
+    assert chosen_days(ProofRequest(days=DayRange(day(18), day(30))), written) == {day(18), day(19)}
+
+
+def test_a_proof_of_no_written_day_is_an_error(lake: Lake) -> None:
+    pipeline = make_pipeline(tables_of("a constant")(lake.settings))
+    with pytest.raises(BackfillError, match="none of these days was written"):
+        prove(lake, pipeline, ProofRequest(days=DayRange(date(2024, 3, 1), date(2024, 3, 2))))

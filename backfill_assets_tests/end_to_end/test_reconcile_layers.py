@@ -1,0 +1,99 @@
+"""Layers of a real lake balance per day; a doubled table, an edited one and late data each show where they arise.
+
+Tested here: `operations.reconcile_layers` and `reconcile_truths` on tables that the product wrote, and their commands.
+Not tested here: matching rows of two sides (`operations.test_reconcile`).
+"""
+
+import re
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.lake.home import Lake
+from backfill_assets.operations.reconcile import reconcile
+from backfill_assets.operations.reconcile_layers import LayersReport, reconcile_layers
+from backfill_assets.operations.reconcile_model import DIFFERS
+from backfill_assets.operations.reconcile_truths import LaterDelivery, later_deliveries, truths_request
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.lakes import backfill, delivery, land, make_lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIRST, LAST = "2024-03-01", "2024-03-04"
+ON_TIME = [
+    *(delivery(n, f"2024-03-0{n}T10:00:00Z", f"2024-03-0{n}T09:00:00Z", f"e{n}", value=n) for n in (1, 2, 3)),
+    delivery(4, "2024-03-04T10:00:00Z", "2024-03-04T09:00:00Z", "e4", entity="B"),
+    delivery(5, "2024-03-03T11:00:00Z", "2024-03-03T09:00:00Z", "e3", op="delete"),
+]
+LATE = delivery(6, "2024-03-05T10:00:00Z", "2024-03-02T12:00:00Z", "late", entity="A", value=100)
+
+
+@pytest.fixture
+def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
+    """Five deliveries on four days, one of them a deletion, one line that is none, one that landed twice."""
+    made = make_lake(tmp_path / "lake", ON_TIME, FIRST)
+    land(made, "again.jsonl", [ON_TIME[0], {"seq": "no number"}])
+    backfill(made, FIRST, LAST)
+    return made
+
+
+def layers(lake: Lake) -> LayersReport:
+    return reconcile_layers(lake, chosen_pipeline(lake))
+
+
+def test_layers_balance_and_a_doubled_table_shows_on_its_days(lake: Lake) -> None:
+    found = layers(lake)
+    assert found.wrong == []
+    assert {b.name for b in found.balances} == {
+        "landed rows of raw", "current events of staging", "features and labels",
+    }  # fmt: skip
+    assert sum(b.one["landed"] for b in found.balances if "landed" in b.one) == 7
+    assert sum(b.other["quarantine"] for b in found.balances if "quarantine" in b.other) == 1
+    assert sum(b.other["duplicates"] for b in found.balances if "duplicates" in b.other) == 1
+
+    double(lake, "staging")
+    wrong = [b for b in layers(lake).balances if not b.is_equal]
+    assert {(b.name, b.day) for b in wrong} == {
+        ("current events of staging", date(2024, 3, d)) for d in (1, 2, 4)
+    }  # fmt: skip
+
+
+def double(lake: Lake, table: str) -> None:
+    """Append all rows of a table to it, as an unguarded script would."""
+    path = str(lake.table_path(table))
+    write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
+
+
+def test_the_command_ends_with_1_where_a_complete_day_does_not_balance(lake: Lake) -> None:
+    fine = run("reconcile", "--layers", "--lake", lake.root)
+    assert fine.exit_code == 0
+    assert "7 landed = 5 raw + 1 quarantine + 0 too_late + 1 duplicates" in fine.stdout
+    (broken,) = lake.table_path("quarantine").rglob("*.parquet")
+    pq.write_table(pq.read_table(broken).slice(1), broken)
+    (commit,) = (lake.table_path("quarantine") / "_delta_log").glob("*1.json")
+    commit.write_text(re.sub('"size":[0-9]+', f'"size":{broken.stat().st_size}', commit.read_text()))
+    wrong = run("reconcile", "--layers", "--lake", lake.root)
+    assert wrong.exit_code == 1
+    assert "does not balance" in wrong.stdout
+
+
+def test_training_is_held_against_what_became_known_later(lake: Lake) -> None:
+    pipeline = chosen_pipeline(lake)
+    assert reconcile(lake, pipeline, truths_request(pipeline)).mismatches == 0
+    land(lake, "2024-03-05.jsonl", [LATE])
+    backfill(lake, FIRST, "2024-03-05")
+    report = reconcile(lake, pipeline, truths_request(pipeline))
+    differing = [d.day for d in report.days if d.day and d.kinds.get(DIFFERS)]
+    assert differing == [date(2024, 3, d) for d in (2, 3, 4)]
+    assert later_deliveries(lake, pipeline, differing[:1]) == [
+        LaterDelivery(date(2024, 3, 2), date(2024, 3, 5), 1)
+    ]  # fmt: skip
+    shown = run("reconcile", "--truths", "--lake", lake.root)
+    assert shown.exit_code == 0
+    assert "deliveries that arrived after the day" in shown.stdout

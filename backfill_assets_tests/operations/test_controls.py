@@ -1,0 +1,108 @@
+"""Known totals: a table that was doubled shows at the next judging; a dead control and a lost file are never green.
+
+Tested here: `operations.controls` and the command. Not tested here: tolerances (`operations.test_reconcile`).
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.operations.controls import ControlOutcome, judge_controls, last_outcomes
+from backfill_assets.operations.status import attention
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
+
+pytestmark = pytest.mark.usefixtures("storages")
+SUMS = "SELECT event_date AS day, sum(value) AS value FROM staging WHERE known_until IS NULL GROUP BY 1"
+EXPECTED = "day,value\n2024-03-01,3\n2024-03-02,1152921504606847006\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    readable_lake(tmp_path)
+    (tmp_path / "totals.csv").write_text(EXPECTED)
+    return tmp_path
+
+
+def declare(root: Path, **more: str) -> Lake:
+    """The lake with one control, `revenue`."""
+    control = {"query": SUMS, "expected": "totals.csv"} | more
+    text = "\n".join(f'{key} = "{value}"' for key, value in control.items())
+    with (root / FILE_NAME).open("a") as toml:
+        toml.write(f"\n[controls.revenue]\n{text}\n")
+    return open_lake(root)
+
+
+def judged(lake: Lake) -> ControlOutcome:
+    [found] = judge_controls(lake, chosen_pipeline(lake))
+    assert last_outcomes(lake) == [found]
+    return found
+
+
+def test_a_table_that_was_doubled_by_an_append_breaks_its_control(root: Path) -> None:
+    lake = declare(root)
+    assert judged(lake).holds
+    path = str(lake.table_path(TABLE))
+    write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
+    found = judged(lake)
+    assert (found.holds, found.broken) == (False, 2)
+    assert str(found) in attention(root)
+    assert "2024-03-01: 6, expected 3" in found.words
+
+
+def test_a_missing_day_and_a_day_too_many_break_it(root: Path) -> None:
+    (root / "totals.csv").write_text("day,value\n2024-03-01,3\n2024-03-09,1\n")
+    found = judged(declare(root))
+    assert "2024-03-02: 1152921504606847006, expected nothing" in found.words
+    assert "2024-03-09: nothing, expected 1" in found.words
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"query": "SELECT count(*) AS value FROM staging", "grain": "all", "expected": "4"},
+        {"query": SUMS, "expected": f"duckdb:{SUMS}"},
+        {"query": f"SELECT date_trunc('month', day) AS month, sum(value) AS value FROM ({SUMS}) GROUP BY 1",
+         "grain": "month", "expected": "duckdb:SELECT DATE '2024-03-01' AS month, 1152921504606847008 AS value",
+         "tolerance": "1%"},
+    ],
+    ids=["a number", "a query", "a month within tolerance"],
+)  # fmt: skip
+def test_a_control_takes_a_number_a_query_and_a_tolerance(root: Path, more: dict[str, str]) -> None:
+    assert judged(declare(root, **more)).holds
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"query": "SELECT nix AS value FROM staging"}, "nix"),
+        ({"expected": "gone.csv"}, "no file or folder"),
+        ({"query": f"SELECT * FROM ({SUMS}) WHERE false"}, "the query has no rows"),
+        ({"query": "DELETE FROM staging"}, "syntax error"),
+    ],
+)
+def test_a_control_that_cannot_be_judged_is_no_pass(root: Path, more: dict[str, str], words: str) -> None:
+    found = judged(declare(root, **more))
+    assert (found.holds, found.broken) == (False, 0)
+    assert words in found.error
+
+
+def test_the_command_names_what_is_broken_and_ends_with_1(root: Path) -> None:
+    assert run("controls", "--lake", root).exit_code == 0
+    declare(root, query="SELECT count(*) AS value FROM staging", expected="5", grain="all")
+    done = run("controls", "--json", "--lake", root)
+    assert done.exit_code == 1
+    assert [o["name"] for o in json.loads(done.stdout)] == ["revenue"]
+    assert run("controls", "nix", "--lake", root).exit_code == 1
+
+
+def test_an_unknown_control_is_named(root: Path) -> None:
+    lake = declare(root)
+    with pytest.raises(BackfillError, match="no such control"):
+        judge_controls(lake, chosen_pipeline(lake), ["nix"])
