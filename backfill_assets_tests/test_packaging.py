@@ -21,7 +21,8 @@ import pytest
 from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-DECLARED_FOR_OTHER_REASONS = {"delta-spark"}  # no line imports it: it names the jars by its version
+# No line imports them: the one names the jars by its version, the other is found by its name where it is installed.
+DECLARED_FOR_OTHER_REASONS = {"delta-spark", "adbc-driver-postgresql"}
 COMES_WITH = {"grpcio": "pyspark", "markupsafe": "jinja2"}  # and is declared there
 
 

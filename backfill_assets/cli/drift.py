@@ -32,7 +32,7 @@ def drift(
     """Rank the days whose values differ from the 28 days before, the same weekday, or what the day held before.
 
     By the histograms that receipts keep of numbers, yes or no, and NULL. The measure is the population stability
-    index; a day is off where it exceeds 0.25 plus what may be chance. Exit code 0, whatever was found.
+    index; a day is off where the first two, or the third, exceed 0.25 plus chance. Exit code 0, whatever was found.
     """
     from backfill_assets.operations.drift import measure_drift
 

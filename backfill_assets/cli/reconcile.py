@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
     from backfill_assets.operations.reconcile_layers import Balance
-    from backfill_assets.operations.reconcile_model import MatchedRow, ReconcileReport, ReconcileRequest
+    from backfill_assets.operations.reconcile_report import MatchedRow, ReconcileReport, ReconcileRequest
 
 
 def _tolerance(text: str) -> tuple[str, str]:
@@ -62,10 +62,10 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **as
     SQL that ran are kept in the lake. Exit code 1 if anything differs beyond tolerance, or a balance does not hold.
     """
     from backfill_assets.operations.reconcile import reconcile as reconcile_of
-    from backfill_assets.operations.reconcile_record import keep_report
+    from backfill_assets.operations.reconcile_report import keep_report
 
     if layers or truths:
-        if layers == truths or asked["right"] or asked["left"] not in ("", "training"):
+        if layers == truths or asked["right"]:
             raise click.UsageError("--layers, --truths and --with exclude each other.")
     elif not (asked["left"] and asked["right"]):
         raise click.UsageError("name both sides: reconcile LEFT --with RIGHT.")
@@ -73,8 +73,8 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **as
     if layers:
         _layers(lake, pipeline, asked["days"], as_json)
         return
-    request = _truths(pipeline, asked["days"]) if truths else _request(asked)
-    report = reconcile_of(lake, pipeline, request)
+    request = _truths(pipeline, asked) if truths else _request(asked)
+    report = reconcile_of(lake, pipeline, request, _other)
     kept = keep_report(lake, report)
     sections = [*_sections(report, whole=bool(html)), *(_later(lake, pipeline, report) if truths else ())]
     if html:
@@ -91,17 +91,29 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **as
         click.get_current_context().exit(1)
 
 
+def _other(root: Path) -> "tuple[Lake, Pipeline]":
+    """Open another lake, for a side."""
+    from backfill_assets.lake.home import open_lake
+    from backfill_assets.pipeline.chosen import chosen_pipeline
+
+    lake = open_lake(root)
+    return lake, chosen_pipeline(lake)
+
+
 def _request(asked: dict[str, Any]) -> "ReconcileRequest":
-    from backfill_assets.operations.reconcile_model import ReconcileRequest
+    from backfill_assets.operations.reconcile_report import ReconcileRequest
 
     lists = {name: names_of(asked[name]) or () for name in ("key", "columns", "ignore")}
     return ReconcileRequest(**{**asked, **lists, "tolerance": dict(asked["tolerance"])})
 
 
-def _truths(pipeline: "Pipeline", days: "DayRange | None") -> "ReconcileRequest":
+def _truths(pipeline: "Pipeline", asked: dict[str, Any]) -> "ReconcileRequest":
     from backfill_assets.operations.reconcile_truths import truths_request
 
-    return truths_request(pipeline, days)
+    request = truths_request(pipeline, asked["days"])
+    if asked["left"] not in ("", request.left):
+        raise click.UsageError(f"--truths is about {request.left}.")
+    return request
 
 
 def _later(lake: "Lake", pipeline: "Pipeline", report: "ReconcileReport") -> list[PageSection]:
@@ -155,7 +167,7 @@ def _headline(report: "ReconcileReport") -> str:
 
 def _sections(report: "ReconcileReport", whole: bool = False) -> list[PageSection]:
     """The parts of the report; those without content are left out. `whole`: with the SQL that ran."""
-    from backfill_assets.operations.reconcile_model import KINDS
+    from backfill_assets.operations.reconcile_report import KINDS
 
     kinds = [k for k in KINDS if report.total(k)]
     off = [d for d in report.days if d.kinds]

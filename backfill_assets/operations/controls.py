@@ -15,7 +15,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import ControlSettings
 from backfill_assets.operations.reconcile import reconcile
-from backfill_assets.operations.reconcile_model import DIFFERS, MISSING_LEFT, WITHIN, ReconcileReport, ReconcileRequest
+from backfill_assets.operations.reconcile_report import DIFFERS, MISSING_LEFT, WITHIN, ReconcileReport, ReconcileRequest
 from backfill_assets.operations.reconcile_sides import DATABASE, LAKE, QUERY
 from backfill_assets.operations.status import keep_attention
 

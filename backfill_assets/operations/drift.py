@@ -38,7 +38,8 @@ class ColumnDrift:
     """One column of one day: its population stability index against the `trailing` 28 days, the same `weekday` of the
     last four weeks, and what the day held `before` its newest write (None: nothing to compare with).
 
-    `excess` is the greatest amount by which one of them exceeds 0.25 plus what may be chance; 0.0 if none does.
+    `excess` is the amount by which both of the first two, or the third, exceed 0.25 plus what may be chance; else 0.0. A
+    weekend differs from the days before it, and a weekday from one that was off: each alone is no finding.
     """
 
     table: str
@@ -128,6 +129,8 @@ def _compared(
         before,
     )
     drifts = [None if u is None else drift(histograms[day], u) for u in usual]
-    excess = max((d.index - d.chance - LARGE_DRIFT for d in drifts if d is not None), default=0.0)
+    excess = [None if d is None else d.index - d.chance - LARGE_DRIFT for d in drifts]
+    usually = min((e for e in excess[:2] if e is not None), default=0.0)
+    most = max(usually, excess[2] or 0.0, 0.0)
     indexes = [None if d is None else round(d.index, 4) for d in drifts]
-    return ColumnDrift(table, column, day, rows, indexes[0], indexes[1], indexes[2], round(max(excess, 0.0), 4))
+    return ColumnDrift(table, column, day, rows, indexes[0], indexes[1], indexes[2], round(most, 4))

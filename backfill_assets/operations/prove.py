@@ -8,42 +8,18 @@ import random
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
-from backfill_assets.engine.confs import size_confs
-from backfill_assets.engine.session import say
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.recompute import RecomputeVerdict, recompute
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from backfill_assets.load.recompute import RecomputeVerdict, ReorderedSession, recompute
 
 REASON = "prove"
-PARTITIONS = "5"  # neither the one partition of small queries nor a number of cores
-
-
-@dataclass(frozen=True)
-class ReorderedSession(LakeSession):
-    """A lake's session that reads inputs in an order of their own and groups rows in another number of partitions."""
-
-    def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
-        """The rows of some days, sorted by a hash of all columns, descending."""
-        from pyspark.sql import functions as F
-
-        frame = super().read(table, version, day_column, days)
-        return frame.orderBy(F.xxhash64(*(F.col(f"`{c}`") for c in frame.columns)).desc())
-
-    def expect(self, rows: int) -> None:
-        """Prepare the session for queries over about so many rows, in another number of partitions."""
-        confs = size_confs(self.engine, rows)
-        say(self.spark(), {**confs, **{k: PARTITIONS for k in confs if k.endswith("shuffle.partitions")}})
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from backfill_assets.operations.reconcile_columns import (
     parse_tolerances,
     row_digest,
 )
-from backfill_assets.operations.reconcile_model import (
+from backfill_assets.operations.reconcile_report import (
     DIFFERS,
     DOUBLED_LEFT,
     DOUBLED_RIGHT,
@@ -33,7 +33,15 @@ from backfill_assets.operations.reconcile_model import (
     ReconcileReport,
     ReconcileRequest,
 )
-from backfill_assets.operations.reconcile_sides import NOTHING, Side, columns_of, open_side, refuse_lacking, unreadable
+from backfill_assets.operations.reconcile_sides import (
+    NOTHING,
+    Opened,
+    Side,
+    columns_of,
+    open_side,
+    refuse_lacking,
+    unreadable,
+)
 from backfill_assets.operations.sql import own_engine
 
 if TYPE_CHECKING:
@@ -44,13 +52,13 @@ CELL_CHARS = 80
 SAMPLES = 5  # rows of each kind that a report shows
 
 
-def reconcile(lake: Lake, pipeline: Pipeline, asked: ReconcileRequest) -> ReconcileReport:
-    """Match the rows of both sides; needs no JVM and changes nothing.
+def reconcile(lake: Lake, pipeline: Pipeline, asked: ReconcileRequest, opened: Opened | None = None) -> ReconcileReport:
+    """Match the rows of both sides; needs no JVM and changes nothing. `opened` opens another lake.
 
     Raises BackfillError for a side that cannot be read or changes meanwhile, and for columns that a side lacks.
     """
     with own_engine(lake) as engine:
-        left, right = (open_side(engine, lake, pipeline, text) for text in (asked.left, asked.right))
+        left, right = (open_side(engine, lake, pipeline, text, opened) for text in (asked.left, asked.right))
         matching = _Matching.of(engine, left, right, asked)
         with unreadable(f"{left.name} or {right.name}"):
             report = matching.report()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import Basis, Contract, versions_of
+from backfill_assets.core.contracts import Contract, versions_of
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ledgers import QUARANTINE, TOO_LATE, named
@@ -22,6 +22,7 @@ from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import DUPLICATES, is_whole, landed_rows
+from backfill_assets.operations.reconcile_truths import learning_tables
 from backfill_assets.operations.sql import known_tables, own_engine
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class _Counting:
         """Yield per arrival day and source: rows that landed against the tables that a load writes."""
         for raw in (c for c in self.pipeline.contracts if c.is_landed):
             stamps = self.states.view.table(raw.name).stamps
-            parts = {"raw": self._rows(raw.name)}
+            parts = {raw.name: self._rows(raw.name)}
             parts |= {n: self._rows(named(n, raw.source)) for n in (QUARANTINE, TOO_LATE)}
             parts["duplicates"] = {d: s.entry.counts.get(DUPLICATES, 0) for d, s in stamps.items()}
             landed = {"landed": landed_rows(read_files(self.lake.store, raw.source))}
@@ -122,20 +123,15 @@ class _Counting:
 
     def learnt(self) -> Iterator[Balance]:
         """Yield per feature day: rows as known against rows with a mature label and rows without one."""
-        contracts = {c.name: c for c in self.pipeline.contracts}
-        features = next((c for c in contracts.values() if any(i.basis is Basis.KNOWN_AT_CUT for i in c.inputs)), None)
-        if features is None or not {"labels", "training"} <= set(contracts):
+        tables = learning_tables(self.pipeline)
+        if tables is None:
             return
-        labels = contracts["labels"]
+        features, labels, learnt = tables.as_known, tables.labels, tables.learnt
         same = " AND ".join(f"f.{quoted(k)} = l.{quoted(k)}" for k in features.key)
         days = {"day": quoted(features.day_column), "label_day": quoted(labels.day_column), "same": same}
-        tables = {"features": self._table(features.name), "labels": self._table("labels")}
-        parts = {
-            "training": self._rows("training"),
-            "without a mature label": self._count(UNLABELLED.format(**tables, **days)),
-        }
-        one = {features.name: self._rows(features.name)}
-        yield from self._balances("features and labels", "training", one, parts)
+        query = UNLABELLED.format(features=self._table(features.name), labels=self._table(labels.name), **days)
+        parts = {learnt.name: self._rows(learnt.name), "without a mature label": self._count(query)}
+        yield from self._balances("features and labels", learnt.name, {features.name: self._rows(features.name)}, parts)
 
     def _balances(
         self, name: str, table: str, one: Mapping[str, Counts], other: Mapping[str, Counts]

@@ -3,9 +3,7 @@
 Not here: matching the rows of two sides (`reconcile`).
 """
 
-import glob
-import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +17,8 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import literal, selection
 from backfill_assets.lake.fingerprints import quoted
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.locations import data_files_at, delta_rows
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.reader import SnapshotReader
@@ -36,7 +35,7 @@ FORMS = (
     "Name a table of the lake, TABLE@VERSION, TABLE@TIME, TABLE@write:ID, TABLE@snapshot:NAME, lake:DIR#TABLE, a "
     "Parquet, CSV or Delta location, duckdb:SELECT …, or postgresql://…#TABLE"
 )
-FILES = re.compile(r"\.(parquet|csv|csv\.gz|tsv|txt)$")
+Opened = Callable[[Path], tuple[Lake, Pipeline]]
 FileStamps = tuple[tuple[str, int, int], ...]  # path, bytes, modification time (ns)
 
 
@@ -60,21 +59,21 @@ class Side:
             raise _refused(self.name, culprit, "Compare again once nothing writes there")
 
 
-def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text: str) -> Side:
-    """Open the side that `text` names; a query or database is read once, into a temporary table of `engine`.
+def open_side(
+    engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text: str, opened: Opened | None = None
+) -> Side:
+    """Open the side that `text` names; `opened` opens another lake.
 
-    Raises BackfillError for a side that does not exist, cannot be read, or would write.
+    A query or a database is read once, into a temporary table of `engine`. Raises BackfillError for a side that does
+    not exist, cannot be read, or would write.
     """
     if text.startswith(QUERY):
         return _query(engine, lake, pipeline, text.removeprefix(QUERY).strip())
     if text.startswith(DATABASE):
         return _database(engine, text)
-    if text.startswith(LAKE):
+    if text.startswith(LAKE) and opened is not None:
         root, _, text = text.removeprefix(LAKE).partition("#")
-        from backfill_assets.pipeline.chosen import chosen_pipeline
-
-        lake = open_lake(Path(root))
-        pipeline = chosen_pipeline(lake)
+        lake, pipeline = opened(Path(root))
     table, _, moment = text.partition("@")
     known = known_tables(lake, pipeline)
     if contract := known.get(table):
@@ -171,16 +170,10 @@ def _with_numbers(engine: "DuckDBPyConnection", select: str, numbers: Collection
 
 def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
     """The rows of a Delta table's folder, or of files of one kind; None if nothing lies there."""
-    if (Path(text) / "_delta_log").is_dir():
-        import deltalake
-
-        table = deltalake.DeltaTable(text)
-        engine.register(view := f"delta_{abs(hash(text))}", table.to_pyarrow_dataset())
-        return Side(f"{text} version {table.version()}", f"SELECT * FROM {view}")
-    place = f"{text.rstrip('/')}/**/*" if Path(text).is_dir() else text
-    found = glob.iglob(place, recursive=True)  # noqa: PTH207  # a pattern may be absolute
-    files = sorted(f for f in found if FILES.search(f))
-    if not files:
+    if (delta := delta_rows(text)) is not None:
+        engine.register(view := f"delta_{abs(hash(text))}", delta[1])
+        return Side(f"{text} version {delta[0]}", f"SELECT * FROM {view}")
+    if not (files := data_files_at(text)):
         return None
     listed = f"[{', '.join(map(literal, files))}]"
     is_parquet = all(f.endswith(".parquet") for f in files)

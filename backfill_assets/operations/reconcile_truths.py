@@ -8,16 +8,25 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Basis, Contract, first_reading
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import ARRIVALS, named
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.reconcile_model import ReconcileRequest
+from backfill_assets.operations.reconcile_report import ReconcileRequest
 
-LEARNT, NOW, LABELS = "training", "features", "labels"
+
+@dataclass(frozen=True)
+class LearningTables:
+    """The tables of a model by their roles: features as known at the cut, the same as known now, labels, and the join
+    of the first with the labels, which a model learns from."""
+
+    as_known: Contract
+    now: Contract
+    labels: Contract
+    learnt: Contract
 
 
 @dataclass(frozen=True)
@@ -29,23 +38,37 @@ class LaterDelivery:
     deliveries: int
 
 
+def learning_tables(pipeline: Pipeline) -> LearningTables | None:
+    """Return the tables by facts of their contracts; None for a lake without them."""
+    as_known = first_reading(pipeline.contracts, Basis.KNOWN_AT_CUT)
+    if as_known is None:
+        return None
+    others = [c for c in pipeline.contracts if c is not as_known]
+    read = {c.name: {i.table for i in c.inputs} for c in others}
+    now = next((c for c in others if c.column_names == as_known.column_names), None)
+    labels = next((c for c in others if as_known.name in read[c.name] and len(c.inputs) > 1), None)
+    learnt = next((c for c in others if labels and read[c.name] == {as_known.name, labels.name}), None)
+    return LearningTables(as_known, now, labels, learnt) if now and labels and learnt else None
+
+
 def truths_request(pipeline: Pipeline, days: DayRange | None = None) -> ReconcileRequest:
     """Return the request that holds training against today's features and mature labels.
 
     Raises BackfillError for a lake without these tables.
     """
-    contracts = {c.name: c for c in pipeline.contracts}
-    if lacking := sorted({LEARNT, NOW, LABELS} - set(contracts)):
+    tables = learning_tables(pipeline)
+    if tables is None:
         raise BackfillError(
-            "the reconciliation with today's truths", f"the lake has no table {', '.join(lacking)}",
+            "the reconciliation with today's truths", "the lake has no features as known, labels and their join",
             "Nothing was compared", "Name both sides: backfill-assets reconcile LEFT --with RIGHT",
         )  # fmt: skip
-    training, labels = contracts[LEARNT], contracts[LABELS]
-    day, label_day = quoted(training.day_column), quoted(labels.day_column)
-    same = " AND ".join([f"f.{day} = l.{label_day}", *(f"f.{quoted(k)} = l.{quoted(k)}" for k in training.key)])
-    columns = ", ".join(f"{'l' if c == 'label' else 'f'}.{quoted(c)}" for c in training.column_names)
-    query = f"SELECT {columns} FROM {NOW} f JOIN {LABELS} l ON {same} WHERE l.label_state = 'mature'"
-    return ReconcileRequest(LEARNT, f"duckdb:{query}", days=days)
+    learnt, labels = tables.learnt, tables.labels
+    day, label_day = quoted(learnt.day_column), quoted(labels.day_column)
+    same = " AND ".join([f"f.{day} = l.{label_day}", *(f"f.{quoted(k)} = l.{quoted(k)}" for k in learnt.key)])
+    of_features = set(tables.now.column_names)
+    columns = ", ".join(f"{'f' if c in of_features else 'l'}.{quoted(c)}" for c in learnt.column_names)
+    query = f"SELECT {columns} FROM {quoted(tables.now.name)} f JOIN {quoted(labels.name)} l ON {same}"
+    return ReconcileRequest(learnt.name, f"duckdb:{query} WHERE l.label_state = 'mature'", days=days)
 
 
 def later_deliveries(lake: Lake, pipeline: Pipeline, days: Collection[date]) -> list[LaterDelivery]:
@@ -53,7 +76,7 @@ def later_deliveries(lake: Lake, pipeline: Pipeline, days: Collection[date]) -> 
 
     By the ledger `arrivals`; ordered by day, then arrival day.
     """
-    as_known = next((c for c in pipeline.contracts if any(i.basis is Basis.KNOWN_AT_CUT for i in c.inputs)), None)
+    as_known = first_reading(pipeline.contracts, Basis.KNOWN_AT_CUT)
     if as_known is None or not days:
         return []
     ledger, before = named(ARRIVALS, _source(pipeline, as_known)), as_known.inputs[0].before

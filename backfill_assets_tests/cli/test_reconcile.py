@@ -1,14 +1,14 @@
 """`reconcile` as a person meets it: drawn, as JSON, as a page, kept with its SQL; exit code 1 where anything differs.
 
-Tested here: `cli.reconcile` and `operations.reconcile_record`. Not tested here: what differs
-(`operations.test_reconcile`), layers and truths (`end_to_end.test_reconcile_layers`).
+Tested here: `cli.reconcile` and `operations.reconcile_report`. Not tested here: what differs
+(`operations.test_reconcile`), layers (`operations.test_reconcile_layers`).
 """
 
+import json
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.operations.reconcile_record import kept_reports
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.readable_lake import readable_lake
 
@@ -40,15 +40,9 @@ def test_equal_sides_end_with_0_and_every_run_is_kept_with_its_sql(lake: Path) -
     assert len(set(report["digests"])) == 1
     (kept,) = (lake / ".reconciled").glob("*.sql")
     assert report["sql"] in kept.read_text()
-    [record] = kept_reports_of(lake)
+    record = json.loads(kept.with_suffix(".json").read_text())
     assert record["digests"] == report["digests"]
     assert record["by"]
-
-
-def kept_reports_of(lake: Path) -> list[dict[str, object]]:
-    from backfill_assets.lake.home import open_lake
-
-    return [dict(r) for r in kept_reports(open_lake(lake))]
 
 
 def test_a_page_holds_the_sql_that_ran(lake: Path) -> None:

@@ -18,7 +18,7 @@ from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.operations.reconcile import reconcile
-from backfill_assets.operations.reconcile_model import DIFFERS, MISSING_RIGHT, ReconcileRequest
+from backfill_assets.operations.reconcile_report import DIFFERS, MISSING_RIGHT, ReconcileRequest
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
 pytest.importorskip("adbc_driver_postgresql", reason="the driver of PostgreSQL is not installed")

@@ -184,7 +184,7 @@ def test_the_standing_fact_tells_stale_days_and_the_command_that_rebuilds_them(
     assert "late" in {key for key, *_ in content(ran.lake, "echo")}
 
 
-def test_the_reconcile_records_from_receipts_what_dagster_forgot_and_ends_dead_runs(ran: Ran, tmp_path: Path) -> None:
+def test_the_reconcile_reports_from_receipts_what_dagster_forgot_and_ends_dead_runs(ran: Ran, tmp_path: Path) -> None:
     pipeline = make_pipeline(toy()(ran.lake.settings))
     with dg.DagsterInstance.local_temp(str(tmp_path)) as other:
         run_id = ran.result.run_id

@@ -1,15 +1,23 @@
-"""Request and report of a reconciliation, as plain records.
+"""Request and report of a reconciliation, and the report's record: `.reconciled/ID.json` beside the SQL, `ID.sql`.
 
 Not here: matching the rows (`reconcile`) and drawing the report (`cli.reconcile`).
 """
 
+import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from typing import Any
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.json_values import json_of
+from backfill_assets.core.ownership import whoami
+from backfill_assets.lake.files import make_folder, write_json
+from backfill_assets.lake.folder import RECONCILED
+from backfill_assets.lake.home import Lake
 
 MISSING_LEFT, MISSING_RIGHT = "missing left", "missing right"
 DOUBLED_LEFT, DOUBLED_RIGHT = "doubled left", "doubled right"
@@ -113,3 +121,17 @@ class ReconcileReport:
         """Return the report as JSON values."""
         totals = {"rows_left": self.rows[0], "rows_right": self.rows[1], "mismatches": self.mismatches}
         return {**{k: json_of(v) for k, v in vars(self).items()}, **totals, **{k: self.total(k) for k in KINDS}}
+
+
+def keep_report(lake: Lake, report: ReconcileReport) -> Path:
+    """Write the report and its SQL below the lake; returns the JSON file's path."""
+    at = utc_now()
+    folder = lake.root / RECONCILED
+    make_folder(folder)
+    path = folder / f"{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}.json"
+    head = (
+        f"-- {report.left}\n-- against {report.right}\n-- {at:%Y-%m-%d %H:%M:%SZ}, {report.mismatches} mismatch(es)\n"
+    )
+    path.with_suffix(".sql").write_text(head + report.sql, encoding="utf-8")
+    write_json(path, {"at": at.isoformat(), "by": whoami(), **json.loads(json.dumps(report.to_dict(), default=str))})
+    return path

@@ -1,6 +1,6 @@
-"""Layers of a real lake balance per day; a doubled table, an edited one and late data each show where they arise.
+"""Layers of a real lake balance per day; a doubled table and an edited one each show where they arise.
 
-Tested here: `operations.reconcile_layers` and `reconcile_truths` on tables that the product wrote, and their commands.
+Tested here: `operations.reconcile_layers` on tables that the product wrote, and its command.
 Not tested here: matching rows of two sides (`operations.test_reconcile`).
 """
 
@@ -14,10 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations.reconcile import reconcile
 from backfill_assets.operations.reconcile_layers import LayersReport, reconcile_layers
-from backfill_assets.operations.reconcile_model import DIFFERS
-from backfill_assets.operations.reconcile_truths import LaterDelivery, later_deliveries, truths_request
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.lakes import backfill, delivery, land, make_lake
@@ -31,7 +28,6 @@ ON_TIME = [
     delivery(4, "2024-03-04T10:00:00Z", "2024-03-04T09:00:00Z", "e4", entity="B"),
     delivery(5, "2024-03-03T11:00:00Z", "2024-03-03T09:00:00Z", "e3", op="delete"),
 ]
-LATE = delivery(6, "2024-03-05T10:00:00Z", "2024-03-02T12:00:00Z", "late", entity="A", value=100)
 
 
 @pytest.fixture
@@ -81,19 +77,3 @@ def test_the_command_ends_with_1_where_a_complete_day_does_not_balance(lake: Lak
     wrong = run("reconcile", "--layers", "--lake", lake.root)
     assert wrong.exit_code == 1
     assert "does not balance" in wrong.stdout
-
-
-def test_training_is_held_against_what_became_known_later(lake: Lake) -> None:
-    pipeline = chosen_pipeline(lake)
-    assert reconcile(lake, pipeline, truths_request(pipeline)).mismatches == 0
-    land(lake, "2024-03-05.jsonl", [LATE])
-    backfill(lake, FIRST, "2024-03-05")
-    report = reconcile(lake, pipeline, truths_request(pipeline))
-    differing = [d.day for d in report.days if d.day and d.kinds.get(DIFFERS)]
-    assert differing == [date(2024, 3, d) for d in (2, 3, 4)]
-    assert later_deliveries(lake, pipeline, differing[:1]) == [
-        LaterDelivery(date(2024, 3, 2), date(2024, 3, 5), 1)
-    ]  # fmt: skip
-    shown = run("reconcile", "--truths", "--lake", lake.root)
-    assert shown.exit_code == 0
-    assert "deliveries that arrived after the day" in shown.stdout

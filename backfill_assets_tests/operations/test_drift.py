@@ -1,0 +1,70 @@
+"""Days whose values are off are ranked first, by the histograms of receipts alone.
+
+Tested here: `operations.drift`. Not tested here: the statistic (`core.test_profiles`).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.profiles import kept_counts
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.operations.drift import measure_drift
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+
+pytestmark = pytest.mark.quick
+COLUMNS = Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True)
+TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
+PIPELINE = Pipeline((Table(TABLE),), {})
+DAYS, ROWS = 36, 60
+
+
+def publish(lake: Lake, numbers: dict[int, int | None], digest: str = "digest") -> None:
+    """The days with 60 rows each, all of one number."""
+    rows = [{"day": day(d), "key": str(i), "n": n} for d, n in numbers.items() for i in range(ROWS)]
+    staged = stage_by_hand(lake, TABLE, rows)
+    found = audit(lake, staged.paths, TABLE)
+    entries = {
+        d: DayEntry(p.rows, p.fingerprint, digest, counts=kept_counts(p, TABLE.nullable_columns))
+        for d, p in found.items()
+        if d is not None
+    }
+    write = Write(TABLE, staged, entries, -1, Provenance("test"))
+    replace_days(lake, write, lambda days: dict.fromkeys(days, digest))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """36 days of the number 5, but a thousand on day 20 and NULL on day 30."""
+    made = bare_lake(tmp_path)
+    publish(made, {d: {20: 1000, 30: None}.get(d, 5) for d in range(DAYS)})
+    return made
+
+
+def test_days_that_are_off_come_first_whatever_made_them_so(lake: Lake) -> None:
+    report = measure_drift(lake, PIPELINE)
+    assert {d.day for d in report.off} == {day(20), day(30)}
+    assert len(report.found) == DAYS
+    assert all(d.trailing is None for d in report.found if d.day < day(7))
+
+
+def test_what_a_day_held_before_is_compared_too(lake: Lake) -> None:
+    publish(lake, {20: 5}, "two")
+    [again] = [d for d in measure_drift(lake, PIPELINE, ["t"], "n").found if d.day == day(20)]
+    assert again.trailing == pytest.approx(0.0, abs=0.01)
+    assert again.before is not None
+    assert again.before > 0.25
+
+
+def test_a_range_a_table_and_a_column_narrow_it(lake: Lake) -> None:
+    assert {d.day for d in measure_drift(lake, PIPELINE, days=DayRange(day(19), day(21))).found} == {day(19), day(20)}
+    with pytest.raises(BackfillError, match="none of the tables t has it"):
+        measure_drift(lake, PIPELINE, column="nix")

@@ -1,0 +1,64 @@
+"""Columns of a reconciliation: families of types, tolerances that fit their column, digests that ignore order.
+
+Tested here: `operations.reconcile_columns`. Not tested here: matching rows (`test_reconcile`).
+"""
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.operations.reconcile_columns import (
+    DATE,
+    NUMBER,
+    OTHER,
+    TEXT,
+    TIME,
+    ComparedColumn,
+    family,
+    parse_tolerances,
+    row_digest,
+)
+
+pytestmark = pytest.mark.quick
+COLUMNS = (
+    ComparedColumn(0, "k", "VARCHAR", "VARCHAR", "VARCHAR"),
+    ComparedColumn(1, "n", "INTEGER", "DECIMAL(18,2)", "DECIMAL(18,2)"),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("HUGEINT", NUMBER), ("DECIMAL(18,2)", NUMBER), ("VARCHAR", TEXT), ("DATE", DATE),
+     ("TIMESTAMP WITH TIME ZONE", TIME), ("INTEGER[]", OTHER), ("BOOLEAN", OTHER)],
+)  # fmt: skip
+def test_types_have_families(kind: str, expected: str) -> None:
+    assert family(kind) == expected
+
+
+def test_a_tolerance_is_a_number_a_share_or_seconds_and_fits_its_column() -> None:
+    found = parse_tolerances(COLUMNS, {"n": "1.5%"})
+    assert [(c.tolerance, c.unit) for c in found] == [("", ""), ("1.5", "%")]
+    for bad in ({"n": "5s"}, {"k": "1"}, {"n": "-1"}, {"n": "much"}):
+        with pytest.raises(BackfillError, match="does not fit a column of type"):
+            parse_tolerances(COLUMNS, bad)
+
+
+CELLS = st.lists(st.tuples(st.one_of(st.none(), st.text(max_size=4)), st.one_of(st.none(), st.integers(-9, 9))))
+
+
+@given(CELLS)
+def test_a_digest_is_the_same_in_any_order_and_another_for_other_rows(
+    rows: "list[tuple[str | None, int | None]]",
+) -> None:
+    assert digest(rows) == digest(rows[::-1])
+    assert digest(rows) != digest([*rows, ("x", 1)])
+
+
+def digest(rows: "list[tuple[str | None, int | None]]") -> str:
+    with duckdb.connect() as engine:
+        engine.execute("CREATE TABLE t (k VARCHAR, n DECIMAL(18,2))")
+        for row in rows:
+            engine.execute("INSERT INTO t VALUES (?, ?)", list(row))
+        return str(engine.execute(row_digest(COLUMNS, "t")).fetchall()[0][0])
