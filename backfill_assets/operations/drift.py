@@ -4,7 +4,6 @@ Not here: the statistic and its buckets (`core.profiles`), the check of a write 
 A column is compared if receipts hold its histogram: numbers and yes or no, NULL counted as a value.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -38,8 +37,8 @@ class ColumnDrift:
     """One column of one day: its population stability index against the `trailing` 28 days, the same `weekday` of the
     last four weeks, and what the day held `before` its newest write (None: nothing to compare with).
 
-    `excess` is the amount by which both of the first two, or the third, exceed 0.25 plus what may be chance; else 0.0. A
-    weekend differs from the days before it, and a weekday from one that was off: each alone is no finding.
+    `excess` is the amount by which both of the first two, or the third, exceed 0.25 plus what may be chance; else 0.0.
+    A weekend differs from the days before it, and a weekday from one that was off: each alone is no finding.
     """
 
     table: str
@@ -110,12 +109,12 @@ def _table(lake: Lake, contract: Contract, column: str | None, days: DayRange | 
 
 def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogram]]:
     """Return the histograms by column and day, days ascending, with a bucket for NULL."""
-    found: dict[str, dict[date, Histogram]] = defaultdict(dict)
-    for day, entry in sorted(entries.items()):
-        nulls = counted_nulls(entry.counts)
-        for column, histogram in counted_histograms(entry.counts).items():
-            found[column][day] = {**histogram, NULL_BUCKET: nulls.get(column, 0)}
-    return found
+    counted = {d: counted_histograms(e.counts) for d, e in sorted(entries.items())}
+    columns = sorted({c for histograms in counted.values() for c in histograms})
+    nulls = {d: counted_nulls(entries[d].counts) for d in counted}  # a day of NULLs only has no histogram
+    return {
+        c: {d: {**found.get(c, {}), NULL_BUCKET: nulls[d].get(c, 0)} for d, found in counted.items()} for c in columns
+    }
 
 
 def _compared(
