@@ -20,6 +20,7 @@ from backfill_assets.operations.example_lakes import days_until, sample_settings
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.checks import no_stale_days
 from backfill_assets.orchestration.context import LakeContext, Opened
+from backfill_assets.orchestration.control_checks import control_checks, controls_sensor
 from backfill_assets.orchestration.plan_job import backfill_job, plans_sensor
 from backfill_assets.orchestration.rollbacks import rollback_jobs
 from backfill_assets.orchestration.sensors import lake_schedules, lake_sensors, scan_job
@@ -37,11 +38,15 @@ def rest_of_definitions(
     lake, scanning = opened.lake, scan_job(lake_context)
     ranged = backfill_job(lake_context, lake.settings.start_date, rebuild_of)
     return dg.Definitions(
-        asset_checks=[no_stale_days(opened, table.contract) for table in opened.pipeline.tables],
+        asset_checks=[
+            *(no_stale_days(opened, table.contract) for table in opened.pipeline.tables),
+            *control_checks(opened),
+        ],
         jobs=[scanning, ranged, *rollback_jobs(lake_context)],
         sensors=[
             *lake_sensors(lake_context, [rebuild, scanning]),
             plans_sensor(lake_context, ranged),
+            controls_sensor(lake_context),
             *alert_sensors(lake.root),
         ],
         schedules=lake_schedules(lake_context, rebuild),

@@ -72,12 +72,13 @@ def lake_sensors(lake_context: LakeContext, jobs: Sequence[Any]) -> list[dg.Sens
 
 
 def lake_sensor(
-    lake_context: LakeContext, name: str, jobs: Sequence[Any], tick: Callable[[dg.DagsterInstance], Tick], what: str
-) -> dg.SensorDefinition:
+    lake_context: LakeContext, name: str, jobs: Sequence[Any], tick: Callable[[dg.DagsterInstance], Tick], what: str,
+    interval_seconds: int = INTERVAL_SECONDS,
+) -> dg.SensorDefinition:  # fmt: skip
     """A sensor that requests the runs of `tick`, running unless turned off in the UI; without a lake it says so."""
 
     @dg.sensor(
-        name=name, jobs=jobs, minimum_interval_seconds=INTERVAL_SECONDS, description=what,
+        name=name, jobs=jobs, minimum_interval_seconds=interval_seconds, description=what,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )  # fmt: skip
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
