@@ -1,9 +1,9 @@
 """Fixtures that several rooms share, and the police of the cost tiers.
 
 Lives here: the Spark session of the test run, the folder of shared data, and the rule that the markers `spark`,
-`browser`, `processes` and `storages` are what a test's fixtures say. A test with none of them is `quick`: it may start
-no program, and fails where it does. Does not live here: how the suite is spread over processes (`spreading.py`),
-builders and scenarios. Nothing starts unless a test asks.
+`browser`, `processes` and `storages` are what a test's fixtures say. A test with none of them that is not `slow` is
+`quick`: it may start no program, and fails where it does. Does not live here: how the suite is spread over processes
+(`spreading.py`), builders and scenarios. Nothing starts unless a test asks.
 """
 
 import os
@@ -140,7 +140,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     markers = [MARKED_BY[name] for name in getattr(item, "fixturenames", ()) if name in MARKED_BY]
     for marker in markers:
         item.add_marker(marker)
-    if not needs_spark and not markers and item.path.parent.name not in LONG_ROOMS:
+    is_slow = item.get_closest_marker("slow") is not None
+    if not (needs_spark or markers or is_slow) and item.path.parent.name not in LONG_ROOMS:
         item.add_marker(pytest.mark.quick)
 
 

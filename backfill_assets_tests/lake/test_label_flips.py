@@ -179,6 +179,7 @@ def test_a_version_is_known_from_after_its_arrival_until_its_replacement_has_arr
     assert count_flips(lake, label, BUILT_IN, since)[0] == Flip(0, 2, 2)
 
 
+@pytest.mark.slow
 def test_a_year_of_real_commits_gives_the_known_flips(tmp_path: Path, shared: Path) -> None:
     known = json.loads((shared / "data" / "openstack_changes" / "golden.json").read_text(encoding="utf-8"))
     lake = bare_lake(tmp_path)

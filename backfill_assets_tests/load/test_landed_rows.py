@@ -65,6 +65,7 @@ def test_a_moment_beyond_microseconds_spoils_its_own_file_only(tmp_path: Path) -
         numbered._copy(tmp_path, stock_file(tmp_path, pa.table({"at": far})))
 
 
+@pytest.mark.slow
 def test_rows_that_are_large_once_expanded_are_copied_as_they_were_judged(tmp_path: Path) -> None:
     rows = 40_000
     words = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["d" * 60_000]))

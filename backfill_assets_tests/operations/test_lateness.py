@@ -122,6 +122,7 @@ def declaring(made: Made, label: str) -> Made:
     return replace(lake, settings=settings), make_pipeline(tables(settings))
 
 
+@pytest.mark.slow
 def test_flips_of_a_declared_label_are_counted_as_those_by_measure_and_rule_are(made: Made) -> None:
     before = midnight(START + ONE_DAY * 4)
     known = {since: report_of(made, since=since).flips for since in (before, midnight(SINCE))}
