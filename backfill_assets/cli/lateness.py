@@ -84,7 +84,7 @@ def page(report: LatenessReport) -> Page:
 
 
 def _head(report: LatenessReport) -> list[str]:
-    frontier = f"{report.frontier:%Y-%m-%dT%H:%M:%SZ}" if report.frontier else "none"
+    frontier = f"{report.frontier:%Y-%m-%d %H:%M} UTC" if report.frontier else "none"
     arrived = f", arrived on {report.asked.days}" if report.asked.days else ""
     first = f"{number(report.rows)} upserts{arrived}; {number(report.deletes)} deletes apart. Frontier {frontier}"
     if report.overall is None:

@@ -15,6 +15,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.sail import why_not_private
 from backfill_assets.lake.home import open_lake
+from backfill_assets.operations.doctor import EVENT_STORAGE
 from backfill_assets.operations.example_lakes import MARKER
 from backfill_assets_tests.processes import run
 
@@ -94,6 +95,7 @@ def test_the_sample_on_sail_prints_its_tables_and_both_runs_without_java(tmp_pat
 @pytest.mark.slow
 def test_the_sample_goes_through_dagster_and_a_second_run_changes_nothing(spark_server: Path) -> None:
     (spark_server.parent / "dagster").mkdir()
+    (spark_server.parent / "dagster" / "dagster.yaml").write_text(f"{EVENT_STORAGE}\n")
     try:
         done = _command(spark_server, "demo", "--days", "14", "--json")
         assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.control_checks import CONTROLS
 from backfill_assets.orchestration.plan_job import PLANS
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
 from backfill_assets.pipeline.tables import tables
@@ -202,7 +203,7 @@ def test_the_sensors_are_named_and_run_by_themselves_and_the_cursor_is_for_peopl
     defs = assemble(lake[0].root, tables)
     sensors = {s.name: s for s in defs.sensors or ()}
     running = {n for n, s in sensors.items() if s.default_status is dg.DefaultSensorStatus.RUNNING}
-    assert running == {LANDING, LATE_DATA, PLANS}
+    assert running == {LANDING, LATE_DATA, PLANS, CONTROLS}
     found = []
     for cursor in (None, "wiped", "staging 1999-01-01 requested"):
         with dg.build_sensor_context(instance=instance, cursor=cursor, definitions=defs) as context:
