@@ -25,7 +25,7 @@ LANDING, LOAD = "backfill_assets.landing", "backfill_assets.load"
 # What decides the rows of raw: parsers, mapping, casts, reasons, what is kept of a file, what is too late.
 LOADERS = (
     LOADER,
-    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "landed_rows")),
+    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "landed_rows", "placing")),
     *(f"{LANDING}.{name}" for name in ("casting", "content_store", "mapping", "select")),
     *(f"{LANDING}.{name}" for name in ("engine_errors", "limited_decoding")),
     *(f"{LANDING}.{name}" for name in ("batches", "csv_records", "ingest", "json_lines", "parquet_files")),
@@ -45,7 +45,7 @@ DECIDES_NO_ROW = {
     "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "a92aa954ddc48a0ab88ee6c892ebd246",
+    "raw 1": "d0ccbcc4716216d9c65815dcb3ca45d5",
     "staging 1": "bcd2e56ac43ec67550345dab9f0f9315",
     "features 1": "30ae6152cf8cf1309b6b90611194b6c4",
     "features_as_known 1": "30ae6152cf8cf1309b6b90611194b6c4",

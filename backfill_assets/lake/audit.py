@@ -131,6 +131,16 @@ def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> 
     return found
 
 
+def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The rows of these files per day and value of the columns: the day, the values, then how many."""
+    by = ", ".join(map(quoted, (contract.day_column, *columns)))
+    selected = (selection(some, contract) for some in file_batches(files, contract))
+    with connection(lake) as engine:
+        return [
+            r for s in selected for r in engine.execute(f"SELECT {by}, count(*) FROM ({s}) GROUP BY ALL").fetchall()
+        ]
+
+
 def _repeated(contract: Contract, rows: str) -> str:
     """Rows per day beyond the first of each key: a narrow grouping, apart from the wide one."""
     keys = ", ".join(map(quoted, dict.fromkeys((contract.day_column, *contract.key))))

@@ -28,7 +28,7 @@ from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.declared_limits import refuse_settings
 from backfill_assets.load.derived import profiled, written
 from backfill_assets.load.making import days_read
-from backfill_assets.load.raw import placed_again
+from backfill_assets.load.placing import placed_again
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.raw import Counts, Placed, PlacedPart, accounted, placed_again
+from backfill_assets.load.placing import Counts, Placed, PlacedPart, accounted, placed_again
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake

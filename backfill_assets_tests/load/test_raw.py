@@ -16,7 +16,8 @@ from backfill_assets.lake.ledger import FILES, LANDED
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.raw import SET_ASIDE, _counts, _named, _refuse, load
+from backfill_assets.load.placing import _named
+from backfill_assets.load.raw import SET_ASIDE, _counts, _refuse, load
 from backfill_assets_tests.builders import day, loaded, receipt, write_rows
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
