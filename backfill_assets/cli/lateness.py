@@ -84,14 +84,15 @@ def page(report: LatenessReport) -> Page:
 
 
 def _head(report: LatenessReport) -> list[str]:
-    frontier = f"{report.frontier:%Y-%m-%d %H:%M} UTC" if report.frontier else "none"
+    frontier = f"frontier: {report.frontier:%Y-%m-%d %H:%M} UTC" if report.frontier else "frontier: none"
     arrived = f", arrived on {report.asked.days}" if report.asked.days else ""
-    first = f"{number(report.rows)} upserts{arrived}; {number(report.deletes)} deletes apart. Frontier {frontier}"
+    first = f"{number(report.rows)} upserts{arrived}; {number(report.deletes)} deletes apart"
     if report.overall is None:
-        return [first, NOTHING]
+        return [first, frontier, NOTHING]
     shown = ", ".join(f"{name} {span(days)}" for name, days in report.overall.in_days().items())
     return [
         first,
+        frontier,
         f"late (a later day than the event's): {number(report.late)}, {percent(report.late / report.rows)}",
         f"early (before the event's time): {number(report.early)}",
         f"lateness: {shown}",

@@ -26,7 +26,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_tables_say_what_is_late_and_what_a_look_back_would_miss(root: Path) -> None:
     result = run(root, "--since", SINCE)
     assert result.exit_code == 0, result.output
-    assert f"{3 * DAYS + 1} upserts; 1 deletes apart. Frontier {FRONTIER:%Y-%m-%d}" in result.stdout
+    assert f"{3 * DAYS + 1} upserts; 1 deletes apart\nfrontier: {FRONTIER:%Y-%m-%d}" in result.stdout
     assert "late (a later day than the event's): 1, 4.00 %" in result.stdout
     assert "The smallest that sees 99 % of the rows: 4 day(s)." in result.stdout
     assert re.search(r"features_as_known +\S+ +\S+ +1.0 d", result.stdout)
