@@ -21,8 +21,7 @@ from backfill_assets.operations.compare import CompareReport, CompareRequest, Mo
 from backfill_assets.operations.compare import compare as compare_of
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.check_engine import EngineReport
-    from backfill_assets.operations.prove import Proof
+    from backfill_assets.load.recompute import Recomputation
 
 INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])
 VERSION = click.IntRange(min=0)
@@ -134,7 +133,7 @@ def check_engine(days: DayRange | None, tables: str | None, engine: str | None, 
         click.get_current_context().exit(1)
 
 
-def draw(by: str, report: "EngineReport | Proof") -> None:
+def draw(by: str, report: "Recomputation") -> None:
     """Draw what differs by day, column and key, the days passed over and the tables not computed."""
     say(f"{by}: {number(report.compared)} day(s) of tables computed again, {report.differing} differ")
     for verdict in report.verdicts:

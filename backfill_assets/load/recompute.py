@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import from_inclusive
+from backfill_assets.core.json_values import json_of
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import States
@@ -90,6 +91,30 @@ class RecomputeVerdict:
     days: tuple[Recomputed, ...]
     differing: tuple[DayDifference, ...] = ()
     samples: tuple[SampleRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """The verdict of each table, and the tables that could not be computed, with the reason."""
+
+    verdicts: tuple[RecomputeVerdict, ...]
+    refused: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def compared(self) -> int:
+        """Return the days of tables that were computed again."""
+        return sum(not d.passed_over for v in self.verdicts for d in v.days)
+
+    @property
+    def differing(self) -> int:
+        """Return the days of tables whose rows are others."""
+        return sum(not d.equal for v in self.verdicts for d in v.days)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdicts as JSON values."""
+        refused = [{"table": table, "reason": reason} for table, reason in self.refused]
+        tables = json_of(self.verdicts)
+        return {"compared": self.compared, "differing": self.differing, "tables": tables, "refused": refused}
 
 
 class _AsThen(States):

@@ -13,7 +13,6 @@ from typing import Any
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.engines import Engine, advice, culprit
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.unsteady import keys_of
 from backfill_assets.engine.launch import SERVERS, engine_named, version_of
 from backfill_assets.engine.sail import Sail
@@ -25,7 +24,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.declared_limits import differing_settings
-from backfill_assets.load.recompute import RecomputeVerdict, SessionElsewhere, recompute
+from backfill_assets.load.recompute import Recomputation, SessionElsewhere, recompute
 from backfill_assets.operations.doctor_tables import Diagnosis, broken, fine
 
 REASON = "check-engine"
@@ -33,30 +32,14 @@ PROOF = "nothing in lake.toml or SQL is known to differ from Spark; `check-engin
 
 
 @dataclass(frozen=True)
-class EngineReport:
+class EngineReport(Recomputation):
     """The comparison of days with another engine's; `refused`: tables that it may not compute, with the reason."""
 
-    engine: str
-    verdicts: tuple[RecomputeVerdict, ...]
-    refused: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def compared(self) -> int:
-        """Count the days of tables that were computed again."""
-        return sum(not d.passed_over for v in self.verdicts for d in v.days)
-
-    @property
-    def differing(self) -> int:
-        """Count the days that are not as they were written."""
-        return sum(not d.equal for v in self.verdicts for d in v.days)
+    engine: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return {
-            "engine": self.engine, "compared": self.compared, "differing": self.differing,
-            "tables": json_of(self.verdicts),
-            "refused": [{"table": table, "reason": reason} for table, reason in self.refused],
-        }  # fmt: skip
+        return {"engine": self.engine, **super().to_dict()}
 
 
 def other_engine(lake: Lake) -> str:
@@ -83,7 +66,7 @@ def check_engine(
                 verdicts.append(recompute(RebuildRequest(session, pipeline, table, chosen, Provenance(REASON))))
             except BackfillError as error:
                 refused.append((table.name, str(error)))
-    return EngineReport(engine, tuple(verdicts), tuple(refused))
+    return EngineReport(tuple(verdicts), tuple(refused), engine)
 
 
 @contextmanager

@@ -8,16 +8,14 @@ import random
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.recompute import RecomputeVerdict, ReorderedSession, recompute
+from backfill_assets.load.recompute import Recomputation, RecomputeVerdict, ReorderedSession, recompute
 
 REASON = "prove"
 
@@ -34,31 +32,7 @@ class ProofRequest:
     chunk: int = 1
 
 
-@dataclass(frozen=True)
-class Proof:
-    """The verdict of each table, and the tables that could not be computed, with the reason."""
-
-    verdicts: tuple[RecomputeVerdict, ...]
-    refused: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def compared(self) -> int:
-        """Return the days of tables that were computed again."""
-        return sum(not d.passed_over for v in self.verdicts for d in v.days)
-
-    @property
-    def differing(self) -> int:
-        """Return the days of tables whose rows are others."""
-        return sum(not d.equal for v in self.verdicts for d in v.days)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the proof as JSON values."""
-        refused = [{"table": table, "reason": reason} for table, reason in self.refused]
-        tables = json_of(self.verdicts)
-        return {"compared": self.compared, "differing": self.differing, "tables": tables, "refused": refused}
-
-
-def prove(lake: Lake, pipeline: Pipeline, asked: ProofRequest) -> Proof:
+def prove(lake: Lake, pipeline: Pipeline, asked: ProofRequest) -> Recomputation:
     """Compute the days again and compare; raises BackfillError for an unknown table, and if no day is written."""
     names = [pipeline.contract(n, "Nothing was computed").name for n in asked.tables]
     written = {
@@ -81,7 +55,7 @@ def prove(lake: Lake, pipeline: Pipeline, asked: ProofRequest) -> Proof:
             except BackfillError as error:
                 refused.append((table, str(error)))
                 break
-    return Proof(_by_table(verdicts), tuple(refused))
+    return Recomputation(_by_table(verdicts), tuple(refused))
 
 
 def chosen_days(asked: ProofRequest, written: Collection[date]) -> set[date]:

@@ -53,8 +53,9 @@ class Side:
 
     def refuse_changed(self) -> None:
         """Raise BackfillError if a file of the side changed since the side was opened."""
-        gone = {path for path, *_ in self.files} - {path for path, *_ in _stamps(p for p, *_ in self.files)}
-        if gone or _stamps(p for p, *_ in self.files) != self.files:
+        now = _stamps(path for path, *_ in self.files)
+        if now != self.files:
+            gone = {path for path, *_ in self.files} - {path for path, *_ in now}
             culprit = f"{min(gone)} is gone" if gone else "a file of it changed while it was read"
             raise _refused(self.name, culprit, "Compare again once nothing writes there")
 

@@ -25,7 +25,7 @@ def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixtur
     differing = (DayDifference(day(1), 1, 1, 0, 0, 1, {"value": 1}),)
     samples = (SampleRow(day(1), "changed", "A", {"value": "1"}, {"value": "2"}),)
     report = EngineReport(
-        "sail", (RecomputeVerdict("features", days, differing, samples),), (("labels", "refused by name"),)
+        (RecomputeVerdict("features", days, differing, samples),), (("labels", "refused by name"),), "sail"
     )
     draw("sail", report)
     told = capsys.readouterr().out
