@@ -33,6 +33,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "init": ("demo", "Write a commented lake.toml."),
     "landing": ("landing", "Accept altered or missing files."),
     "lateness": ("lateness", "How late rows come."),
+    "maintain": ("maintain", "Delete what nothing needs any more."),
     "mend": ("doctor", "Mend a table's damaged log."),
     "plan": ("plan", "Plan a backfill in chunks, with a price."),
     "prove": ("prove", "Days again in another order."),

@@ -58,6 +58,11 @@ def size(path: Path | str) -> int | None:
         return None
 
 
+def changed_at(path: Path) -> float:
+    """Time of the newest change of a file's content, seconds since 1970; raises OSError."""
+    return path.stat().st_mtime
+
+
 def exists(path: Path) -> bool:
     """Whether a file or folder is there."""
     return path.exists()
@@ -90,6 +95,16 @@ def delete(path: Path) -> None:
 def delete_folder(folder: Path) -> None:
     """Delete a folder with all its files; leaves what it may not delete."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def delete_empty(folder: Path, root: Path) -> None:
+    """Delete a folder below `root` if it is empty, and the folders above it that are empty then."""
+    while folder != root and folder.is_relative_to(root):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        folder = folder.parent
 
 
 def rename(path: Path, name: str) -> None:

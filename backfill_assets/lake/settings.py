@@ -127,9 +127,11 @@ class PipelineSettings(Section):
 
 
 class RetentionSettings(Section):
-    """How long (days) replaced data files stay restorable."""
+    """How long (days) replaced data files stay restorable, and Dagster's superseded runs stay (None: for ever);
+    `maintain` deletes the others."""
 
     rollback_days: PositiveDays = 90
+    run_days: PositiveDays | None = None
 
 
 class ControlSettings(Section):

@@ -1,0 +1,38 @@
+"""`backfill-assets maintain`: deletes files that no rollback needs any more, and gathers scattered ledgers. No JVM.
+
+Not here: what can go (`operations.maintain`).
+"""
+
+import click
+
+from backfill_assets.cli.common import json_and_lake, opened, print_json
+from backfill_assets.cli.drawing import say
+
+
+@click.command()
+@click.option("--tables", "named", default="", help="Tables and ledgers, comma-separated. [default: all]")
+@click.option(
+    "--keep-days", type=click.IntRange(1), help="Days that replaced files stay. [default: [retention] rollback_days]"
+)
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
+@json_and_lake
+def maintain(named: str, keep_days: int | None, yes: bool, as_json: bool) -> None:
+    """Show what can go: data files replaced so long ago that no rollback is promised, files that no version names, old
+    checkpoints; and ledgers in many small files. With --yes it is done.
+
+    No row of any table changes, snapshots keep their files, and an unfinished plan keeps what it needs.
+    """
+    from backfill_assets.operations.maintain import look
+    from backfill_assets.operations.maintain import maintain as do
+
+    lake, pipeline = opened()
+    tables = [n.strip() for n in named.split(",") if n.strip()]
+    found = (do if yes else look)(lake, pipeline, tables, keep_days)
+    if as_json:
+        print_json(found)
+        return
+    for line in found.lines() or ["Nothing can go."]:
+        say(line)
+    say(f"Every version since {found.since:%Y-%m-%d %H:%M} UTC keeps its files.")
+    if found.lines() and not yes:
+        say("Nothing was done. `backfill-assets maintain --yes` does it.")

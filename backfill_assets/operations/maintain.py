@@ -1,0 +1,86 @@
+"""Housekeeping of a lake: what nothing needs any more goes, and ledgers in many small files become one file each.
+
+Not here: how a table's folder is read (`lake.housekeeping`), Dagster's own runs and events, and copies of landed text
+(`.stock`), which hold what a landing folder may have lost.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.contracts import Contract
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.housekeeping import Unneeded, find_unneeded, gather, is_scattered, remove_unneeded
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.operations.plan_files import active_plans
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """The upkeep of a lake: per table the files that can go, the ledgers to gather with their files, and `since`: no
+    version since then loses a file. `done`: it was carried out."""
+
+    since: datetime
+    tables: tuple[Unneeded, ...]
+    scattered: tuple[str, ...]
+    done: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the files that can go."""
+        return sum(t.bytes for t in self.tables)
+
+    def lines(self) -> list[str]:
+        """The upkeep in words, a line per table that has something."""
+        verb = "deleted" if self.done else "to delete"
+        found = [
+            f"{t.table}: {len(t.replaced)} replaced data file(s), {len(t.no_version)} that no version names, "
+            f"{len(t.checkpoints)} old checkpoint(s) {verb}, {t.bytes / 1e6:,.1f} MB"
+            for t in self.tables
+            if t.paths
+        ]
+        gathered = "made one file each" if self.done else "to make one file each"
+        return [*found, *([f"{', '.join(self.scattered)}: {gathered}, no row changed"] if self.scattered else [])]
+
+
+def look(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
+    """Find what can go of some tables and ledgers (empty: all); writes nothing.
+
+    `keep_days` (None: `[retention] rollback_days`): how long replaced files stay; a plan that is not finished keeps
+    those of its days longer. Raises BackfillError for an unknown table, and for a log that is damaged.
+    """
+    since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
+    scattered = tuple(c.name for of, c in chosen if is_scattered(of, c))
+    return Upkeep(since, tuple(find_unneeded(of, c, since) for of, c in chosen), scattered)
+
+
+def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
+    """Do what `look` finds, table by table, each under its lock; raises what `look` raises.
+
+    Gathering comes first, so that the files that it replaces are counted from now on. Stopped at any moment, the
+    lake holds the same rows; the next call goes on.
+    """
+    since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
+    scattered = [(of, c) for of, c in chosen if is_scattered(of, c)]
+    for of, contract in scattered:
+        gather(of, contract)
+    removed = tuple(remove_unneeded(of, contract, since) for of, contract in chosen)
+    return Upkeep(since, removed, tuple(c.name for _, c in scattered), done=True)
+
+
+def _since(lake: Lake, keep_days: int | None) -> datetime:
+    kept = timedelta(days=keep_days if keep_days is not None else lake.settings.retention.rollback_days)
+    return min([utc_now() - kept, *(plan.created for plan in active_plans(lake))])
+
+
+def _contracts(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> list[tuple[Lake, Contract]]:
+    """The chosen tables that exist, each with the lake narrowed to its source; ledgers go by their own names."""
+    owned = [(lake, c) for c in pipeline.contracts]
+    owned += [(of, of_source(c, of.source)) for of in lake.by_source() for c in (FILES, ARRIVALS, QUARANTINE)]
+    known = {c.name for _, c in owned}
+    for name in tables:
+        if name not in known:
+            pipeline.contract(name, "Nothing was deleted")
+    return [(of, c) for of, c in owned if (not tables or c.name in tables) and lake.store.exists(c.name)]

@@ -1,0 +1,85 @@
+"""The upkeep of a lake: which tables, since when, and that no state of a day changes by it.
+
+Tested here: `operations.maintain` on a lake without an engine. Not tested here: what can go of one table
+(`lake.test_housekeeping`).
+"""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.audit import audit_table
+from backfill_assets.operations.maintain import Upkeep, look, maintain
+from backfill_assets.operations.plan import PlanRequest, make_plan
+from backfill_assets.operations.plan_files import keep_plan, mark
+from backfill_assets.operations.plan_model import Policy
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.clocks import Clock, set_to
+from backfill_assets_tests.operations.planned import BUILT, Planned
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+LATER = Clock(off=timedelta(days=120))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Planned:
+    """Eight days, of which two were written again."""
+    found = Planned(tmp_path / "lake")
+    found.chunk(1, (1, 2), 2)
+    return found
+
+
+def replaced(found: Upkeep) -> dict[str, int]:
+    return {t.table: len(t.replaced) for t in found.tables if t.replaced}
+
+
+def test_replaced_files_go_after_the_days_of_retention_and_no_state_or_row_changes(made: Planned) -> None:
+    assert replaced(look(made.lake, made.pipeline)) == {}, "they are a few seconds old"
+    states = {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)}
+    rows = audit_table(made.lake, made.contract("staging"))
+    with set_to(LATER):
+        assert replaced(look(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
+        done = maintain(made.lake, made.pipeline)
+        assert done.done
+        assert replaced(done) == {"staging": 2, "features": 2}
+        assert replaced(look(made.lake, made.pipeline)) == {}
+    assert {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)} == states
+    assert audit_table(made.lake, made.contract("staging")) == rows
+
+
+def test_days_named_by_the_caller_come_before_those_of_the_lake(made: Planned) -> None:
+    with set_to(LATER):
+        assert replaced(look(made.lake, made.pipeline, keep_days=200)) == {}
+
+
+def test_a_plan_that_is_not_finished_keeps_what_it_may_have_to_put_back(made: Planned) -> None:
+    days = DayRange(day(1), day(5))
+    plan = make_plan(made.lake, made.pipeline, PlanRequest(days, BUILT, Policy(chunk="2d", canary=0, force=True)))
+    keep_plan(made.lake, plan)
+    mark(made.lake, plan.id, "started")
+    made.chunk(1, (1, 2), 3, plan.id)
+    with set_to(LATER):
+        assert replaced(look(made.lake, made.pipeline)) == {"staging": 2, "features": 2}, "from before the plan"
+        mark(made.lake, plan.id, "ended", "cancelled")
+        assert replaced(look(made.lake, made.pipeline)) == {"staging": 4, "features": 4}
+
+
+def test_chosen_tables_are_looked_at_alone_and_an_unknown_one_is_named(made: Planned) -> None:
+    with set_to(LATER):
+        assert replaced(maintain(made.lake, made.pipeline, ["features"])) == {"features": 2}
+        assert replaced(look(made.lake, made.pipeline)) == {"staging": 2}
+    with pytest.raises(BackfillError, match=r"nowhere"):
+        maintain(made.lake, made.pipeline, ["nowhere"])
+
+
+def test_the_words_name_tables_counts_and_bytes(made: Planned) -> None:
+    with set_to(LATER):
+        found = look(made.lake, made.pipeline).lines()
+    assert found[0].startswith(
+        "staging: 2 replaced data file(s), 0 that no version names, 0 old checkpoint(s) to delete"
+    )
+    assert len(found) == 2
