@@ -1,6 +1,7 @@
 """The program `backfill-assets`: its commands, its exit codes, and errors as one line on stderr.
 
-Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 130 interrupted (143 by TERM).
+Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 3 a plan waits as it was told to, 130
+interrupted (143 by TERM).
 """
 
 import contextlib

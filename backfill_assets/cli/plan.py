@@ -17,12 +17,15 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
 from backfill_assets.operations.plan import TEMPLATES, PlanRequest, make_plan, refuse_append
 from backfill_assets.operations.plan_code import pin_code, working_by
-from backfill_assets.operations.plan_files import CANCELLED, find_plan, keep_plan, mark, marked, plans, state_of, unmark
+from backfill_assets.operations.plan_files import CANCELLED, find_plan, keep_plan, mark, marked, plans, state_of
+from backfill_assets.operations.plan_files import resume as resume_plan
 from backfill_assets.operations.plan_model import Policy
 from backfill_assets.operations.plan_progress import progress
+from backfill_assets.operations.plan_waits import usual_parallel
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
-POLICY_OPTIONS = ("chunk", "canary", "order", "max_parallel", "retries", "force", "write_mode", "keep_removed")
+POLICY_OPTIONS = ("chunk", "canary", "order", "max_parallel", "retries", "force", "write_mode", "keep_removed",
+                  "stop_after")  # fmt: skip
 WRITE_MODES = ("overwrite", "merge", "append")
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 
@@ -43,12 +46,13 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
     help="merge: upserted by key. append is refused.  [default: overwrite]",
 )
 @click.option("--keep-removed", is_flag=True, help="merge: keep rows that the new ones lack, instead of refusing.")
-@click.option("--max-parallel", type=click.IntRange(1), default=1, show_default=True, help="Chunks at once, at most.")
+@click.option("--max-parallel", type=click.IntRange(1), help="Chunks at once.  [default: by cores and memory]")
 @click.option("--max-chunk-days", type=click.IntRange(1), default=MOST_CHUNK_DAYS, show_default=True, help="The cap.")
 @click.option("--retries", type=click.IntRange(0, 9), default=0, show_default=True, help="Of a chunk that fails.")
 @click.option("--max-row-change", type=click.FloatRange(0), help="Share by which a day's rows may change.")
 @click.option("--max-mean-change", type=click.FloatRange(0), help="Share by which a column's mean may change on a day.")
 @click.option("--max-drift", type=click.FloatRange(0), help="Population stability index of a column; 0.25 is large.")
+@click.option("--stop-after", metavar="canary|chunk|DAY", help="Wait there for `plan resume`: run ends with 3.")
 @click.option("--rollback-on-failure", is_flag=True, help="A chunk whose gate refuses is put back at once.")
 @click.option("--force", is_flag=True, help="Make even what is known to be right.")
 @click.option("--look", is_flag=True, help="Read what landed by today's settings: days that gain or lose rows. Slower.")
@@ -82,6 +86,8 @@ def _make(asked: dict[str, Any], as_json: bool) -> bool:
     days = allowed(_days(asked), lake.settings.start_date)
     tables = chosen(asked["named"], [t.name for t in pipeline.tables])
     rest = {name: asked[name] for name in ("reason", "note", "look", "code")}
+    if asked["max_parallel"] is None and not asked["template"]:
+        asked["max_parallel"], rest["parallel"] = usual_parallel(lake.settings)
     with usage():
         request = PlanRequest(days, tables, _policy(asked), most_days=asked["max_chunk_days"], **rest)
         made = make_plan(lake, pipeline, request)
@@ -167,14 +173,15 @@ def pause(plan_id: str, note: str) -> None:
     click.echo(f"plan {found.id} is paused; go on with: backfill-assets plan resume {found.id}")
 
 
-@plan.command("resume", short_help="Take a pause back.")
+@plan.command("resume", short_help="Take a pause or a stop back.")
 @click.argument("plan_id", metavar="ID")
+@click.option("--reason", type=TEXT, default="", help="Why; needed after --stop-after. It is kept with your name.")
 @lake_option
-def resume(plan_id: str) -> None:
-    """Take a pause back; `run` goes on where the plan stood."""
+def resume(plan_id: str, reason: str) -> None:
+    """Take a pause, or the stop that --stop-after asked for, back; `run` goes on where the plan stood."""
     lake, _ = opened()
     found = find_plan(lake, plan_id)
-    unmark(lake, found.id, "paused")
+    resume_plan(lake, found, reason)
     click.echo(f"plan {found.id} may run again: backfill-assets run {found.id}")
 
 

@@ -4,6 +4,7 @@ Elsewhere: the figures (`operations.plan_model`, `operations.plan_progress`).
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import TextTable, draw_table, number, say, size
 from backfill_assets.cli.pages import PageSection
 from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.operations.plan_files import HOLDS, resuming
 from backfill_assets.operations.plan_gate import described
 from backfill_assets.operations.plan_model import Plan, PlanLook, Price, TableImpact, plan_dict
 
@@ -41,6 +43,7 @@ def show_progress(now: "Progress", form: str = "") -> None:
         print_json(
             plan_dict(now.plan)
             | {"state": now.state, "stopped": now.why, "progress": [c.to_dict() for c in now.chunks]}
+            | {"resumed": [asdict(r) for r in now.resumed], "hours": now.hours}
             | {"took": {t: found.to_dict() for t in now.plan.tables if (found := now.took(t))}}
         )
     elif form == "markdown":
@@ -64,6 +67,9 @@ def _head(now: "Progress") -> Iterator[str]:
         yield f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}"
     if now.why:
         yield f"{now.state}: {now.why}"
+    yield from map(str, now.resumed)
+    if now.hours:
+        yield now.hours
 
 
 def report(now: "Progress") -> Iterator[PageSection]:
@@ -94,6 +100,9 @@ def _steps(now: "Progress") -> PageSection:
         for c in now.chunks
     ]
     lines = [f"all chunks: {priced(total(now.plan))}{so_far(now)}"]
+    lines += [f"chunks at once by default {now.plan.parallel}"] if now.plan.parallel else []
+    stop = now.plan.policy.stop_after
+    lines += [f"waits for `backfill-assets plan resume` after: {stop}"] if stop else []
     return PageSection("Steps", [TextTable(CHUNK_COLUMNS, rows)], lines)
 
 
@@ -163,8 +172,7 @@ def _next(now: "Progress") -> str:
         return f"nothing: it is {now.state}"
     if plan.failed_ticks:
         return "correct what the preflight found, then plan again"
-    verb = f"plan resume {plan.id}" if now.state == "paused" else f"run {plan.id}"
-    return f"backfill-assets {verb}"
+    return f"backfill-assets {resuming(plan.id, now.state) if now.state in HOLDS else f'run {plan.id}'}"
 
 
 def total(plan: Plan) -> Price:

@@ -22,6 +22,8 @@ from backfill_assets.operations.plan_progress import Progress, progress
 from backfill_assets.operations.plan_run import ask_for, run_plan
 from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkMaker, ChunkWork
 
+WAITS = 3  # the exit code of a plan that waits as it was told to
+
 
 @click.command()
 @click.argument("plan_id", metavar="PLAN")
@@ -33,7 +35,8 @@ from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkMaker, Chunk
 def run(
     plan_id: str, accept: int | None, daemon: bool, only: int | None, parent: tuple[str, str] | None, as_json: bool
 ) -> None:
-    """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it.
+    """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it; 3 where it
+    waits for a person, as `plan --stop-after` asked.
 
     A plan whose runner was killed is taken up by `dagster dev`; one that stopped and said why waits for this command.
     """
@@ -47,7 +50,10 @@ def run(
         _run_chunk(lake, plan, plan.chunk(only), parent)
         return
     with working_by(plan.code):
-        show_progress(_now(lake, plan, accept or 0, daemon), "json" if as_json else "outcome")
+        now = _now(lake, plan, accept or 0, daemon)
+        show_progress(now, "json" if as_json else "outcome")
+    if now.state == "waiting":
+        click.get_current_context().exit(WAITS)
 
 
 def _run_chunk(lake: Lake, plan: Plan, chunk: PlanChunk, parent: tuple[str, str] | None) -> None:

@@ -22,6 +22,7 @@ from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import OWN_SERVERS, shown
 from backfill_assets.lake.gates import GateSettings
+from backfill_assets.lake.operator_settings import ControlSettings, PlanSettings
 from backfill_assets.lake.source_settings import Days, DeliveredSettings, FeatureSettings, PositiveDays, Section, Text
 
 FILE_NAME = "lake.toml"
@@ -134,17 +135,6 @@ class RetentionSettings(Section):
     run_days: PositiveDays | None = None
 
 
-class ControlSettings(Section):
-    """A known total: `query` (one SELECT of DuckDB over the lake's tables) gives `value`, per `day` or `month` where
-    `grain` says so; `expected` is a number, a Parquet or CSV file beside lake.toml, or another side as `reconcile`
-    takes it, with the same columns. `tolerance`: a number, or a share such as 1%."""
-
-    query: Text
-    expected: Text
-    grain: Literal["day", "month", "all"] = "day"
-    tolerance: str = ""
-
-
 class LakeSettings(DeliveredSettings):
     """All of `lake.toml`. `as_of` (aware): later deliveries are not loaded."""
 
@@ -154,6 +144,7 @@ class LakeSettings(DeliveredSettings):
     lateness: LatenessSettings = LatenessSettings()
     gates: GateSettings = GateSettings()
     controls: dict[str, ControlSettings] = Field(default_factory=dict)
+    plan: PlanSettings = PlanSettings()
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()
     access: AccessSettings = AccessSettings()

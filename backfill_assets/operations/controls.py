@@ -13,7 +13,7 @@ from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.settings import ControlSettings
+from backfill_assets.lake.operator_settings import ControlSettings
 from backfill_assets.operations.reconcile import reconcile
 from backfill_assets.operations.reconcile_report import DIFFERS, MISSING_LEFT, WITHIN, ReconcileReport, ReconcileRequest
 from backfill_assets.operations.reconcile_sides import DATABASE, LAKE, QUERY

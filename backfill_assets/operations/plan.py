@@ -40,6 +40,7 @@ from backfill_assets.operations.plan_model import (
     Tolerances,
 )
 from backfill_assets.operations.plan_preflight import preflight, take_pins
+from backfill_assets.operations.plan_waits import refuse_stop
 
 TEMPLATES: Mapping[str, Policy] = {
     # a few days again that came out wrong by accident: little may differ
@@ -62,7 +63,7 @@ Receipts = Mapping[str, Mapping[int, Receipt]]  # per table and version, ascendi
 @dataclass(frozen=True)
 class PlanRequest:
     """Days of tables to plan. `most_days` caps a chunk; `look` also previews a diff, which needs the engine; `code` is
-    recorded in the plan, and the caller works by it (`plan_code.working_by`)."""
+    recorded in the plan, and the caller works by it (`plan_code.working_by`); `parallel`: see `Plan`."""
 
     days: DayRange
     tables: tuple[str, ...]
@@ -72,6 +73,7 @@ class PlanRequest:
     most_days: int = MOST_CHUNK_DAYS
     look: bool = False
     code: PlanCode | None = None
+    parallel: str = ""
 
 
 def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest) -> Plan:
@@ -98,6 +100,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest) -> Plan:
         retention_days=lake.settings.retention.rollback_days,
         look=look_of(states, moved_rows(LakeSession(lake), states, asked.days)) if asked.look else None,
         code=asked.code,
+        parallel=asked.parallel,
     )
     return replace(plan, preflight=preflight(lake, pipeline, states, plan))
 
@@ -180,6 +183,7 @@ def _first_of(day: date, unit: str) -> date:
 
 
 def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
+    refuse_stop(asked.days, asked.policy)
     largest = max(len(c.days) for c in chunks if c.kind is not ChunkKind.BOUNDARY)
     if largest > asked.most_days:
         raise BackfillError(

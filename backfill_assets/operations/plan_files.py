@@ -1,30 +1,34 @@
 """The plans of a lake as files (`.plans/ID.json`), the marks beside them, and the locks of runners and chunks.
 
-Elsewhere: how far a plan is, which receipts show (`plan_progress`). A mark (`started`, `paused`, `stopped`, `ended`)
-holds a plan back or ends it; it never says that a chunk is done. The kernel frees a lock when its process ends.
+Elsewhere: how far a plan is, which receipts show (`plan_progress`). A mark (`started`, `paused`, `waiting`, `stopped`,
+`ended`) holds a plan back or ends it; it never says that a chunk is done. The kernel frees a lock when its process
+ends.
 """
 
 import contextlib
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.files import publish, read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.plan_model import Plan, PlanChunk, parse_plan, plan_json
 
 FOLDER = ".plans"
 ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
-Mark = Literal["started", "paused", "stopped", "ended"]
-WAITING: tuple[Mark, ...] = ("paused", "stopped")  # for a person
+Mark = Literal["started", "paused", "waiting", "stopped", "ended"]
+HOLDS: tuple[Mark, ...] = ("paused", "waiting")  # which `plan resume` takes back
+WAITING: tuple[Mark, ...] = (*HOLDS, "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
 PATIENCE_SECONDS = 1.0  # longer than `is_running` holds the lock
 
@@ -69,11 +73,11 @@ def plans(lake: Lake) -> Iterator[Plan]:
             yield find_plan(lake, found)
 
 
-def mark(lake: Lake, plan_id: str, name: Mark, text: str = "") -> None:
-    """Set a mark with a text; a mark that is set stays as it is."""
+def mark(lake: Lake, plan_id: str, name: Mark, text: str = "", **facts: Any) -> None:
+    """Set a mark with a text and JSON values; a mark that is set stays as it is."""
     path = _path(lake, plan_id, name)
     if not path.exists():
-        write_json(path, {"at": utc_now().isoformat(), "told": text})
+        write_json(path, {"at": utc_now().isoformat(), "told": text, **facts})
 
 
 def unmark(lake: Lake, plan_id: str, name: Mark) -> None:
@@ -87,9 +91,49 @@ def marked(lake: Lake, plan_id: str, name: Mark) -> str | None:
     return str(read_json(path).get("told", "")) if path.exists() else None
 
 
+def fact(lake: Lake, plan_id: str, name: Mark, key: str) -> Any:
+    """A value that a mark was set with; None without it."""
+    return read_json(_path(lake, plan_id, name)).get(key)
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Who let a held plan go on, when, and why; `chunk`: the last one before `--stop-after` (None: it was paused)."""
+
+    at: str
+    by: str
+    reason: str
+    chunk: int | None = None
+
+    def __str__(self) -> str:
+        after = f" after chunk {self.chunk}" if self.chunk else ""
+        return f"resumed{after} by {self.by} at {self.at}{f': {self.reason}' if self.reason else ''}"
+
+
+def resumed(lake: Lake, plan: Plan) -> tuple[Resumption, ...]:
+    """Every time that somebody resumed the plan, oldest first."""
+    return tuple(Resumption(**r) for r in read_json(_path(lake, plan.id, "resumed")).get("times", ()))
+
+
+def resume(lake: Lake, plan: Plan, reason: str) -> None:
+    """Take `paused` and `waiting` back, and record who did so and why. Raises BackfillError if it waits for a person
+    who has looked, and no reason is given."""
+    with plan_lock(lake):
+        if not any(marked(lake, plan.id, name) is not None for name in HOLDS):
+            return
+        if not reason and marked(lake, plan.id, "waiting") is not None:
+            told = f"it waits for someone who has looked ({marked(lake, plan.id, 'waiting')})"
+            raise plan.error(told, "It still waits", f"Say `backfill-assets plan resume {plan.id} --reason WHY`")
+        at = utc_now().isoformat(timespec="seconds")
+        times = [*resumed(lake, plan), Resumption(at, whoami(), reason, fact(lake, plan.id, "waiting", "chunk"))]
+        write_json(_path(lake, plan.id, "resumed"), {"times": [asdict(t) for t in times]})
+        for name in HOLDS:
+            unmark(lake, plan.id, name)
+
+
 def state_of(lake: Lake, plan: Plan) -> str:
-    """The state of a plan by its marks: `new`, `active`, `paused`, `stopped` (its last run ended early with a reason),
-    `finished` or `cancelled`. A plan whose runner was killed is `active`."""
+    """The state of a plan by its marks: `new`, `active`, `paused`, `waiting` (at its `stop_after`), `stopped` (its last
+    run ended early with a reason), `finished` or `cancelled`. A plan whose runner was killed is `active`."""
     ended = marked(lake, plan.id, "ended")
     if ended is not None:
         return CANCELLED if ended.startswith(CANCELLED) else FINISHED
@@ -132,12 +176,17 @@ def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
         if state not in WAITING and not (also_idle and not is_running(lake, plan)):
             continue
         why = f" ({why_waiting(lake, plan, state)})" if state in WAITING else " and no process runs it"
-        verb = f"plan resume {plan.id}`, then `backfill-assets run" if state == "paused" else "run"
+        verb = f"{resuming(plan.id, state)}`, then `backfill-assets run" if state in HOLDS else "run"
         found[plan.id] = (
             f"the plan {plan.id} is {state}{why}; nothing else makes {plan.days} of {', '.join(plan.tables)} until it "
             f"ends: `backfill-assets {verb} {plan.id}`, or `backfill-assets plan cancel {plan.id}`"
         )
     return found
+
+
+def resuming(plan_id: str, state: str) -> str:
+    """The subcommand that lets a plan go on from this state of `HOLDS`."""
+    return f"plan resume {plan_id}{' --reason WHY' if state == 'waiting' else ''}"
 
 
 def refuse_overlap(lake: Lake, plan: Plan) -> None:

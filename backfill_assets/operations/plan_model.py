@@ -73,7 +73,8 @@ class Tolerances:
 class Policy:
     """How a plan is run. `canary`: days (0: none). `on_failure`: a failed gate leaves the chunk as it is, or rolls it
     back. `max_parallel`: chunks at once, at most. `force`: rebuild days that are up to date, too. `keep_removed`: a
-    merge keeps rows that the new ones lack; otherwise such a merge is refused."""
+    merge keeps rows that the new ones lack; otherwise such a merge is refused. `stop_after`: the point (`canary`,
+    `chunk`, a day) at which it waits for a person; `expect`: what every chunk must give (`plan_expect`)."""
 
     chunk: str = "7d"
     canary: int = 1
@@ -86,6 +87,8 @@ class Policy:
     template: str = ""
     tolerances: Tolerances = field(default_factory=Tolerances)
     keep_removed: bool = False
+    stop_after: str = ""
+    expect: tuple[str, ...] = ()
 
     @property
     def mode(self) -> WriteMode:
@@ -192,7 +195,7 @@ class PreflightTick:
 @dataclass(frozen=True)
 class Plan:
     """A frozen plan. `created` is an aware instant; `reason` and `note` are a person's words for receipts; `prices` are
-    those of the writes per chunk."""
+    those of the writes per chunk; `parallel` is why so many chunks run at once, if nobody chose."""
 
     id: str
     created: Instant
@@ -210,6 +213,7 @@ class Plan:
     retention_days: int | None = None
     look: PlanLook | None = None
     code: PlanCode | None = None
+    parallel: str = ""
 
     @property
     def nothing_to_do(self) -> str:

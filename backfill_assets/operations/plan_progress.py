@@ -16,8 +16,9 @@ from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import FINISHED, state_of, why_waiting
+from backfill_assets.operations.plan_files import FINISHED, Resumption, resumed, state_of, why_waiting
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk, Price
+from backfill_assets.operations.plan_waits import hours_text, wait_of
 
 
 class ChunkState(StrEnum):
@@ -154,7 +155,8 @@ class ChunkProgress:
 
 @dataclass(frozen=True)
 class Progress:
-    """A plan with its chunks as they are now. `state` is that of `state_of`, `why` the reason of a stop or pause."""
+    """A plan with its chunks as they are now. `state` is that of `state_of`, `why` the reason of a stop or pause;
+    `resumed`: who took pauses back; `hours`: when chunks may start, by `[plan]`, and what they wait for now."""
 
     plan: Plan
     state: str
@@ -162,6 +164,8 @@ class Progress:
     writes: Mapping[str, PlanWrites]
     chunks: tuple[ChunkProgress, ...] = ()
     why: str = ""
+    resumed: tuple[Resumption, ...] = ()
+    hours: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -240,7 +244,9 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     for chunk in plan.chunks:
         waits = chunk.kind is ChunkKind.BOUNDARY and any(c.state is not ChunkState.DONE for c in chunks)
         chunks.append(_chunk(now, chunk, waits))
-    return Progress(plan, state, states, writes, tuple(chunks), now.why)
+    wait, hours = wait_of(lake, plan) if state in ("new", "active") else None, hours_text(lake.settings.plan)
+    hours += f"; {wait.told}" if wait else ""
+    return Progress(plan, state, states, writes, tuple(chunks), now.why, resumed(lake, plan), hours)
 
 
 def _chunk(now: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:

@@ -18,11 +18,13 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.plan_files import (
     CANCELLED,
     FINISHED,
+    HOLDS,
     mark,
     marking_stops,
     only_runner,
     plan_lock,
     refuse_overlap,
+    resuming,
     state_of,
     unmark,
 )
@@ -30,6 +32,7 @@ from backfill_assets.operations.plan_gate import judge, refusal
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk
 from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
+from backfill_assets.operations.plan_waits import stop_if_asked, wait_of
 from backfill_assets.operations.plan_work import ChunkWork, Opener
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 
@@ -45,9 +48,13 @@ class Worker(Protocol):
     def report(self, line: str) -> None:
         """Show that a chunk starts or goes on, or that its gate is passed."""
 
+    def rest(self, seconds: float) -> bool:
+        """Wait at most so long; False if this worker ends instead, and is called again when a chunk may start."""
+
 
 def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -> Progress:
-    """Run what is left of the plan and give its progress then: finished, or paused by a mark.
+    """Run what is left of the plan and give its progress then: finished, paused or waiting by a mark, or active where
+    the worker does not wait for the hours of `[plan]`.
 
     `accepted` is a chunk whose gate is skipped, because a person has looked. Raises BackfillError if the plan may not
     run, a run fails (after the retries that the plan allows) or a gate refuses; the plan's mark `stopped` then says
@@ -59,12 +66,28 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
             return progress(lake, pipeline, plan)
         with marking_stops(lake, plan):
             for wave in plan.waves():
-                if state_of(lake, plan) not in ("active", FINISHED):
+                if not _is_running(lake, plan) or not _run_wave(open_lake, plan, wave, worker, accepted):
                     break
-                _run_wave(open_lake, plan, wave, worker, accepted)
+                stop_if_asked(lake, plan, wave)
             else:
                 mark(lake, plan.id, "ended", FINISHED)
     return progress(*open_lake(), plan)
+
+
+def _is_running(lake: Lake, plan: Plan) -> bool:
+    return state_of(lake, plan) in ("active", FINISHED)
+
+
+def _may_start(lake: Lake, plan: Plan, worker: Worker) -> bool:
+    """Wait until `[plan]` of lake.toml lets a chunk start; False if the plan is held, or the worker does not wait."""
+    told = ""
+    while (wait := wait_of(lake, plan)) is not None:
+        if wait.told != told:
+            told = wait.told
+            worker.report(told)
+        if not worker.rest(wait.seconds) or not _is_running(lake, plan):
+            return False
+    return True
 
 
 def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
@@ -84,21 +107,23 @@ def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
 
 
 def _refuse(lake: Lake, pipeline: Pipeline, now: Progress) -> None:
-    """Raise if the plan is cancelled or paused, its preflight failed, another active plan has its days, or a pin holds
-    no longer. Changes nothing."""
+    """Raise if the plan is cancelled, paused or waiting, its preflight failed, another active plan has its days, or a
+    pin holds no longer. Changes nothing."""
     plan, nothing = now.plan, "Nothing was run"
     if now.state == CANCELLED:
         raise plan.error(f"it is {now.state}", nothing, "Make a new plan: `backfill-assets plan`")
-    if now.state == "paused":
-        raise plan.error(f"it is paused ({now.why})", nothing, f"Go on with `backfill-assets plan resume {plan.id}`")
+    if now.state in HOLDS:
+        fix = f"Go on with `backfill-assets {resuming(plan.id, now.state)}`"
+        raise plan.error(f"it is {now.state} ({now.why})", nothing, fix)
     for tick in plan.failed_ticks:
         raise plan.error(f"its preflight failed: {tick.name}: {tick.told}", nothing, "Correct that and plan again")
     refuse_overlap(lake, plan)
     refuse_moved(plan, lake, pipeline, now.states)
 
 
-def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, accepted: int) -> None:
-    """Make what is left of the chunks of a wave, then pass the gate of each that receipts do not prove passed."""
+def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, accepted: int) -> bool:
+    """Make what is left of the chunks of a wave, then pass the gate of each that receipts do not prove passed. False if
+    they may not start yet."""
     lake, pipeline = open_lake()
     now = progress(lake, pipeline, plan)
     refuse_moved(plan, lake, pipeline, now.states)
@@ -107,6 +132,8 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
         if state is ChunkState.HELD:
             raise _held(now, chunk)
     todo = [c for c, state in states.items() if state is not ChunkState.DONE]
+    if todo and not _may_start(lake, plan, worker):
+        return False
     for chunk in todo:
         kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.value} "
         left = f"about {now.seconds_left(chunk):.0f} s left"
@@ -117,6 +144,7 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
         if chunk.number != accepted and not now.gate_is_passed(chunk):
             _judge(lake, pipeline, chunk, now)
             worker.report(f"chunk {chunk.number}: gate passed")
+    return True
 
 
 def _judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> None:

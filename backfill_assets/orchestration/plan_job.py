@@ -38,6 +38,7 @@ from backfill_assets.operations.plan_files import (
 from backfill_assets.operations.plan_model import Plan, Policy
 from backfill_assets.operations.plan_progress import Progress
 from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.plan_waits import wait_of
 from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkMaker, ChunkWork
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import reporting_gates
@@ -52,7 +53,17 @@ from backfill_assets.orchestration.ticks import Tick
 
 BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
 NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed
-POLICY_FIELDS = {"chunk", "canary", "max_parallel", "write_mode", "retries", "force", "keep_removed"}
+POLICY_FIELDS = {
+    "chunk",
+    "canary",
+    "max_parallel",
+    "write_mode",
+    "retries",
+    "force",
+    "keep_removed",
+    "stop_after",
+    "expect",
+}
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
 Log = Callable[[str], None]
 
@@ -71,6 +82,8 @@ class BackfillConfig(dg.Config):
     chunk: str = Field(default="7d", description="Days of one run: 7d, 14, week or month.")
     canary: int = Field(default=1, description="Days that are made first, alone.")
     retries: int = Field(default=0, description="How often a chunk that fails is tried again.")
+    stop_after: str = Field(default="", description="Wait there for `plan resume`: canary, chunk or a day.")
+    expect: list[str] = Field(default=[], description="What each chunk must give, e.g. `staging.rows ±0`.")
     tables: str = Field(default="", description="Their names, comma-separated. Empty: all.")
     force: bool = Field(default=False, description="Make even what is known to be right.")
     note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
@@ -103,7 +116,7 @@ def chunk_maker(
             return ""
         return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")
 
-    return ChunkMaker(lake_context.root, lake_context.open, make_one, log, ("--parent", parent, root))
+    return ChunkMaker(lake_context.root, lake_context.open, make_one, log, ("--parent", parent, root), patient=False)
 
 
 def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:
@@ -126,6 +139,7 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
             worker = chunk_maker(context.instance, lake_context, rebuild_of, context.run, context.log.info)
             with working_by(plan.code):
                 now = run_plan(lake_context.open, plan, worker)
+            context.log.info(f"plan {plan.id} is {now.state}{f': {now.why}' if now.why else ''}")
             context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_table(now))})
 
     yesterday = max(start, utc_today() - ONE_DAY)
@@ -202,14 +216,16 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
     end_dead_runs(instance, lake)
     view = read_view(lake, pipeline.contracts)
     for plan in active:
-        if plan.id in waiting and state_of(lake, plan) == "stopped":
-            tick.alarm(f"plan {plan.id} stopped", waiting[plan.id])
+        if plan.id in waiting and (state := state_of(lake, plan)) != "paused":
+            tick.alarm(f"plan {plan.id} {state}", waiting[plan.id])
         elif plan.id in waiting:
             tick.notes.append(waiting[plan.id])
         elif is_running(lake, plan):
             tick.notes.append(f"plan {plan.id} is being run")
         elif runs.is_active(instance, BACKFILL_RANGE, str(lake.root), {PLAN_TAG: plan.id}):
             tick.notes.append(f"plan {plan.id}: its run is queued or starting")
+        elif (wait := wait_of(lake, plan)) is not None:
+            tick.notes.append(f"plan {plan.id} {wait.told}")
         else:
             _ask(tick, instance, lake, view, plan)
     return tick

@@ -4,6 +4,7 @@ Tested here: `cli.plan` and `cli.plan_page`. Not tested here: running a plan (`e
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.home import open_lake
 from backfill_assets.operations.plan_files import mark
-from backfill_assets_tests.operations.planning import versions_of
+from backfill_assets.operations.plan_run import run_plan
+from backfill_assets_tests.operations.planning import HandWorker, planned, versions_of
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 LAST = START + ONE_DAY * 9
@@ -120,3 +123,27 @@ def test_a_plan_can_be_paused_resumed_and_cancelled(root: Path) -> None:
     refused = call(root, "run", plan)
     assert refused.exit_code == 1
     assert "it is cancelled" in refused.output
+
+
+def test_a_plan_that_waits_names_who_resumed_it_and_why(root: Path) -> None:
+    lake, pipeline = synthetic_lake(root.parent / "other", 10)
+    plan = planned(lake, pipeline, force=False, stop_after="canary")
+    pipeline = replace(pipeline, tables=tuple(replace(t, account=None) for t in pipeline.tables))
+    run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
+    shown = call(lake.root, "plan", "show", plan.id).output
+    assert f"plan {plan.id} (waiting)" in shown
+    assert "waits for `backfill-assets plan resume` after: canary" in shown
+    assert f"next: backfill-assets plan resume {plan.id} --reason WHY" in shown
+    assert "Say `backfill-assets plan resume" in call(lake.root, "plan", "resume", plan.id).output
+    assert call(lake.root, "plan", "resume", plan.id, "--reason", "looks right").exit_code == 0
+    assert f"resumed after chunk 1 by {whoami()} at " in call(lake.root, "plan", "show", plan.id).output
+    resumed = json.loads(call(lake.root, "plan", "show", plan.id, "--json").output)["resumed"]
+    assert [(r["chunk"], r["reason"]) for r in resumed] == [(1, "looks right")]
+
+
+def test_chunks_at_once_are_chosen_and_the_reason_is_shown(root: Path) -> None:
+    made = call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--stop-after", "canary")
+    assert "chunks at once by default " in made.output
+    assert "of the engine's memory" in made.output
+    refused = call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--stop-after", "noon")
+    assert (refused.exit_code, "'noon' is no point of a plan" in refused.output) == (2, True)

@@ -13,7 +13,7 @@ from backfill_assets.cli.app import app
 from backfill_assets.cli.run import chunk_maker
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan_files import find_plan
+from backfill_assets.operations.plan_files import find_plan, resume
 from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
@@ -33,6 +33,15 @@ def test_a_plan_of_days_that_are_right_ends_without_a_run(lake: tuple[Lake, Pipe
     again = CliRunner().invoke(app, ["--lake", str(lake[0].root), "run", plan.id])
     assert again.exit_code == 0
     assert "it is finished" in again.output
+
+
+def test_a_plan_that_stops_after_its_canary_ends_with_3_until_it_is_resumed(lake: tuple[Lake, Pipeline]) -> None:
+    plan, words = planned(*lake, force=False, stop_after="canary"), ["--lake", str(lake[0].root), "run"]
+    done = CliRunner().invoke(app, [*words, plan.id, "--json"])
+    assert (done.exit_code, json.loads(done.stdout)["state"]) == (3, "waiting"), done.output
+    assert CliRunner().invoke(app, [*words, plan.id]).exit_code == 1
+    resume(lake[0], plan, "looked")
+    assert CliRunner().invoke(app, [*words, plan.id]).exit_code == 0
 
 
 @pytest.mark.usefixtures("processes")

@@ -1,0 +1,30 @@
+"""Sections of `lake.toml` for those who operate a lake: known totals (`[controls]`), and when plans run (`[plan]`).
+
+Not here: reading the file and the other sections (`settings`), judging totals (`operations.controls`).
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from backfill_assets.lake.source_settings import Section, Text
+
+TIME = r"([01]\d|2[0-3]):[0-5]\d"
+
+
+class ControlSettings(Section):
+    """A known total: `query` (one SELECT of DuckDB over the lake's tables) gives `value`, per `day` or `month` where
+    `grain` says so; `expected` is a number, a Parquet or CSV file beside lake.toml, or another side as `reconcile`
+    takes it, with the same columns. `tolerance`: a number, or a share such as 1%."""
+
+    query: Text
+    expected: Text
+    grain: Literal["day", "month", "all"] = "day"
+    tolerance: str = ""
+
+
+class PlanSettings(Section):
+    """When chunks of plans may start: in a daily `window` (UTC), and `runs_per_hour` at most."""
+
+    window: str | None = Field(default=None, pattern=rf"^{TIME}-{TIME}$")
+    runs_per_hour: int | None = Field(default=None, ge=1, le=1000)
