@@ -54,8 +54,8 @@ PINNED = {
     "declared features 1": "30ae6152cf8cf1309b6b90611194b6c4",
     "declared labels 1": "25e9d2162c1ffa72e09e824c8359c2b7",
     "declared training 1": "fb81b05972d82bb0e438f748d5865667",
-    "sql as known 1": "bc1ad70001827605ce99f93e77fcbeb0",
-    "sql 1": "0840374fd0ff2839991c77824256a04d",
+    "sql as known 1": "8a2686192df600607198a9a34d3a6911",
+    "sql 1": "f259cb3ac3113d478bd35c7179fc3516",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

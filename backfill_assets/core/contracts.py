@@ -58,7 +58,9 @@ class Input:
 
     Days through `d` are required, later ones as soon as they lie before the frontier; a missing required day makes
     day `d` incomplete. `columns`: all that the transform gets of the table (None: every column); what changes in others
-    makes no day stale.
+    makes no day stale. `by`: the columns of it that the transform groups or joins by; receipts keep how many rows of a
+    day their greatest key holds. A choice against such a key: `isolate_nulls` computes rows without a key apart, `salt`
+    spreads each key over so many tasks. They reach no content: rows stay the same, receipts name them.
     """
 
     table: str
@@ -66,6 +68,19 @@ class Input:
     after: int = 0
     basis: Basis = Basis.CONTENT
     columns: tuple[str, ...] | None = field(default=None, repr=False)  # no part of the text that code digests take
+    by: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    isolate_nulls: bool = field(default=False, repr=False, compare=False)
+    salt: int = field(default=1, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.salt < 1 or (not self.by and (self.isolate_nulls or self.salt > 1)):
+            raise ValueError(f"input {self.table}: salt is at least 1, and a choice against skew needs `by`")
+
+    @property
+    def spread(self) -> str:
+        """The choice against skew in words; empty if there is none."""
+        nulls = ["NULL apart"] if self.isolate_nulls else []
+        return ", ".join([*nulls, *([f"salt {self.salt}"] if self.salt > 1 else [])])
 
 
 @dataclass(frozen=True)
@@ -88,7 +103,8 @@ class Contract:
     """A daily table: each row's `day_column` names its day, and `key` is unique within a day. `rules` hold of its rows.
 
     `waits_for_cut`: a day stays pending (and empty) until the frontier has passed midnight after it plus the grace.
-    `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature.
+    `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature. `read_by`: the keys
+    that other tables group or join it by, set by the pipeline from their inputs.
     """
 
     name: str
@@ -101,6 +117,7 @@ class Contract:
     matures_after_days: int | None = None
     partition_by: str | None = None
     rules: tuple[Rule, ...] = ()
+    read_by: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
@@ -132,6 +149,11 @@ class Contract:
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
         return reads(self.inputs, Basis.FILES)
+
+    @property
+    def spread(self) -> str:
+        """The choices against skew of all inputs, e.g. `staging by entity: NULL apart, salt 16`; empty without any."""
+        return "; ".join(f"{i.table} by {', '.join(i.by)}: {i.spread}" for i in self.inputs if i.spread)
 
     @property
     def source(self) -> str:
@@ -176,6 +198,19 @@ class Contract:
 def reads(inputs: Iterable[Input], basis: Basis) -> bool:
     """Whether any of these inputs is read on that basis."""
     return any(i.basis is basis for i in inputs)
+
+
+def keys_read(contracts: Iterable[Contract], read: Contract) -> tuple[tuple[str, ...], ...]:
+    """The keys that tables group or join `read` by, without those that are unique within a day anyway. Raises
+    ValueError for one that names a column it lacks."""
+    found: dict[tuple[str, ...], None] = {}
+    for contract in contracts:
+        for wanted in (i for i in contract.inputs if i.table == read.name and i.by):
+            if strange := sorted({*wanted.by} - {*read.column_names}):
+                raise ValueError(f"{contract.name} reads {read.name} by {', '.join(strange)}, which is no column of it")
+            if not read.key or not {*read.key} <= {*wanted.by}:
+                found[tuple(sorted(wanted.by))] = None
+    return tuple(found)
 
 
 def versions_of(contracts: Iterable[Contract]) -> dict[str, str]:

@@ -18,6 +18,7 @@ EMPTY_FINGERPRINT = "0"
 SCHEME = 2  # 1: sums of salted xxhash64, computed by Spark before the write
 NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
 BROKEN = "breaks "  # + rule: rows, or groups of rows, that break a rule which only warns
+MOST = "most "  # + columns: rows of the greatest key (without a NULL) of those that other tables group or join by
 BITS = "bits "  # + bucket + column: rows whose number has so many bits
 
 
@@ -25,8 +26,8 @@ BITS = "bits "  # + bucket + column: rows whose number has so many bits
 class DayProfile:
     """One day of one candidate: rows, fingerprint, NULLs per column, rows that repeat a key, sums of the numbers that
     have exact ones, rows (or groups) that break a rule of the contract by its name, and histograms of the columns that
-    measure something. `parts` are the fingerprints of sets of columns by their names
-    (`core.readings`)."""
+    measure something. `parts` are the fingerprints of sets of columns by their names (`core.readings`), `most` the rows
+    of the greatest key per set of columns that other tables read by."""
 
     rows: int = 0
     fingerprint: str = EMPTY_FINGERPRINT
@@ -36,6 +37,7 @@ class DayProfile:
     broken: Mapping[str, int] = field(default_factory=dict)
     histograms: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def content(self) -> tuple[int, str, int]:
@@ -55,9 +57,25 @@ def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
 
 def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
     """What a receipt keeps of a profile besides rows and fingerprint: NULLs of these columns, broken rules (of a day
-    that was written: those that only warn), and all histograms."""
+    that was written: those that only warn), the rows of the greatest keys, and all histograms."""
     bits = {f"{BITS}{b} {c}": n for c, found in profile.histograms.items() for b, n in sorted(found.items())}
-    return null_counts(profile, columns) | {BROKEN + rule: n for rule, n in profile.broken.items()} | bits
+    most = {MOST + key: n for key, n in profile.most.items()}
+    return null_counts(profile, columns) | {BROKEN + rule: n for rule, n in profile.broken.items()} | most | bits
+
+
+def key_name(key: Iterable[str]) -> str:
+    """The name of a key among the counts of a receipt."""
+    return ",".join(sorted(key))
+
+
+def counted_most(counts: Mapping[str, int]) -> dict[str, int]:
+    """Rows of the greatest key per name of a key, as a receipt kept them; empty for receipts written earlier."""
+    return {name.removeprefix(MOST): n for name, n in counts.items() if name.startswith(MOST)}
+
+
+def is_skewed(rows: int, of: int, bound: float) -> bool:
+    """Whether one key holds more than `bound` of a day's rows; of a few rows that says nothing."""
+    return of >= SKEW_NEEDS_ROWS and rows / of > bound
 
 
 def counted_broken(counts: Mapping[str, int]) -> dict[str, int]:
@@ -77,6 +95,7 @@ def counted_histograms(counts: Mapping[str, int]) -> dict[str, dict[int, int]]:
 
 Histogram = Mapping[int, int]  # rows by bucket
 TRAILING_DAYS = 28  # four whole weeks, so that weekends do not move the median
+SKEW_NEEDS_ROWS = 20  # the key of a day of fewer rows may hold any share of them
 MEDIAN_NEEDS_DAYS = 7  # fewer days with rows say nothing about an ordinary day
 LARGE_DRIFT = 0.25  # PSI beyond chance, large by convention
 LEAST_COUNT = 0.5  # stands for an empty bucket: the logarithm of 0 is none

@@ -110,7 +110,7 @@ def session_confs(settings: EngineSettings) -> dict[str, str]:
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     }
     if settings.is_local:
-        fixed["spark.sql.shuffle.partitions"] = str(_local_cores(settings))
+        fixed["spark.sql.shuffle.partitions"] = str(local_cores(settings))
         # Delta's default of 50 makes a small commit cost 10 CPU seconds instead of 1 to 2.
         fixed["spark.databricks.delta.snapshotPartitions"] = "1"
     fixed = size_confs(settings, rows=0) | fixed
@@ -129,7 +129,7 @@ def size_confs(settings: EngineSettings, rows: int) -> dict[str, str]:
     if not settings.is_local:
         return {}
     large = rows >= COMPILED_FROM_ROWS
-    partitions = _local_cores(settings) if rows >= IN_TASKS_FROM_ROWS else 1
+    partitions = local_cores(settings) if rows >= IN_TASKS_FROM_ROWS else 1
     confs = {
         "spark.sql.codegen.wholeStage": str(large).lower(),
         "spark.sql.codegen.factoryMode": "FALLBACK" if large else "NO_CODEGEN",
@@ -167,7 +167,8 @@ def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
     return confs
 
 
-def _local_cores(settings: EngineSettings) -> int:
+def local_cores(settings: EngineSettings) -> int:
+    """The cores of an engine on this machine."""
     listed = re.match(r"local\[(\d+)", settings.engine)
     if listed:
         return int(listed[1])

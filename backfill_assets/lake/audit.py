@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Column, Contract, Rule
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.profiles import DayProfile, key_name
 from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.columns import type_of_arrow
@@ -57,11 +57,13 @@ def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) 
         found = engine.execute(query).fetchall()
         repeated = dict(engine.execute(_repeated(contract, rows)).fetchall())
         groups = {rule: dict(engine.execute(q).fetchall()) for rule, q in _broken_groups(contract, rows).items()}
+        most = {key_name(k): dict(engine.execute(_most(contract, rows, k)).fetchall()) for k in contract.read_by}
     profiles: dict[date | None, DayProfile] = {}
     for on, *cells in found:
         broken = {rule: counts[on] for rule, counts in groups.items() if on in counts}
         day_figures = dict(zip(figures, cells, strict=True))
-        profiles[on] = _profile(day_figures, contract, parts, repeated.get(on, 0), broken)
+        found_on = _profile(day_figures, contract, parts, repeated.get(on, 0), broken)
+        profiles[on] = replace(found_on, most={key: counts.get(on, 0) for key, counts in most.items()})
     return profiles
 
 
@@ -126,7 +128,7 @@ def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> 
     found: dict[date, DayProfile] = {}
     for kind, alike in kinds.items():
         columns = (*(Column(n, k, n, nullable=True) for n, k in kind), contract.column(contract.partition_column))
-        then = replace(contract, columns=columns, key=(), rules=(), inputs=())
+        then = replace(contract, columns=columns, key=(), rules=(), inputs=(), read_by=())
         found |= {d: p for d, p in audit_table(lake, then, None, alike).items() if d is not None}
     return found
 
@@ -146,6 +148,14 @@ def _repeated(contract: Contract, rows: str) -> str:
     keys = ", ".join(map(quoted, dict.fromkeys((contract.day_column, *contract.key))))
     per_key = f"SELECT {keys}, count(*) AS times FROM ({rows}) GROUP BY {keys} HAVING count(*) > 1"
     return f"SELECT {quoted(contract.day_column)}, CAST(sum(times - 1) AS BIGINT) FROM ({per_key}) GROUP BY 1"
+
+
+def _most(contract: Contract, rows: str, key: Sequence[str]) -> str:
+    """Rows per day of the greatest key: a narrow grouping as well."""
+    day, columns = quoted(contract.day_column), [quoted(c) for c in key]
+    known = " AND ".join(f"{c} IS NOT NULL" for c in columns)
+    per_key = f"SELECT {day} AS d, count(*) AS n FROM ({rows}) WHERE {known} GROUP BY {', '.join([day, *columns])}"
+    return f"SELECT d, max(n) FROM ({per_key}) GROUP BY 1"
 
 
 def _broken_groups(contract: Contract, rows: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ A new gate is a function that returns a `Finding`, an entry in `GATES`, and its 
 needs: `audit` figures, `DayProfile`, `kept_counts`. Sample keys: `audit.sample_keys`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from statistics import median
@@ -14,7 +14,15 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from backfill_assets.core.contracts import Contract, Rule
-from backfill_assets.core.profiles import BROKEN, LARGE_DRIFT, MEDIAN_NEEDS_DAYS, DayProfile, Histogram, drift
+from backfill_assets.core.profiles import (
+    BROKEN,
+    LARGE_DRIFT,
+    MEDIAN_NEEDS_DAYS,
+    DayProfile,
+    Histogram,
+    drift,
+    is_skewed,
+)
 from backfill_assets.lake.source_settings import Section
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE, RULES = "row_count", "not_null", "unique_key", "profile", "rules"
@@ -40,13 +48,16 @@ NO_BOUNDS = ColumnGate(broken="warn")
 
 class TableGate(Section):
     """Bounds for the rows of a day, absolute and relative to the median of 28 trailing days (0.5 = half .. 1.5), and
-    for its `columns`. None: no bound."""
+    for its `columns`. `max_key_share`: the share of rows that the greatest key may hold that other tables group or join
+    by; `skew`: the effect of more on the write (a plan that reads such a day is refused). None: no bound."""
 
     min_rows: int | None = Field(default=None, ge=0)
     max_rows: int | None = Field(default=None, ge=0)
     max_relative_change: float | None = Field(default=None, gt=0)
     max_absolute_change: int | None = Field(default=None, ge=0)
     empty: Literal["warn", "allow", "refuse"] = "warn"
+    max_key_share: float | None = Field(default=None, gt=0, le=1)
+    skew: Literal["warn", "refuse"] = "refuse"
     columns: dict[str, ColumnGate] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -191,7 +202,8 @@ def _profile(judged: Judged) -> Finding:
         table, first = around.absent[0]
         warnings.append(f"incomplete: {len(around.absent)} required input day(s) are missing, first {table} {first}")
     facts: Facts = {f"sum {c}": n if isinstance(n, int) else str(n) for c, n in found.sums.items()}
-    facts |= {f"nulls {c}": n for c, n in found.nulls.items()}
+    facts |= {f"nulls {c}": n for c, n in found.nulls.items()} | {f"most {key}": n for key, n in found.most.items()}
+    (refusing if judged.bounds.skew == "refuse" else warnings).extend(_skew_broken(found, judged.bounds))
     for column in dict.fromkeys((*judged.bounds.columns, *around.usual_null_shares, *around.usual_histograms)):
         bounds = judged.bounds.columns.get(column, NO_BOUNDS)
         broken = _nulls_broken(column, found, bounds, around) + _drift_broken(column, found, bounds, around, facts)
@@ -199,6 +211,13 @@ def _profile(judged: Judged) -> Finding:
     refuses = bool(refusing) or (bool(around.absent) and around.incomplete == "refuse")
     messages = [*refusing, *warnings]
     return Finding(PROFILE, judged.day, not messages, refuses, "; ".join(messages) or "nothing unusual", facts)
+
+
+def _skew_broken(found: DayProfile, bounds: TableGate) -> Iterator[str]:
+    for key, rows in found.most.items():
+        if bounds.max_key_share is not None and is_skewed(rows, found.rows, bounds.max_key_share):
+            share = f"one key of ({key}) holds {rows / found.rows:.0%} of the rows"
+            yield f"{share}, more than max_key_share = {bounds.max_key_share:g}"
 
 
 def _nulls_broken(column: str, found: DayProfile, bounds: ColumnGate, around: Surroundings) -> list[str]:

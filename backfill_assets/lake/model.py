@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Basis, Contract, keys_read
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
@@ -128,7 +128,7 @@ def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = Non
     """Make a pipeline of these tables (upstream first), reading the source of their transforms once; `confs` of Spark
     SQL from `lake.toml` count as settings of every table."""
     _package_at_first()
-    ordered = tuple(map(_with_files, tables))
+    ordered = _with_keys(tuple(map(_with_files, tables)))
     by_name = {t.name: t for t in ordered}
     codes = {}
     for table in ordered:
@@ -162,6 +162,10 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     for name, bounds in gates.items():
         columns = made.table(name).contract.column_names
         _refuse_unknown(lake, f"[gates.tables.{name}.columns]", bounds.columns, columns, "the table has no such column")
+        if bounds.max_key_share is not None:
+            keyed = [t.name for t in made.tables if t.contract.read_by]
+            why = "no table groups or joins it by a key (`by` of an input)"
+            _refuse_unknown(lake, "[gates.tables] max_key_share", [name], keyed, why)
     return made
 
 
@@ -205,6 +209,16 @@ def _with_files(table: Table) -> Table:
     """The table with the content of all files of its code outside this package."""
     found = tuple(s if isinstance(s, SourceFile) or _is_ours(s) else SourceFile.read(_path(s)) for s in _sources(table))
     return table if found == table.sources or all(map(_is_ours, found)) else replace(table, sources=found)
+
+
+def _with_keys(tables: tuple[Table, ...]) -> tuple[Table, ...]:
+    """The tables with the keys that others group or join them by. Raises SettingsError for a key of no column."""
+    contracts = [t.contract for t in tables]
+    try:
+        keys = {c.name: keys_read(contracts, c) for c in contracts}
+    except ValueError as error:
+        raise SettingsError("the pipeline", str(error), "Nothing was done", "Correct `by` of that input") from None
+    return tuple(replace(t, contract=replace(t.contract, read_by=k)) if (k := keys[t.name]) else t for t in tables)
 
 
 def _sources(table: Table) -> tuple[Source, ...]:

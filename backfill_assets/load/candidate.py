@@ -17,7 +17,13 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import PARAMETERS, parameters_of
 from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.plans import WriteMode
-from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls
+from backfill_assets.core.profiles import (
+    DayProfile,
+    counted_broken,
+    counted_histograms,
+    counted_most,
+    counted_nulls,
+)
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import TableView
@@ -29,6 +35,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
 
+SPREAD = "spread"  # the tag of a receipt: the choices of the contract against skew
 VERSIONS = "versions"  # the tag of a receipt: Python and the libraries that computed and wrote its days
 
 
@@ -98,7 +105,9 @@ class RebuildRequest:
         made_with = parameters_of(self.table.contract, states.view).to_json()
         told = states.frontiers.told(self.table.name)
         made_by = {ENGINE: self.lake_session.made_by, VERSIONS: _versions()}
-        tags = {**(self.provenance.tags or {}), **({PARAMETERS: made_with} if made_with else {}), **made_by, **told}
+        chosen = {SPREAD: text} if (text := self.table.contract.spread) else {}
+        parameters = {PARAMETERS: made_with} if made_with else {}
+        tags = {**(self.provenance.tags or {}), **parameters, **chosen, **made_by, **told}
         return replace(
             self.provenance,
             code_digest=codes.code_digest,
@@ -162,4 +171,5 @@ def as_profile(entry: DayEntry) -> DayProfile:
     judges files only, at writes and after chunks."""
     nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
     broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
-    return DayProfile(entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms)
+    most = counted_most(entry.counts)
+    return DayProfile(entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms, most=most)

@@ -41,6 +41,7 @@ from backfill_assets.operations.plan_model import (
 )
 from backfill_assets.operations.plan_preflight import preflight, take_pins
 from backfill_assets.operations.plan_waits import refuse_stop
+from backfill_assets.operations.skew import key_shares
 
 TEMPLATES: Mapping[str, Policy] = {
     # a few days again that came out wrong by accident: little may differ
@@ -98,6 +99,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest) -> Plan:
         reason=asked.reason,
         note=asked.note,
         retention_days=lake.settings.retention.rollback_days,
+        shares=key_shares(lake, states, found),
         look=look_of(states, moved_rows(LakeSession(lake), states, asked.days)) if asked.look else None,
         code=asked.code,
         parallel=asked.parallel,

@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationEr
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, DayMove, WriteMode
+from backfill_assets.operations.skew import KeyShare
 
 SCHEMA = 1
 
@@ -214,6 +215,7 @@ class Plan:
     look: PlanLook | None = None
     code: PlanCode | None = None
     parallel: str = ""
+    shares: tuple[KeyShare, ...] = ()
 
     @property
     def nothing_to_do(self) -> str:
@@ -260,8 +262,8 @@ PLAN: TypeAdapter[Plan] = TypeAdapter(Plan)
 
 
 def plan_dict(plan: Plan) -> dict[str, Any]:
-    """The plan as JSON values; ranges of days as `[first, last]`, both included."""
-    return dict(PLAN.dump_python(plan, mode="json"))
+    """The plan as JSON values; ranges of days as `[first, last]`, both included. An empty `shares` is left out."""
+    return {k: v for k, v in PLAN.dump_python(plan, mode="json").items() if k != "shares" or v}
 
 
 def plan_json(plan: Plan) -> str:

@@ -32,7 +32,8 @@ UNSTEADY_SQL = re.compile(rf"\b({'|'.join(sorted(UNDECIDED))})\s*\(|\bcurrent_(d
 
 def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tuple[PreflightTick, ...]:
     """All checks, in a fixed order."""
-    return (_deterministic(pipeline, plan), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
+    found = (_deterministic(pipeline, plan), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
+    return (*found, *_skew(plan))
 
 
 def _tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick:
@@ -106,6 +107,15 @@ def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     well = f"the files that these days hold now ({', '.join(held) or 'none'}) are there, and are kept until {until}"
     fix = "; make these days first, by `backfill-assets backfill --force`"
     return _tick("rollback possible", wrong, fix, well + never)
+
+
+def _skew(plan: Plan) -> Iterator[PreflightTick]:
+    """Check that no day to be read has a key beyond the bound that the lake sets, if it sets one."""
+    bounded = [s for s in plan.shares if s.bound is not None]
+    wrong = [f"{s}; max_key_share = {s.bound:g} on {ranges(s.beyond)}" for s in bounded if s.beyond]
+    fix = "; choose `salt` or `isolate_nulls` for the input, or raise [gates.tables.NAME] max_key_share"
+    if bounded:
+        yield _tick("keys within max_key_share", wrong, fix, "; ".join(map(str, bounded)))
 
 
 def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:

@@ -222,13 +222,14 @@ def features(
         Column("feature_date", "DATE", "the day the features describe"),
     )
     longest, basis = max(c.aggregation.reach.days for c in columns), Basis.KNOWN_AT_CUT if as_known else Basis.CONTENT
+    entity, read = settings.features.entity, _read(settings, columns)
     return Contract(
         "features_as_known" if as_known else "features",
         then if as_known else now,
         shown,
         "feature_date",
-        settings.features.entity,
-        (Input(source_table, before=longest - 1, basis=basis, columns=_read(settings, columns)),),
+        entity,
+        (Input(source_table, longest - 1, 0, basis, read, by=entity, isolate_nulls=True),),
         waits_for_cut=as_known,
         rules=(*([HAS_EVENTS] if built_in else []), *(rule for c in columns for rule in c.rules)),
     )
@@ -236,9 +237,8 @@ def features(
 
 def labels(settings: LakeSettings, terms: Sequence[Declared], source_table: str, *, built_in: bool) -> Contract:
     """The contract of labels: per row of features_as_known its key, a column per term, `label` and `label_state`."""
-    asked, entity = settings.labels, settings.features.entity
+    asked, entity, horizon = settings.labels, settings.features.entity, settings.labels.horizon_days
     origins = tuple(dict.fromkeys(f"{source_table}.{column}" for t in terms for column in t.columns))
-    state = "mature once the horizon and the maturity days have passed, else provisional"
     read = read_of_staging(settings, (c.name for c in DEFAULT_PAYLOAD)) if built_in else _read(settings, terms)
     every_feature = built_in and not settings.features.columns
     return Contract(
@@ -248,13 +248,13 @@ def labels(settings: LakeSettings, terms: Sequence[Declared], source_table: str,
             *_entity(settings, "whom the label belongs to", "features_as_known"),
             *(t.column(source_table, nullable=True if built_in else None) for t in terms),
             Column("label", "INT", f"1 if {asked.label or 'the rule of [labels]'}, else 0", made_from=origins),
-            Column("label_state", "STRING", state),
+            Column("label_state", "STRING", "mature once horizon and maturity days have passed, else provisional"),
             Column("label_date", "DATE", "the day the label belongs to"),
         ),
         "label_date",
         entity,
         (
-            Input(source_table, before=asked.horizon_days - 1, after=asked.horizon_days, columns=read),
+            Input(source_table, horizon - 1, horizon, columns=read, by=entity, isolate_nulls=True),
             Input("features_as_known", columns=None if every_feature else (*entity, "feature_date")),
         ),
         waits_for_cut=True,

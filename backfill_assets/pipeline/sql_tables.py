@@ -38,6 +38,7 @@ class _Window(BaseModel):
     after: int = Field(default=0, ge=0, le=3650)
     as_known: bool = False
     columns: list[str] | None = Field(default=None, min_length=1)
+    by: list[str] = Field(default_factory=list)
 
 
 class _Rule(BaseModel):
@@ -109,6 +110,7 @@ def _contract(path: Path, header: _Header) -> Contract:
             w.after,
             Basis.KNOWN_AT_CUT if w.as_known else Basis.CONTENT,
             tuple(w.columns) if w.columns else None,
+            tuple(w.by),
         )
         for name, w in header.inputs.items()
     )

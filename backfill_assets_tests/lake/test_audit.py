@@ -71,6 +71,19 @@ def test_counts_sums_nulls_and_repeated_keys_are_exact_per_day(lake: Lake) -> No
     assert (found[None].rows, found[None].nulls["day"]) == (1, 1)
 
 
+def test_the_greatest_key_is_counted_per_day_for_each_key_that_other_tables_read_by(lake: Lake) -> None:
+    rows = [*ROWS, (day(1), "b", None, None, 1), (day(1), "c", None, None, 1), (day(1), "d", None, None, 1)]
+    staged = stage_by_hand(lake, TABLE, [dict(zip(TABLE.column_names, r, strict=True)) for r in rows])
+    found = audit(lake, staged.paths, replace(TABLE, read_by=(("text",), ("key", "n"), ("more",))))
+    assert {d: p.most for d, p in found.items()} == {
+        day(0): {"text": 2, "key,n": 1, "more": 1},
+        day(1): {"text": 1, "key,n": 1, "more": 1},
+    }, "a key with a NULL is no key: NULLs are counted on their own"
+    plain = audit(lake, staged.paths, TABLE)
+    assert {d: replace(p, most={}) for d, p in found.items()} == plain, "nothing else is another"
+    staged.drop()
+
+
 def test_any_changed_cell_changes_the_fingerprint_and_no_order_does(lake: Lake) -> None:
     rows = ROWS[:2]
     changed: list[list[Cells]] = [

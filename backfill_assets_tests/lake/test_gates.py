@@ -58,6 +58,25 @@ def test_every_day_gets_one_finding_per_check_in_their_order() -> None:
     assert {f.day for f in findings} == {day(0)}
 
 
+@pytest.mark.parametrize(
+    ("gate", "most", "verdict"),
+    [
+        (TableGate(max_key_share=0.5), 50, "passed"),
+        (TableGate(max_key_share=0.5), 51, "refused"),
+        (TableGate(max_key_share=0.5, skew="warn"), 51, "warned"),
+        (OPEN, 100, "passed"),
+    ],
+)
+def test_a_key_that_holds_too_many_rows_of_the_day(gate: TableGate, most: int, verdict: str) -> None:
+    finding = _found(PROFILE, gate=gate, most={"entity": most})
+    assert _verdict(finding) == verdict
+    assert finding.facts["most entity"] == most
+    few = _found(PROFILE, rows=19, gate=gate, most={"entity": 19})
+    assert "one key" not in few.message, "chance"
+    if verdict != "passed":
+        assert finding.message == "one key of (entity) holds 51% of the rows, more than max_key_share = 0.5"
+
+
 def test_all_checks_but_the_profile_block() -> None:
     assert [name for name, blocks in CHECKS.items() if not blocks] == [PROFILE]
 

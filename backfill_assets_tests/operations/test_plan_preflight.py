@@ -12,6 +12,7 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.gates import GateSettings, TableGate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
@@ -53,6 +54,15 @@ def a_held_day(lake: Lake, pipeline: Pipeline) -> Spoilt:
     return f"held: staging {DAYS.start}", pipeline
 
 
+def a_key_of_most_rows(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    gates = GateSettings(tables={"staging": TableGate(max_key_share=0.4, skew="warn")})
+    object.__setattr__(lake, "settings", lake.settings.model_copy(update={"gates": gates}))
+    skewed = [{**row, "entity": "E0"} if n < 17 else row for n, row in enumerate(good_rows(FIRST.start))]
+    write_by_hand(lake, pipeline, FIRST, lambda _: skewed)
+    told = f"staging by entity (features; NULL apart): 70% of the 30 rows of {DAYS.start} have one key"
+    return told, pipeline
+
+
 def a_file_that_is_gone(lake: Lake, pipeline: Pipeline) -> Spoilt:
     _file(lake).unlink()
     return "1 file(s) that these days hold are gone or altered, first staging ", pipeline
@@ -78,6 +88,7 @@ def _file(lake: Lake) -> Path:
         ("no day is held", a_held_day, "staging"),
         ("rollback possible", a_file_that_is_gone, "staging"),
         ("rollback possible", a_file_that_was_cut, "staging"),
+        ("keys within max_key_share", a_key_of_most_rows, "features"),
     ],
 )
 def test_each_answer_can_fail_and_a_run_is_refused_by_its_name(

@@ -1,0 +1,99 @@
+"""Skew of the days that a plan reads: their greatest key, and rows without one, as their receipts counted them.
+
+Not here: counting (`lake.audit`), the gate of a write (`lake.gates`), and joins that spread a key (`pipeline`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Input
+from backfill_assets.core.profiles import counted_most, counted_nulls, is_skewed, key_name
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.states import States
+from backfill_assets.engine.confs import EngineSettings, local_cores
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.session import LakeSession
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.plan_model import TableImpact
+
+PARTITIONS, SPARK_DEFAULT = "spark.sql.shuffle.partitions", "200"
+
+
+@dataclass(frozen=True)
+class KeyShare:
+    """The key with the most rows of one day of `table` that a plan reads, by which `readers` group or join it with a
+    `choice` against skew: `most` of the `rows` of `day` have it, `nulls` have none, `group` of them go to one task.
+    `unknown` days have no such figures. `bound` is the table's `max_key_share`, `beyond` the days that exceed it."""
+
+    table: str
+    by: tuple[str, ...]
+    readers: tuple[str, ...]
+    choice: str
+    day: date
+    rows: int
+    group: int
+    most: int
+    nulls: int
+    tasks: int
+    unknown: int = 0
+    bound: float | None = None
+    beyond: tuple[date, ...] = ()
+
+    def __str__(self) -> str:
+        told = f"{self.most / self.rows:.0%} of the {self.rows:,} rows of {self.day} have one key"
+        none = f", {self.nulls / self.rows:.0%} none" if self.nulls else ""
+        slowest = max(1.0, self.group / self.rows * self.tasks)
+        cost = f"so one of {self.tasks} task(s) has up to {slowest:.1f} times an even share"
+        unknown = f"; unknown of {self.unknown} day(s), written before this was kept" if self.unknown else ""
+        whose = f"{', '.join(self.readers)}; {self.choice}".removesuffix("; ")
+        return f"{self.table} by {', '.join(self.by)} ({whose}): {told}{none}; {cost}{unknown}"
+
+
+def key_shares(lake: Lake, states: States, impacts: "Iterable[TableImpact]") -> tuple[KeyShare, ...]:
+    """Return one share per table that is read, key and choice; none of keys without any known day."""
+    asked: dict[tuple[str, str, str], tuple[Input, dict[str, None], set[date]]] = {}
+    for impact in impacts:
+        for wanted in states.contracts[impact.table].inputs if impact.days() else ():
+            if wanted.by and key_name(wanted.by) in map(key_name, states.contracts[wanted.table].read_by):
+                at = (wanted.table, key_name(wanted.by), wanted.spread)
+                _, readers, days = asked.setdefault(at, (wanted, {}, set()))
+                readers[impact.table] = None
+                days |= {d for span in impact.reads.get(wanted.table, ()) for d in span}
+    found = (_share(lake, states, wanted, tuple(readers), days) for wanted, readers, days in asked.values())
+    return tuple(share for share in found if share is not None)
+
+
+def _share(lake: Lake, states: States, wanted: Input, readers: tuple[str, ...], days: set[date]) -> KeyShare | None:
+    stamps, key = states.view.table(wanted.table).stamps, key_name(wanted.by)
+    written = {d: stamps[d].entry for d in sorted(days) if d in stamps and stamps[d].entry.rows}
+    known = {d: e for d, e in written.items() if key in counted_most(e.counts)}
+    if not known:
+        return None
+    bounds = lake.settings.gates.tables.get(wanted.table)
+    bound = bounds.max_key_share if bounds else None
+    heavy = {d: _rows(e, wanted)[0] // wanted.salt for d, e in known.items()}
+    day = max(heavy, key=lambda d: heavy[d])
+    _, most, nulls = _rows(known[day], wanted)
+    return KeyShare(
+        wanted.table, wanted.by, readers, wanted.spread, day, known[day].rows, heavy[day], most, nulls,
+        tasks(LakeSession(lake).engine), len(written) - len(known), bound,
+        tuple(d for d, rows in heavy.items() if bound is not None and is_skewed(rows, known[d].rows, bound)),
+    )  # fmt: skip
+
+
+def _rows(entry: DayEntry, wanted: Input) -> tuple[int, int, int]:
+    """Rows of the greatest group, of the greatest key, and without a key. Rows without one are no group where they are
+    computed apart; of a key of several columns the one that is NULL most often counts."""
+    nulls = counted_nulls(entry.counts)
+    most, none = counted_most(entry.counts)[key_name(wanted.by)], max((nulls.get(c, 0) for c in wanted.by), default=0)
+    return most if wanted.isolate_nulls else max(most, none), most, none
+
+
+def tasks(settings: EngineSettings) -> int:
+    """Return the number of tasks that rows are spread over by key."""
+    if settings.computes_here and PARTITIONS not in settings.confs:
+        return local_cores(settings)
+    return int(settings.confs.get(PARTITIONS, SPARK_DEFAULT))
