@@ -23,9 +23,11 @@ from backfill_assets.lake.columns import arrow_name, arrow_type, delta_schema, e
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.log import (
     ACTIONS,
+    BEFORE,
     LOG,
     LiveFile,
     checkpoint_files,
+    commit_digest,
     commit_file,
     find_write,
     open_delta,
@@ -133,7 +135,11 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
     if opened.transaction_version(receipt.write_id) is not None:
         raise _wrong(path, f"its log holds the write {receipt.write_id} already")
     properties = CommitProperties(
-        custom_metadata={"userMetadata": receipt.to_json(), ACTIONS: str(len(actions) + 1)},
+        custom_metadata={
+            "userMetadata": receipt.to_json(),
+            ACTIONS: str(len(actions) + 1),
+            BEFORE: commit_digest(path, before),
+        },
         max_commit_retries=0,
         app_transactions=[Transaction(receipt.write_id, 1, now_ms)],
     )

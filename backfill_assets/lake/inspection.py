@@ -28,6 +28,7 @@ from backfill_assets.lake.log import (
     LiveFile,
     actions,
     commit_file,
+    edited_commits,
     is_whole,
     moves_rows,
     read_commit,
@@ -60,6 +61,7 @@ class Inspection:
     lost_bytes: int = 0
     day_rows: Mapping[date, int] | None = field(default_factory=dict)
     checkpoints_torn: bool = False
+    edited: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def inspect(lake: LakeFolder, contract: Contract) -> Inspection:
         absent=tuple(file for file, size in sizes.items() if size is None),
         altered=tuple(file for file, size in sizes.items() if size not in (None, active[file]["size"])),
         lost=len(lost), lost_bytes=sum(lost), day_rows=_day_rows(contract, active),
-        checkpoints_torn=bool(torn_checkpoints(path)),
+        checkpoints_torn=bool(torn_checkpoints(path)), edited=edited_commits(path, present),
     )  # fmt: skip
 
 

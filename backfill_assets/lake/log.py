@@ -4,6 +4,7 @@ Not here: the table state folded from it (`log_state`), data files, and writing 
 ever (`delta.enableExpiredLogCleanup = false`): the log alone holds every write, and a torn checkpoint costs only time.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
+BEFORE = "backfill_assets.before"  # key of commitInfo: the digest of the commit before it, so that an edited past shows
 LOG = "_delta_log"
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
@@ -102,19 +104,46 @@ def is_whole(file: Path) -> bool:
 
 def read_commit(table: Path, version: int) -> Commit:
     """Read one commit, mostly its first line only; raises BackfillError if its file is empty or torn."""
+    info = _info(table, version)
+    time = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
+    return Commit(version, parse_receipt(info.get("userMetadata")), time, str(info.get("operation", "")))
+
+
+def _info(table: Path, version: int) -> dict[str, Any]:
     try:
         info = json.loads(next(files.lines(commit_file(table, version)))).get("commitInfo")
         if info is None:
             info = next((a["commitInfo"] for a in actions(table, version) if "commitInfo" in a), {})
     except (ValueError, StopIteration):
         raise _torn(table, version) from None
-    time = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
-    return Commit(version, parse_receipt(info.get("userMetadata")), time, str(info.get("operation", "")))
+    return dict(info)
 
 
 def commit_file(table: Path, version: int) -> Path:
     """The file of one commit."""
     return table / LOG / f"{version:020d}.json"
+
+
+def commit_digest(table: Path, version: int) -> str:
+    """SHA-256 of the bytes of one commit; raises OSError."""
+    found = hashlib.sha256()
+    for line in files.lines(commit_file(table, version)):
+        found.update(line)
+    return found.hexdigest()
+
+
+def edited_commits(table: Path, present: Iterable[int]) -> tuple[int, ...]:
+    """Those of the versions (ascending, whole) whose bytes are not those that the commit after them names.
+
+    Commits of other programs, and of versions of this package that named none, name nothing; nothing names the newest.
+    """
+    found, digest = [], ""
+    for version in present:
+        named = _info(table, version).get(BEFORE, digest)
+        if digest and named != digest:
+            found.append(version - 1)
+        digest = commit_digest(table, version)
+    return tuple(found)
 
 
 def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:

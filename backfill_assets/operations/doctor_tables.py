@@ -95,6 +95,10 @@ def _damage(lake: Lake, contract: Contract, found: Inspection, landed: str) -> I
         yield broken(name, f"version {version} of its log is torn{told}", advice)
     if found.lacking or found.torn or not found.commits:
         return
+    if found.edited:
+        told = f"version(s) {some(found.edited)} of its log were edited: the version after each names other bytes"
+        advice = "Restore these files of its log from a backup; until then nothing proves who wrote these days, and why"
+        yield broken(name, told, advice)
     view = lake.store.view(contract.name, contract.day_column)
     yield from _foreign(name, contract, found, view, landed)
     if found.checkpoints_torn:

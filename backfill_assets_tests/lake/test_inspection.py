@@ -81,3 +81,22 @@ def test_files_that_no_version_names_are_counted_with_their_bytes(lake: Lake, ta
 def test_commits_of_others_that_moved_rows_are_told_by_version(lake: Lake, table: Path) -> None:
     DeltaTable(str(table)).delete(f"event_date = '{day(0)}'")
     assert inspect(lake, STAGING).foreign == (2,)
+
+
+def test_a_receipt_that_was_edited_after_the_next_commit_is_named(lake: Lake, table: Path) -> None:
+    for n in range(2, 6):
+        publish_by_hand(lake, STAGING, rows(n))
+    assert inspect(lake, STAGING).edited == ()
+    receipt = commit_file(table, 3)
+    receipt.write_text(receipt.read_text().replace("test", "tset"))
+    assert inspect(lake, STAGING).edited == (3,)
+
+
+def test_commits_of_versions_that_named_none_before_them_are_no_finding(lake: Lake, table: Path) -> None:
+    publish_by_hand(lake, STAGING, rows(2))
+    for version in (1, 2):
+        text = commit_file(table, version).read_text()
+        commit_file(table, version).write_text(text.replace('"backfill_assets.before":', '"another":'))
+    assert inspect(lake, STAGING).edited == ()
+    publish_by_hand(lake, STAGING, rows(3))
+    assert inspect(lake, STAGING).edited == ()

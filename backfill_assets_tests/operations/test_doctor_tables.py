@@ -106,3 +106,10 @@ def test_days_that_others_changed_are_told_by_what_makes_them_again_and_not_by_t
     assert f"backfill --from {day(0)} --to {day(0)} --tables staging`" in table.advice
     assert "Load its arrival days again: `backfill-assets backfill" in ledger.advice
     assert "not read, what we wrote counts" in files.what
+
+
+def test_an_edited_commit_is_an_error_that_names_its_version() -> None:
+    [only] = examine(edited=(0,))
+    assert only.level is Level.ERROR
+    assert "version(s) 0 of its log were edited" in only.what
+    assert "from a backup" in only.advice
