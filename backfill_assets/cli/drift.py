@@ -31,8 +31,9 @@ def drift(
 ) -> None:
     """Rank the days whose values differ from the 28 days before, the same weekday, or what the day held before.
 
-    By the histograms that receipts keep of numbers, yes or no, and NULL. The measure is the population stability
-    index; a day is off where the first two, or the third, exceed 0.25 plus chance. Exit code 0, whatever was found.
+    By the histograms that receipts keep of numbers, yes or no, texts with few values, and NULL. The measure is the
+    population stability index; a day is off where the first two, or the third, exceed 0.25 plus chance. Exit code 0,
+    whatever was found.
     """
     from backfill_assets.operations.drift import measure_drift
 
@@ -51,8 +52,8 @@ def drift(
 
 
 def _section(off: "list[ColumnDrift]") -> PageSection:
-    names = ("table", "column", "day", "rows", "28 days", "weekday", "before")
-    cells = [(d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before))) for d in off]
+    names = ("table", "column", "day", "rows", "28 days", "weekday", "before", "moved most")
+    cells = [(d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before)), d.moved) for d in off]
     title = "population stability index against the 28 days before, four same weekdays, what the day held before"
     return PageSection("Days that are off", [TextTable(names, cells, title)])
 

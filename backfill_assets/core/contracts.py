@@ -3,7 +3,7 @@
 Not here: how a table is computed (`pipeline`), written (`lake.replace`) or checked (`lake.gates`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -181,8 +181,17 @@ class Contract:
     @property
     def measured_columns(self) -> tuple[str, ...]:
         """The numbers whose distribution says something: no key, nothing tagged as one or as a sequence."""
-        numbers = (c for c in self.columns if c.kind.is_measurable and c.name not in self.key)
-        return tuple(c.name for c in numbers if c.tags.get("role") not in ("key", "sequence"))
+        return tuple(c.name for c in self._values if c.kind.is_measurable)
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The texts whose distribution may say something, likewise."""
+        return tuple(c.name for c in self._values if c.kind.kind == "STRING")
+
+    @property
+    def _values(self) -> Iterator[Column]:
+        ids = ("key", "sequence")
+        return (c for c in self.columns if c.name not in self.key and c.tags.get("role") not in ids)
 
     @property
     def summed_columns(self) -> tuple[str, ...]:

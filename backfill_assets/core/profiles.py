@@ -4,14 +4,17 @@ Not here: computing it (`lake.audit`), its fingerprint (`lake.fingerprints`), bo
 
 A histogram counts rows by the length of a number in bits, with its sign: 0; 1; 2 and 3; 4 through 7; … A shift by less
 than a factor of two may stay within its buckets and is not seen. Of a number with a fraction the whole part counts,
-toward 0; yes is 1 and no 0; NaN has no bucket, and of DOUBLE 2^62 stands for all beyond.
+toward 0; yes is 1 and no 0; NaN has no bucket, and of DOUBLE 2^62 stands for all beyond. Of a text the most frequent
+values of a day are buckets, and one more holds the others.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import log, sqrt
 from statistics import median
+from typing import Any
 
 EMPTY_FINGERPRINT = "0"
 # The number of the way fingerprints are made (`lake.fingerprints`): who changes it raises it, and receipts carry it.
@@ -20,6 +23,11 @@ NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
 BROKEN = "breaks "  # + rule: rows, or groups of rows, that break a rule which only warns
 MOST = "most "  # + columns: rows of the greatest key (without a NULL) of those that other tables group or join by
 BITS = "bits "  # + bucket + column: rows whose number has so many bits
+VALUE = "value "  # + length + value + column: rows with this text
+OTHER = "other "  # + column: rows with other texts than those
+Bucket = int | str  # of a number, or a text
+Histogram = Mapping[Any, int]  # rows by `Bucket`
+NULL_BUCKET, REST = -1000, -1001  # no number has so many bits; REST: texts that have no bucket of their own
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class DayProfile:
     duplicates: int = 0
     sums: Mapping[str, int | Decimal] = field(default_factory=dict)
     broken: Mapping[str, int] = field(default_factory=dict)
-    histograms: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     most: Mapping[str, int] = field(default_factory=dict)
 
@@ -58,7 +66,7 @@ def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
 def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
     """What a receipt keeps of a profile besides rows and fingerprint: NULLs of these columns, broken rules (of a day
     that was written: those that only warn), the rows of the greatest keys, and all histograms."""
-    bits = {f"{BITS}{b} {c}": n for c, found in profile.histograms.items() for b, n in sorted(found.items())}
+    bits = {_name(b, c): n for c, found in profile.histograms.items() for b, n in sorted(found.items(), key=_by_bucket)}
     most = {MOST + key: n for key, n in profile.most.items()}
     return null_counts(profile, columns) | {BROKEN + rule: n for rule, n in profile.broken.items()} | most | bits
 
@@ -78,28 +86,49 @@ def is_skewed(rows: int, of: int, bound: float) -> bool:
     return of >= SKEW_NEEDS_ROWS and rows / of > bound
 
 
+def _by_bucket(one: tuple[Bucket, int]) -> tuple[bool, Bucket]:
+    return isinstance(one[0], str), one[0]
+
+
+def _name(bucket: Bucket, column: str) -> str:
+    if isinstance(bucket, str):
+        return f"{VALUE}{len(bucket)} {bucket} {column}"
+    return f"{OTHER}{column}" if bucket == REST else f"{BITS}{bucket} {column}"
+
+
 def counted_broken(counts: Mapping[str, int]) -> dict[str, int]:
     """Rows or groups that break a rule, as a receipt kept them."""
     return {name.removeprefix(BROKEN): n for name, n in counts.items() if name.startswith(BROKEN)}
 
 
-def counted_histograms(counts: Mapping[str, int]) -> dict[str, dict[int, int]]:
+def counted_histograms(counts: Mapping[str, int]) -> dict[str, dict[Bucket, int]]:
     """Histograms per column as a receipt kept them; empty for receipts that were written earlier."""
-    found: dict[str, dict[int, int]] = {}
+    found: dict[str, dict[Bucket, int]] = {}
     for name, rows in counts.items():
+        bucket: Bucket = REST
         if name.startswith(BITS):
-            bucket, _, column = name.removeprefix(BITS).partition(" ")
-            found.setdefault(column, {})[int(bucket)] = rows
+            bits, _, column = name.removeprefix(BITS).partition(" ")
+            bucket = int(bits)
+        elif name.startswith(VALUE):
+            chars, _, text = name.removeprefix(VALUE).partition(" ")
+            bucket, column = text[: int(chars)], text[int(chars) + 1 :]
+        elif name.startswith(OTHER):
+            column = name.removeprefix(OTHER)
+        else:
+            continue
+        found.setdefault(column, {})[bucket] = rows
     return found
 
 
-Histogram = Mapping[int, int]  # rows by bucket
 TRAILING_DAYS = 28  # four whole weeks, so that weekends do not move the median
 SKEW_NEEDS_ROWS = 20  # the key of a day of fewer rows may hold any share of them
 MEDIAN_NEEDS_DAYS = 7  # fewer days with rows say nothing about an ordinary day
 LARGE_DRIFT = 0.25  # PSI beyond chance, large by convention
 LEAST_COUNT = 0.5  # stands for an empty bucket: the logarithm of 0 is none
 CHANCE_DEVIATIONS = 3.0  # of the chi-square distribution that samples of one population follow
+VALUES_KEPT = 16  # texts of a day with a bucket of their own
+MANY_VALUES = 12  # of a column that usually has more, which ones are the most frequent is chance
+REST_SHARE = 0.1
 
 
 def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -111,24 +140,56 @@ def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float
     return {c: median(found) for c, found in shares.items() if len(found) >= MEDIAN_NEEDS_DAYS}
 
 
-def usual_histograms(earlier: Sequence[Mapping[str, Histogram]]) -> dict[str, dict[int, int]]:
+def usual_histograms(earlier: Sequence[Mapping[str, Histogram]]) -> dict[str, dict[Bucket, int]]:
     """Histogram per column over all rows of earlier days, of columns that `MEDIAN_NEEDS_DAYS` of them have."""
     found: dict[str, list[Histogram]] = {}
     for day in earlier:
         for column, histogram in day.items():
             found.setdefault(column, []).append(histogram)
-    return {c: pooled(days) for c, days in found.items() if len(days) >= MEDIAN_NEEDS_DAYS}
+    return {c: pooled(days) for c, days in found.items() if len(days) >= MEDIAN_NEEDS_DAYS and recurs(days)}
+
+
+def recurs(days: Sequence[Histogram]) -> bool:
+    """Whether these histograms are of numbers, or of texts with few values that come again from day to day."""
+    seen = Counter(b for day in days for b in day if isinstance(b, str))
+    together = pooled(days)
+    if not seen and REST not in together:
+        return True
+    rows, again = sum(together.values()), sum(n for b, n in together.items() if isinstance(b, int) or seen[b] > 1)
+    few = sum(seen.values()) <= MANY_VALUES * len(days) and together.get(REST, 0) <= REST_SHARE * rows
+    return few and 2 * again >= rows
 
 
 def stability_index(found: Histogram, usual: Histogram) -> float:
     """PSI of two histograms: the sum over buckets of (p - q) * ln(p / q); 0.0 where one of them is empty. Below 0.1 is
     small, above 0.25 large by convention."""
-    buckets = {b for h in (found, usual) for b, n in h.items() if n}
+    return sum((p - q) * log(p / q) for p, q in _shares(found, usual).values())
+
+
+def moved(found: Histogram, usual: Histogram) -> str:
+    """The bucket that adds most to the PSI, with its share before and now, in words; "" where one is empty."""
+    shares = _shares(found, usual)
+    if not shares:
+        return ""
+    most = max(shares, key=lambda b: (shares[b][0] - shares[b][1]) * log(shares[b][0] / shares[b][1]))
+    now, before = (h.get(most, 0) / sum(h.values()) for h in (found, usual))
+    return f"{_words(most)} went from {before:.1%} to {now:.1%}"
+
+
+def _words(bucket: Bucket) -> str:
+    if isinstance(bucket, str):
+        return f"'{bucket}'"
+    if bucket in (NULL_BUCKET, REST):
+        return "NULL" if bucket == NULL_BUCKET else "other values"
+    ends = sorted((2 ** (abs(bucket) - 1), 2 ** abs(bucket) - 1), key=abs) if bucket else [0]
+    return " to ".join(dict.fromkeys(f"{'-' if bucket < 0 else ''}{n}" for n in ends))
+
+
+def _shares(found: Histogram, usual: Histogram) -> dict[Bucket, tuple[float, float]]:
+    """The share of each bucket that has rows, now and usually; empty where one of both is."""
     total, before = sum(found.values()), sum(usual.values())
-    if not total or not before:
-        return 0.0
-    shares = [(_share(found.get(b, 0), total), _share(usual.get(b, 0), before)) for b in buckets]
-    return sum((p - q) * log(p / q) for p, q in shares)
+    buckets = {b for h in (found, usual) for b, n in h.items() if n} if total and before else set()
+    return {b: (_share(found.get(b, 0), total), _share(usual.get(b, 0), before)) for b in buckets}
 
 
 def chance(found: Histogram, usual: Histogram) -> float:
@@ -157,9 +218,9 @@ def drift(found: Histogram, usual: Histogram) -> Drift:
     return Drift(stability_index(found, usual), chance(found, usual))
 
 
-def pooled(histograms: Iterable[Histogram]) -> dict[int, int]:
+def pooled(histograms: Iterable[Histogram]) -> dict[Bucket, int]:
     """All rows of several days in one histogram."""
-    found: dict[int, int] = {}
+    found: dict[Bucket, int] = {}
     for histogram in histograms:
         for bucket, rows in histogram.items():
             found[bucket] = found.get(bucket, 0) + rows

@@ -26,6 +26,7 @@ from backfill_assets.lake.fingerprints import (
     quoted,
     row_hash,
 )
+from backfill_assets.lake.frequent_texts import distinct, frequent_texts
 from backfill_assets.lake.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.lake.home import Lake
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Profiles = Mapping[date | None, DayProfile]
 SAMPLE_KEYS = 10
+ROW = "__row"  # the hash of a row
 SAMPLE_KEY_CHARS = 200
 
 
@@ -46,7 +48,7 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | No
 
 
 def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
-    hashes = {"__row": row_hash(contract.columns), **part_hashes(contract, parts)}
+    hashes = {ROW: row_hash(contract.columns), **part_hashes(contract, parts)}
     figures = _figures(contract, hashes)
     day, rows = quoted(contract.day_column), selection(files, contract)
     query = (
@@ -58,13 +60,25 @@ def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) 
         repeated = dict(engine.execute(_repeated(contract, rows)).fetchall())
         groups = {rule: dict(engine.execute(q).fetchall()) for rule, q in _broken_groups(contract, rows).items()}
         most = {key_name(k): dict(engine.execute(_most(contract, rows, k)).fetchall()) for k in contract.read_by}
+        days = {on: dict(zip(figures, cells, strict=True)) for on, *cells in found}
+        counted = {c: _texts(days, c) for c in contract.text_columns}
+        texts = frequent_texts(engine, rows, contract.day_column, counted)
     profiles: dict[date | None, DayProfile] = {}
-    for on, *cells in found:
+    for on, day_figures in days.items():
         broken = {rule: counts[on] for rule, counts in groups.items() if on in counts}
-        day_figures = dict(zip(figures, cells, strict=True))
-        found_on = _profile(day_figures, contract, parts, repeated.get(on, 0), broken)
-        profiles[on] = replace(found_on, most={key: counts.get(on, 0) for key, counts in most.items()})
+        profile = _profile(day_figures, contract, parts, repeated.get(on, 0), broken)
+        frequent = {c: of_day[on] for c, of_day in texts.items() if on in of_day}
+        profiles[on] = replace(
+            profile,
+            histograms={**profile.histograms, **frequent},
+            most={key: counts.get(on, 0) for key, counts in most.items()},
+        )
     return profiles
+
+
+def _texts(days: Mapping[date | None, Mapping[str, Any]], column: str) -> dict[date | None, tuple[int, int]]:
+    """The rows that are not NULL and their approximate number of texts, per day."""
+    return {on: (f["rows"] - f[f"nulls {column}"], f[f"distinct {column}"]) for on, f in days.items()}
 
 
 def _figures(contract: Contract, hashes: Collection[str]) -> dict[str, str]:
@@ -78,6 +92,7 @@ def _figures(contract: Contract, hashes: Collection[str]) -> dict[str, str]:
         for c in numbers
     }
     figures |= {f"breaks {rule}": f"count(*) FILTER (WHERE {b})" for rule, b in breaking(contract).items()}
+    figures |= {f"distinct {c}": distinct(c, ROW) for c in contract.text_columns}
     measured = map(contract.column, contract.measured_columns)
     return figures | {f"histogram {c.name}": f"histogram({bucket(c)})" for c in measured}
 
@@ -95,7 +110,7 @@ def _profile(
 
     return DayProfile(
         rows=found["rows"],
-        fingerprint=fingerprint("__row"),
+        fingerprint=fingerprint(ROW),
         nulls=counts("nulls", contract.column_names),
         duplicates=duplicates,
         sums={c: found[f"sum {c}"] or 0 for c in contract.summed_columns},

@@ -22,6 +22,7 @@ from backfill_assets.core.profiles import (
     Histogram,
     drift,
     is_skewed,
+    moved,
 )
 from backfill_assets.lake.source_settings import Section
 
@@ -241,7 +242,8 @@ def _drift_broken(column: str, found: DayProfile, bounds: ColumnGate, around: Su
     facts[f"drift {column}"] = round(drifted.index, 4)
     if not drifted.exceeds(bound):
         return []
-    return [f"the values of {column} drifted: population stability index {drifted.index:.2f}, more than {bound:g}"]
+    index = f"population stability index {drifted.index:.2f}, more than {bound:g}"
+    return [f"the values of {column} drifted: {index}; {moved(now, usual)}"]
 
 
 def _rules(judged: Judged) -> Finding:

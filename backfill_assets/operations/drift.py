@@ -1,7 +1,7 @@
 """Drift of the columns of a table, by the histograms that receipts keep: each day against what is usual for it.
 
 Not here: the statistic and its buckets (`core.profiles`), the check of a write (`lake.gates`). No data file is read.
-A column is compared if receipts hold its histogram: numbers and yes or no, NULL counted as a value.
+A column is compared if receipts hold its histogram: numbers, yes or no, texts with few values; NULL counts as a value.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -15,18 +15,20 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
 from backfill_assets.core.profiles import (
     LARGE_DRIFT,
+    NULL_BUCKET,
     TRAILING_DAYS,
     Histogram,
     counted_histograms,
     counted_nulls,
     drift,
+    moved,
     pooled,
+    recurs,
 )
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 
-NULL_BUCKET = -1000  # no number has so many bits
 WEEK, WEEKS = 7, 4
 NEEDED_DAYS = 7  # earlier days with rows, for the trailing window to say anything
 NEEDED_WEEKS = 3
@@ -38,7 +40,8 @@ class ColumnDrift:
     last four weeks, and what the day held `before` its newest write (None: nothing to compare with).
 
     `excess` is the amount by which both of the first two, or the third, exceed 0.25 plus what may be chance; else 0.0.
-    A weekend differs from the days before it, and a weekday from one that was off: each alone is no finding.
+    A weekend differs from the days before it, and a weekday from one that was off: each alone is no finding. `moved`:
+    the value or range that moved most, where a day is off.
     """
 
     table: str
@@ -49,6 +52,7 @@ class ColumnDrift:
     weekday: float | None
     before: float | None
     excess: float
+    moved: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,13 +112,17 @@ def _table(lake: Lake, contract: Contract, column: str | None, days: DayRange | 
 
 
 def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogram]]:
-    """Return the histograms by column and day, days ascending, with a bucket for NULL."""
+    """Return the histograms by column and day, days ascending, with a bucket for NULL; days of which nothing is known,
+    e.g. by an earlier version's receipt, are left out."""
+    columns: dict[str, dict[date, Histogram]] = {}
     counted = {d: counted_histograms(e.counts) for d, e in sorted(entries.items())}
-    columns = sorted({c for histograms in counted.values() for c in histograms})
-    nulls = {d: counted_nulls(entries[d].counts) for d in counted}  # a day of NULLs only has no histogram
-    return {
-        c: {d: {**found.get(c, {}), NULL_BUCKET: nulls[d].get(c, 0)} for d, found in counted.items()} for c in columns
-    }
+    names = sorted({c for histograms in counted.values() for c in histograms})
+    for day, found in counted.items():
+        nulls = counted_nulls(entries[day].counts)
+        for c in names:  # a day of NULLs only has no histogram
+            if c in found or nulls.get(c) == entries[day].rows:
+                columns.setdefault(c, {})[day] = {**found.get(c, {}), NULL_BUCKET: nulls.get(c, 0)}
+    return columns
 
 
 def _compared(
@@ -123,8 +131,8 @@ def _compared(
     behind = [h for d, h in histograms.items() if 0 < (day - d).days <= TRAILING_DAYS]
     weekdays = [h for d, h in histograms.items() if (day - d).days in range(WEEK, WEEK * WEEKS + 1, WEEK)]
     usual = (
-        pooled(behind) if len(behind) >= NEEDED_DAYS else None,
-        pooled(weekdays) if len(weekdays) >= NEEDED_WEEKS else None,
+        pooled(behind) if len(behind) >= NEEDED_DAYS and recurs(behind) else None,
+        pooled(weekdays) if len(weekdays) >= NEEDED_WEEKS and recurs(weekdays) else None,
         before,
     )
     drifts = [None if u is None else drift(histograms[day], u) for u in usual]
@@ -132,4 +140,6 @@ def _compared(
     usually = min((e for e in excess[:2] if e is not None), default=0.0)
     most = max(usually, excess[2] or 0.0, 0.0)
     indexes = [None if d is None else round(d.index, 4) for d in drifts]
-    return ColumnDrift(table, column, day, rows, indexes[0], indexes[1], indexes[2], round(most, 4))
+    against = before if usually <= 0 else usual[0] or usual[1]
+    words = moved(histograms[day], against) if most and against else ""
+    return ColumnDrift(table, column, day, rows, indexes[0], indexes[1], indexes[2], round(most, 4), words)

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.profiles import chance, drift, pooled, stability_index
+from backfill_assets.core.profiles import (
+    NULL_BUCKET,
+    REST,
+    chance,
+    drift,
+    moved,
+    pooled,
+    recurs,
+    stability_index,
+    usual_histograms,
+)
 
 histograms = st.dictionaries(st.integers(-64, 64), st.integers(0, 10_000), max_size=8)
 
@@ -44,3 +54,22 @@ def test_drift_exceeds_a_bound_only_beyond_what_is_chance() -> None:
     few, many = drift({1: 5, 2: 5}, {1: 80, 2: 20}), drift({1: 5000, 2: 5000}, {1: 80000, 2: 20000})
     assert few.index == pytest.approx(many.index)
     assert (few.exceeds(0.25), many.exceeds(0.25)) == (False, True)
+
+
+def test_what_moved_most_is_named_with_its_share_before_and_now() -> None:
+    assert moved({"EUR": 40, "USD": 60}, {"EUR": 50, "USD": 950}) == "'EUR' went from 5.0% to 40.0%"
+    assert moved({7: 9, 0: 1}, {7: 1, 0: 9}) in ("64 to 127 went from 10.0% to 90.0%", "0 went from 90.0% to 10.0%")
+    assert moved({-3: 9}, {1: 9}).startswith(("-4 to -7 went from 0.0%", "1 went from 100.0%"))
+    assert moved({NULL_BUCKET: 9, "a": 1}, {"a": 10}).startswith("NULL went from 0.0%")
+    assert moved({REST: 9, "a": 1}, {"a": 10}).startswith("other values went from 0.0%")
+    assert moved({}, {"a": 1}) == ""
+
+
+def test_texts_that_never_come_again_or_are_too_many_are_not_usual() -> None:
+    currencies = [{"EUR": 90, "USD": 10}] * 6 + [{"EUR": 95, "CHF": 5}]
+    batches = [{f"batch {n}": 100} for n in range(7)]
+    names = [{REST: 80, "a": 20}] * 7
+    assert usual_histograms([{"currency": c, "batch": b, "name": n, "old": {}} for c, b, n in zip(
+        currencies, batches, names, strict=True
+    )]) == {"currency": {"EUR": 635, "USD": 60, "CHF": 5}, "old": {}}  # fmt: skip
+    assert not recurs([{f"v{n}": 9 for n in range(16)}] * 9), "which of many are the most frequent is chance"
