@@ -48,7 +48,8 @@ def _lines(report: ScanReport) -> Iterator[str]:
 
 def findings(report: ScanReport) -> Iterator[str]:
     """Yield lines about files that hold days back, and files that are not read."""
-    for word, files in (("refused", report.refused), ("unreadable", report.unreadable)):
+    notes = ("refused", report.refused), ("unusable", report.unreadable), ("disagrees", report.contradicted)
+    for word, files in notes:
         yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
     for word, names in (("altered", report.altered), ("missing", report.missing)):
         yield from (f"{word:10s} {plain(name)}" for name in names)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.common import json_and_lake, opened
+from backfill_assets.cli.common import json_and_lake, opened, say_unusable
 from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.plan_page import show_progress
 from backfill_assets.cli.progress import BackfillRequest
@@ -52,6 +52,7 @@ def run(
     with working_by(plan.code):
         now = _now(lake, plan, accept or 0, daemon)
         show_progress(now, "json" if as_json else "outcome")
+    say_unusable(lake)
     if now.state == "waiting":
         click.get_current_context().exit(WAITS)
 

@@ -17,7 +17,7 @@ from backfill_assets.core.days import contiguous, from_inclusive
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.states import State
 from backfill_assets.operations.plan_files import held_back
-from backfill_assets.operations.rejected import kinds, unusable
+from backfill_assets.operations.rejected import contradicted, kinds, unusable
 from backfill_assets.operations.show import DayReport, InputDay, find
 from backfill_assets.operations.show import show as day_report
 from backfill_assets.operations.status import STUCK, DayStatus, StatusReport, attention
@@ -45,7 +45,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     with usage():
         report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
-    needs_a_person = sorted({*report.wrong, *attention(lake.root), *held_back(lake).values()})
+    needs_a_person = sorted({*report.wrong, *attention(lake.root), *held_back(lake).values(), *contradicted(lake)})
     if as_json:
         document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused}
         if flags["stale"]:
@@ -55,7 +55,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         _draw(report, flags["stale"], flags["every_day"])
         for line in needs_a_person:
             click.echo(f"needs a person: {line}")
-        if unused.rows:
+        if str(unused):
             say(str(unused), 2)
     if flags["check"] and any(d.state in WANTING for d in report):
         click.get_current_context().exit(1)
@@ -214,6 +214,7 @@ def _landed(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield the first landed files, and the most frequent reasons of quarantine."""
     for part in report.files[:MOST_FILES]:
         bad = f", {number(part.bad_rows)} of them unusable" if part.bad_rows else ""
+        bad += ", as its manifest declares" if part.as_declared else ""
         yield "file", f"{part.path}{' (withdrawn)' if part.withdrawn else ''}: {number(part.rows)} rows of the day{bad}"
     if left := report.files[MOST_FILES:]:
         yield "file", f"and {number(len(left))} more with {number(sum(part.rows for part in left))} rows: see --json"

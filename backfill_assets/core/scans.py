@@ -9,7 +9,8 @@ from datetime import date
 from typing import Any, TypeVar
 
 PATHS = ("altered", "missing", "let_go")  # fields of a report: paths, and values by path
-BY_PATH = ("new", "refused", "waiting", "unreadable")
+BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted")
+OF_TOTALS = "its totals ("  # how a reason begins that speaks of a file's manifest; the manifest's path follows
 FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
 
 K = TypeVar("K", date, tuple[date, date])
@@ -22,7 +23,9 @@ class ScanReport:
     `new`: rows and bad rows per file read for the first time; `copies`: path -> the path with the same content;
     `refused` and `waiting`: path -> reason (never read; read at the next scan); `altered` and `missing` stop rebuilds
     of the `blocked` days until `landing accept`; `let_go`: changed or vanished files that no day was computed from;
-    `unreadable`: path -> reason (one bad row in quarantine). `known`: the number of files in the ledger before.
+    `unreadable`: path -> reason (one bad row in quarantine), also of files that are not what their manifest declares;
+    `contradicted`: likewise of files recorded before that was known, whose days are `blocked`, too. `known`: the number
+    of files in the ledger before.
     """
 
     new: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -30,6 +33,7 @@ class ScanReport:
     refused: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
+    contradicted: dict[str, str] = field(default_factory=dict)
     altered: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     blocked: frozenset[date] = frozenset()
@@ -38,14 +42,15 @@ class ScanReport:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing needs a person: no file altered, missing, refused or unreadable."""
-        return not (self.altered or self.missing or self.refused or self.unreadable)
+        """Whether nothing needs a person: no file altered, missing, refused, unreadable or contradicted."""
+        return not (self.altered or self.missing or self.refused or self.unreadable or self.contradicted)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
         return {
             "new": {k: {"rows": r, "bad_rows": b} for k, (r, b) in self.new.items()},
             "copies": self.copies, "refused": self.refused, "waiting": self.waiting, "unreadable": self.unreadable,
+            "contradicted": self.contradicted,
             "altered": list(self.altered), "missing": list(self.missing), "let_go": list(self.let_go),
             "blocked_days": sorted(map(str, self.blocked)), "known": self.known,
         }  # fmt: skip

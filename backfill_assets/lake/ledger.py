@@ -11,11 +11,13 @@ from typing import Any
 
 from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input
+from backfill_assets.core.scans import OF_TOTALS
 from backfill_assets.core.view import LandedDay
 from backfill_assets.lake.store import TableStore
 
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
+LOADED_BEFORE = "loaded before "  # how a note begins that does not refuse the file
 LONG_BEFORE = datetime.min.replace(tzinfo=UTC)
 
 FILES = Contract(
@@ -90,7 +92,8 @@ class FileRecord:
 
     `refused`: why no row of it can be judged; it then counts as one unusable row. `used_days`: days on which the
     content ever had usable rows, at any path and under any settings: raw may still hold rows of them. `recorded_at` is
-    that of its newest event. `rescanned`: its first scan was refuted and taken again.
+    that of its newest event. `rescanned`: its first scan was refuted and taken again. `contradicted`: why the file, of
+    which rows may be loaded, is not what a later manifest declares.
     """
 
     path: str
@@ -106,11 +109,24 @@ class FileRecord:
     used_days: frozenset[date] = frozenset()
     recorded_at: datetime = LONG_BEFORE
     rescanned: bool = False
+    contradicted: str = ""
 
     @property
     def as_input(self) -> str:
-        """The content's name in input digests. After another first scan it is another: rows may have become usable."""
-        return f"{self.sha256} first scanned {self.first_scan.isoformat()}" if self.rescanned else self.sha256
+        """The content's name in input digests. After another first scan it is another: rows may have become usable.
+        Likewise for one that its manifest refuses: its rows return once that is corrected."""
+        name = f"{self.sha256} refused for its totals" if self.is_refused_for_totals else self.sha256
+        return f"{name} first scanned {self.first_scan.isoformat()}" if self.rescanned else name
+
+    @property
+    def is_refused_for_totals(self) -> bool:
+        """Whether it is refused for what its manifest declares, not for itself."""
+        return (self.refused or "").startswith(OF_TOTALS)
+
+    @property
+    def is_as_declared(self) -> bool:
+        """Whether it was held against a manifest and is what that declares."""
+        return " " in self.counted_by and self.refused is None and not self.contradicted
 
     @property
     def is_basis(self) -> bool:
@@ -154,12 +170,14 @@ def _newest(rows: list[dict[str, Any]]) -> FileRecord:
     counted = [r for r in landings if r["recorded_at"] == newest]
     last = counted[0]
     days = {r["arrival_date"]: (r["rows"], r["bad_rows"], r["usable_rows"]) for r in counted}
+    is_loaded = (last["note"] or "").startswith(LOADED_BEFORE)
     return FileRecord(
         **{key: last[key] for key in ("path", "sha256", "size", "mtime_ns", "first_scan", "home_day")},
         days=days,
         withdrawn=event["event"] == WITHDRAWN,
         counted_by=last.get("counted_by") or "",  # older lakes lack this column and count their files again
-        refused=last["note"],
+        refused=None if is_loaded else last["note"],
+        contradicted=last["note"].removeprefix(LOADED_BEFORE) if is_loaded else "",
         recorded_at=event["recorded_at"],
     )
 

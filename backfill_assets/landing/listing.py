@@ -8,12 +8,13 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.texts import plain
+from backfill_assets.landing.declared import BESIDE, FOLDER, Declarations
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.text_lines import Limits
 
@@ -36,11 +37,14 @@ class RefusedFile:
 
 @dataclass(frozen=True)
 class Listing:
-    """The files below the fixed root of a pattern, sorted by name. `root_missing`: the root does not exist."""
+    """The files below the fixed root of a pattern, sorted by name. `root_missing`: the root does not exist.
+    `manifests` may declare totals of files; `declared` holds what they say once they were read."""
 
     files: tuple[LandedFile, ...] = ()
     refused: tuple[RefusedFile, ...] = ()
     root_missing: bool = False
+    manifests: tuple[LandedFile, ...] = ()
+    declared: Declarations = field(default_factory=Declarations)
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,18 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
     if not glob.root.is_dir() or (glob.names_file and (glob.root / glob.segments[0]).is_dir()):
         raise _bad_pattern(pattern, "it names a file as folder, or a folder as file")
     found = sorted(_found(glob, EXTENSIONS[format]), key=lambda f: f.name)
-    files = (f for f in found if isinstance(f, LandedFile))
-    return Listing(tuple(files), tuple(f for f in found if isinstance(f, RefusedFile)))
+    sides: tuple[list[LandedFile], list[LandedFile]] = [], []
+    for file in (f for f in found if isinstance(f, LandedFile)):
+        sides[is_manifest(file.name)].append(file)
+    refused = tuple(f for f in found if isinstance(f, RefusedFile))
+    return Listing(tuple(sides[False]), refused, manifests=tuple(sides[True]))
+
+
+def is_manifest(name: str) -> bool:
+    """Whether a path names totals of deliveries: `_manifest.csv`, or FILE.totals.json for a FILE of any format."""
+    if name.endswith(BESIDE):
+        return name.removesuffix(BESIDE).lower().endswith(sum(EXTENSIONS.values(), ()))
+    return name == FOLDER or name.endswith("/" + FOLDER)
 
 
 def parse_pattern(pattern: str, base: Path) -> Glob:
@@ -131,10 +145,10 @@ def _found(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | Ref
             continue
         for entry in entries:
             name, why = prefix + entry.name, _bad_name(entry.name)
-            if glob.names_file and entry.name != glob.segments[0]:
+            if glob.names_file and entry.name not in (glob.segments[0], glob.segments[0] + BESIDE, FOLDER):
                 continue
             if not entry.is_dir(follow_symlinks=False):
-                yield from _judged(name, entry.path, why, glob, extensions)
+                yield from _judged(name, entry.path, None if entry.name == FOLDER else why, glob, extensions)
             elif why:
                 yield RefusedFile(plain(name) + "/", why)
             else:
@@ -169,10 +183,11 @@ def _unfit(name: str, path: str, found: os.stat_result, glob: Glob, extensions: 
         return "not a regular file"
     if lower.endswith(TEMPORARY):
         return "temporary: its name says that it is still being written"
-    if not glob.matches(name):
-        return "does not match the pattern"
-    if not lower.endswith(extensions):
-        return f"its name does not end in {' or '.join(extensions)}"
+    if not is_manifest(name):
+        if not glob.matches(name):
+            return "does not match the pattern"
+        if not lower.endswith(extensions):
+            return f"its name does not end in {' or '.join(extensions)}"
     if found.st_size > Limits.max_bytes:
         return f"it has {found.st_size} bytes, more than the limit of {Limits.max_bytes}"
     if found.st_size == 0 and lower.endswith(".gz"):

@@ -4,7 +4,7 @@ Not here: listing (`landing`) and taking files in (`scan`). Imports no reader of
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
@@ -15,8 +15,9 @@ from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import VERSION, identity
+from backfill_assets.landing.declared import DeclaredTotals, name_of, of_contents, read_declared
 from backfill_assets.landing.files import Hashes, LandedFile
-from backfill_assets.landing.listing import Listing, list_landing
+from backfill_assets.landing.listing import Listing, RefusedFile, list_landing
 
 RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and every file is counted again
 
@@ -24,20 +25,32 @@ RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and ev
 @dataclass(frozen=True)
 class Comparison:
     """The landing folder against the ledger. `lapsed`: records whose file changed or vanished, and that are no basis of
-    raw, or no longer the only path of their content."""
+    raw, or no longer the only path of their content. `uncounted`: records that a scan would count again or hold against
+    other manifests, with what it would count them by; `contradicted`: loaded ones that are not what theirs declare."""
 
     fresh: list[LandedFile]
     altered: list[FileRecord]
     missing: list[FileRecord]
     lapsed: list[FileRecord]
+    uncounted: list[tuple[FileRecord, str]] = field(default_factory=list)
+    contradicted: list[FileRecord] = field(default_factory=list)
+
+    @property
+    def disputed(self) -> list[FileRecord]:
+        """Records that raw may hold rows of and that the landing folder contradicts."""
+        return [*self.altered, *self.missing, *self.contradicted]
 
 
 @dataclass(frozen=True)
 class LandingStatus:
-    """A comparison; `uncounted`: whether files were counted under other settings than today's."""
+    """A comparison over all sources."""
 
     found: Comparison
-    uncounted: bool
+
+    @property
+    def uncounted(self) -> bool:
+        """Whether files were counted under other settings or manifests than today's."""
+        return bool(self.found.uncounted)
 
     @property
     def is_scanned(self) -> bool:
@@ -51,8 +64,8 @@ class LandingStatus:
 
     @property
     def is_refused(self) -> bool:
-        """Whether files that days were made from are altered or gone: those days are not loaded."""
-        return bool(self.found.altered or self.found.missing)
+        """Whether files that days were made from are altered, gone or contradicted: those days are not loaded."""
+        return bool(self.found.disputed)
 
 
 def landed(lake_session: LakeSession) -> LandingStatus:
@@ -60,19 +73,23 @@ def landed(lake_session: LakeSession) -> LandingStatus:
 
     Raises what listing raises.
     """
-    total, uncounted = Comparison([], [], [], []), False
+    total = Comparison([], [], [], [])
     for lake in lake_session.lake.by_source():
-        found, _, records = compared(LakeSession(lake))
+        found, _, _ = compared(LakeSession(lake))
         for name, paths in vars(found).items():
             getattr(total, name).extend(paths)
-        uncounted |= not all(r.withdrawn or is_counted(r, lake.settings, utc_now()) for r in records)
-    return LandingStatus(total, uncounted)
+    return LandingStatus(total)
 
 
 def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
-    """The landing folder and the ledger `files`, of the lake's source."""
+    """The landing folder with what its manifests declare, and the ledger `files`, of the lake's source."""
     source, lake = lake_session.lake.settings.source, lake_session.lake
-    return list_landing(source.files, lake.root, source.format), read_files(lake.store, lake.source)
+    listing, records = list_landing(source.files, lake.root, source.format), read_files(lake.store, lake.source)
+    if not listing.manifests:
+        return listing, records
+    declared = read_declared(listing.manifests, listing.files)
+    refused = (RefusedFile(name, why) for name, why in declared.refused.items())
+    return replace(listing, declared=declared, refused=(*listing.refused, *refused)), records
 
 
 def compared(lake_session: LakeSession) -> tuple[Comparison, Listing, list[FileRecord]]:
@@ -81,7 +98,15 @@ def compared(lake_session: LakeSession) -> tuple[Comparison, Listing, list[FileR
     hashes = Hashes(lake_session.lake.stock)
     found = compare(listing, records, hashes)
     hashes.keep()
-    return found, listing, records
+    blocked, now = {r.path for r in (*found.altered, *found.missing, *found.lapsed)}, utc_now()
+    live = [r for r in records if not r.withdrawn and r.path not in blocked]
+    declared = of_contents(listing.declared, [(r.path, r.sha256) for r in live])
+    today = counting_digest(lake_session.lake.settings)
+    wanted = [(r, counted_by(today, declared.get(r.sha256, ()))) for r in live]
+    uncounted = [(r, by) for r, by in wanted if r.counted_by != by or is_scanned_too_early(r, now)]
+    again = {id(r) for r, _ in uncounted}
+    contradicted = [r for r in live if r.contradicted and id(r) not in again]
+    return replace(found, uncounted=uncounted, contradicted=contradicted), listing, records
 
 
 def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> Comparison:
@@ -115,9 +140,9 @@ def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> boo
     return record.sha256 in (sha256, identity(sha256, file.name))  # the content's name may contain its path
 
 
-def is_counted(record: FileRecord, settings: LakeSettings, now: datetime) -> bool:
-    """Whether the record's days and rows were counted under today's settings, and its first scan can be true."""
-    return record.counted_by == counting_digest(settings) and not is_scanned_too_early(record, now)
+def counted_by(today: str, declared: Sequence[DeclaredTotals]) -> str:
+    """What a content is counted by: the digest of `today`'s settings, and one of what manifests declare of it."""
+    return " ".join(filter(None, (today, name_of(declared))))
 
 
 def is_scanned_too_early(record: FileRecord, now: datetime) -> bool:

@@ -3,7 +3,7 @@
 Not here: judging rows (`deliveries`) and the commits (`raw`).
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -45,12 +45,14 @@ class PlacedPart:
 
 @dataclass(frozen=True)
 class Placed:
-    """The parts of a load for raw, `too_late` and quarantine, and the account of its rows."""
+    """The parts of a load for raw, `too_late` and quarantine, and the account of its rows. `declared`: per day the
+    files that were held against their manifests and are what these declare."""
 
     raw: PlacedPart
     late: PlacedPart
     quarantine: PlacedPart
     accounts: Accounts
+    declared: Mapping[date, int] = field(default_factory=dict)
 
     def drop(self) -> None:
         """Delete staged files that were not published."""
@@ -69,7 +71,8 @@ def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) 
     is_cut = as_of is not None and midnight(as_of.date()) != as_of and as_of.date() in days
     in_time = lateness.window_days is None and not is_cut  # no usable row can be late, or wait
     placed = _as_read(request, states, days, records) if in_time else None
-    return placed or _by_window(request, states, days, records)
+    declared = Counter(d for r in records if r.is_as_declared for d in r.days)
+    return replace(placed or _by_window(request, states, days, records), declared=declared)
 
 
 def _as_read(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     pass
 
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
+AS_DECLARED = "files as declared"  # a count of raw's receipts, where a file has a manifest
 SET_ASIDE = {"duplicates": "duplicate", QUARANTINE.name: QUARANTINE.name, "too late": "too late", "not due": "not due"}
 
 
@@ -85,11 +86,13 @@ def _refuse(report: ScanReport, source: Source, days: DayRange) -> None:
     if blocked:
         told = {"altered": report.altered, "missing": report.missing}
         files = [f"{plain(p)} ({word})" for word, paths in told.items() for p in paths]
+        files += [f"{plain(path)} ({plain(why)})" for path, why in report.contradicted.items()]
         raise LandingError(
             f"the table {source.table}",
             f"{', '.join(files[:10])}: {len(blocked)} day(s) from {blocked[0]} were made from it",
             "Nothing was written",
-            'Put the file back, or say `backfill-assets landing accept --note "why"` to follow what lies there now',
+            "Put the file back or correct its manifest, or "
+            'say `backfill-assets landing accept --note "why"` to follow what lies there now',
         )
 
 
@@ -118,6 +121,8 @@ class _Loading:
         for day in self.todo:
             found = part.profiles.get(day, none)
             counted = {**kept_counts(found, part.contract.nullable_columns), **counts.get(day, {})}
+            if part is self.placed.raw and self.placed.declared.get(day):
+                counted[AS_DECLARED] = self.placed.declared[day]
             entries[day] = DayEntry(found.rows, found.fingerprint, digest(name, day), counts=counted)
         return entries
 

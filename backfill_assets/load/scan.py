@@ -7,7 +7,7 @@ others the caller holds it.
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
@@ -18,15 +18,17 @@ from backfill_assets.core.scans import ScanReport, shown, summed, together
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import load_lock, sync_all
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord, of_source
+from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.lake.too_late import release, waiting
 from backfill_assets.landing.content_store import IngestedFile, StoredFile
+from backfill_assets.landing.declared import DeclaredTotals, of_contents
 from backfill_assets.landing.engine_errors import UNFIT
-from backfill_assets.landing.files import Hashes, LandedFile, StillChanging, settle
+from backfill_assets.landing.files import LandedFile, StillChanging, is_complete, settle
 from backfill_assets.load.counting import Counted, count_days, settle_days, taken_again, taken_in, unless_flooding
-from backfill_assets.load.landed_changes import compare, compared, counting_digest, is_scanned_too_early, look
+from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early
+from backfill_assets.load.totals import disagreement
 
 Intakes = Sequence[tuple[LandedFile, IngestedFile]]
 Late = Mapping[tuple[date, date], int]  # rows kept in `too_late` per (arrival day, event day)
@@ -70,31 +72,56 @@ def let_late_rows_count(lake_session: LakeSession, days: DayRange, note: str) ->
 def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     """Append new files to the ledger and report. Raises LandingError when counts do not add up."""
     found, listing, records = compared(lake_session)
+    if any(not is_complete(m, utc_now().timestamp()) and settle(m) for m in listing.manifests):
+        found, listing, records = compared(lake_session)  # what was read of a manifest may have been half of it
     moment = now or utc_now()
     _append(lake_session, _withdrawals(found.lapsed, _after(records, moment), "nothing of it was used"), "scan", "")
     intakes, waits = _taken(lake_session, found.fresh)
     come = {i.sha256 for _, i in intakes}
     altered, missing = found.altered, [m for m in found.missing if m.sha256 not in come]
     blocked = {r.path for r in (*altered, *missing, *found.lapsed)} | {f.name for f, _ in intakes}
-    today = counting_digest(lake_session.lake.settings)
-    early = _scanned_too_early(records, intakes, moment)
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
-    recount = [r for r in live if r.counted_by != today or r.sha256 in early]
-    made = _recorded(lake_session, intakes, records, moment, recount, early)
+    contents = [*((r.path, r.sha256) for r in live), *((f.name, i.sha256) for f, i in intakes)]
+    rules = _Rules(
+        counting_digest(lake_session.lake.settings), of_contents(listing.declared, contents),
+        _scanned_too_early(records, intakes, moment),
+    )  # fmt: skip
+    recount = [r for r in live if r.counted_by != rules.of(r.sha256) or r.sha256 in rules.early]
+    made = _recorded(lake_session, intakes, records, moment, recount, rules)
     new = made[: len(intakes)]
     copies = _copies(new, made, records)
+    disputed = [r for r in (*found.contradicted, *made) if r.contradicted]
     return ScanReport(
         new={r.path: (r.rows, sum(bad for _, bad, _ in r.days.values())) for r in new if r.path not in copies},
         copies=copies,
         refused={r.name: r.reason for r in listing.refused},
-        waiting=waits,
+        waiting=waits | {p: f"{m} declares it, and it is not there" for p, m in listing.declared.absent.items()},
         unreadable={r.path: r.refused for r in made if r.refused},
+        contradicted={r.path: r.contradicted for r in disputed},
         altered=tuple(sorted(r.path for r in altered)),
         missing=tuple(sorted(r.path for r in missing)),
-        blocked=frozenset(d for r in (*altered, *missing) for d in {*r.days, *r.used_days}),
+        blocked=frozenset(d for r in (*altered, *missing, *disputed) for d in {*r.days, *r.used_days}),
         let_go=tuple(sorted(r.path for r in found.lapsed if not r.is_basis)),
         known=len(records),
     )
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What contents are counted by: the digest of `today`'s settings and what manifests declare of each. The first scan
+    of those that were scanned too `early` is now."""
+
+    today: str
+    declared: Mapping[str, Sequence[DeclaredTotals]]
+    early: Collection[str]
+
+    def of(self, sha256: str) -> str:
+        """The ledger's name of the rules of this content."""
+        return counted_by(self.today, self.declared.get(sha256, ()))
+
+    def has_counted(self, record: FileRecord) -> bool:
+        """Whether the record's days and rows are those of today, whatever was declared of it."""
+        return record.counted_by.partition(" ")[0] == self.today and not record.is_refused_for_totals
 
 
 def _taken(lake_session: LakeSession, fresh: Sequence[LandedFile]) -> tuple[Intakes, dict[str, str]]:
@@ -114,14 +141,12 @@ def _taken(lake_session: LakeSession, fresh: Sequence[LandedFile]) -> tuple[Inta
 
 def _recorded(
     lake_session: LakeSession, intakes: Intakes, records: Sequence[FileRecord], moment: datetime,
-    recount: Sequence[FileRecord], early: Collection[str],
+    recount: Sequence[FileRecord], rules: _Rules,
 ) -> list[FileRecord]:  # fmt: skip
-    """Append new files, then those to `recount`, and return their records in this order. Contents that were scanned too
-    `early` have their first scan now."""
-    settings = lake_session.lake.settings
-    today, recorded_at = counting_digest(settings), _after(records, moment)
-    believed = sorted((r for r in records if r.sha256 not in early), key=lambda r: r.first_scan)
-    known = {r.sha256: r for r in believed if r.counted_by == today}
+    """Append new files, then those to `recount`, and return their records in this order."""
+    settings, recorded_at = lake_session.lake.settings, _after(records, moment)
+    believed = sorted((r for r in records if r.sha256 not in rules.early), key=lambda r: r.first_scan)
+    known = {r.sha256: r for r in believed if rules.has_counted(r)}
     seen = {r.sha256: r.first_scan for r in believed}
     new = [
         FileRecord(f.name, i.sha256, f.size, f.mtime_ns, seen.get(i.sha256, moment), settings.start_date, {})
@@ -134,20 +159,34 @@ def _recorded(
         lake_session.expect(sum(f.rows for f in files.values()))
     counted = count_days(lake_session.spark(), list(files.values()), settings) if files else {}
     _refuse_a_select_that_fits_nothing(files, counted, known)
-    made = []
+    disagreeing = _disagreeing(lake_session, [r for r in (*new, *again) if rules.declared.get(r.sha256)], files, rules)
+    loaded, made = {r.sha256 for r in records if not r.withdrawn and r.usable_rows}, []
     for record in (*new, *again):
         old, fresh = known.get(record.sha256), unless_flooding(counted.get(record.sha256, Counted()), record.size)
         days, home = (old.days, old.home_day) if old else settle_days(fresh.days, settings.start_date)
         refused = (old or fresh).refused
         if old is None:
             _add_up(record.path, 1 if refused else files[record.sha256].rows, days)
-        made.append(
-            replace(record, days=days, home_day=home, refused=refused, counted_by=today, recorded_at=recorded_at)
-        )
+        why = "" if refused else disagreeing.get(record.sha256, "")
+        if why and record.sha256 not in loaded:
+            days, refused, why = {home: (1, 1, 0)}, why, ""
+        found = replace(record, days=days, home_day=home, refused=refused, contradicted=why)
+        made.append(replace(found, counted_by=rules.of(record.sha256), recorded_at=recorded_at))
     sync_all([intake.parquet for _, intake in intakes], lake_session.lake.stock)
-    rows = [_event(LANDED, r, d, counts, r.refused) for r in made for d, counts in sorted(r.days.items())]
+    notes = [r.refused or (LOADED_BEFORE + r.contradicted if r.contradicted else None) for r in made]
+    named = zip(made, notes, strict=True)
+    rows = [_event(LANDED, r, d, counts, note) for r, note in named for d, counts in sorted(r.days.items())]
     _append(lake_session, rows, "scan", "")
     return made
+
+
+def _disagreeing(
+    lake_session: LakeSession, held: Sequence[FileRecord], files: Mapping[str, StoredFile], rules: _Rules
+) -> dict[str, str]:
+    """Why contents are not what manifests declare of them; `files` are those in the content store that were proven."""
+    others = {r.sha256: r for r in held if r.sha256 not in files}
+    stored = {**files, **{f.sha256: f for f in taken_again(lake_session, list(others.values()))}}
+    return {r.sha256: disagreement(lake_session.lake, stored[r.sha256], rules.declared[r.sha256]) for r in held}
 
 
 def _scanned_too_early(records: Sequence[FileRecord], intakes: Intakes, now: datetime) -> set[str]:
@@ -210,14 +249,13 @@ def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reaso
 
 
 def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> list[str]:
-    """Withdraw altered and missing contents from the ledger, so that their days follow the files of today.
+    """Withdraw disputed contents from the ledger, so that their days follow the files and manifests of today.
 
     `paths` restricts it; returns the paths withdrawn. The next scan reads the new content of an altered file.
     """
-    listing, records = look(lake_session)
-    found = compare(listing, records, Hashes(lake_session.lake.stock))
+    found, _, records = compared(lake_session)
     wanted = set(paths)
-    chosen = [r for r in (*found.altered, *found.missing) if not wanted or r.path in wanted]
+    chosen = [r for r in found.disputed if not wanted or r.path in wanted]
     _append(lake_session, _withdrawals(chosen, _after(records, utc_now()), note), "landing accept", note)
     return sorted(r.path for r in chosen)
 

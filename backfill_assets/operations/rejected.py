@@ -12,7 +12,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.ledgers import named
+from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.scans import shown
 from backfill_assets.core.texts import plain, shortened
 from backfill_assets.core.view import TableView
@@ -22,6 +22,7 @@ from backfill_assets.lake.too_late import contract_of, waiting
 
 NEWEST_DAYS = 7  # a week of arrivals shows what is wrong now
 MOST_REASONS = MOST_KINDS = 10
+MOST_SAID = 3  # kinds of reasons in one line
 REASON_CHARS = MOST_CHARS = 160
 EXAMPLE_CHARS = 120
 VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.,:_-]*\d|\d")
@@ -99,38 +100,53 @@ def _with_rows(view: TableView) -> dict[date, int]:
 
 @dataclass(frozen=True)
 class Unusable:
-    """Unusable rows, of which `files` stand for a whole file each; one `reason`, and the queries that show all."""
+    """Unusable rows, of which `files` stand for a whole file each, rows by `reasons` as far as these are known, the
+    queries that show all, and rows that came too `late`."""
 
     rows: int = 0
     files: int = 0
-    reason: str = ""
+    reasons: Mapping[str, int] = field(default_factory=dict)
     queries: tuple[str, ...] = ()
+    late: int = 0
 
     def __str__(self) -> str:
-        """Return one line; empty without unusable rows."""
+        """Return one line; empty where every row can be used."""
+        return "; ".join(filter(None, (self._unusable(), self._late())))
+
+    def _unusable(self) -> str:
         if not self.rows:
             return ""
         whole = f", {self.files} of them a whole file each" if self.files else ""
-        first = f", for example: {shortened(self.reason, EXAMPLE_CHARS)}" if self.reason else ""
+        said, more, _ = kinds(self.reasons, MOST_SAID)
+        why = "; ".join(f"{rows:,} x {shortened(text, EXAMPLE_CHARS)}" for text, rows in said)
+        others = f"; and {more} more reason(s)" if more else ""
         commands = " and ".join(f'`backfill-assets sql "{query}"`' for query in self.queries)
-        return f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{first}; {commands} shows them"
+        listed = f": {why}{others}" if why else ""
+        return f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{listed}; {commands} shows them"
+
+    def _late(self) -> str:
+        return f"too late: {self.late:,} landed row(s) wait in {TOO_LATE} for `replay-late`" if self.late else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts and the reason as JSON values."""
-        return {"rows": self.rows, "files": self.files, "reason": self.reason or None}
+        """Return the counts and the reasons as JSON values."""
+        first = next(iter(self.reasons), None)
+        counts = {"rows": self.rows, "files": self.files, "reason": first, "too_late": self.late}
+        return {**counts, "reasons": dict(self.reasons)}
 
 
 def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: bool = True) -> Unusable:
     """Count the unusable rows of all sources on these arrival days (None: all), loaded or not.
 
-    Without `read_rows` no data file is read, and the reason is that of a whole file only.
+    Without `read_rows` no data file is read, and the reasons are those of whole files only. Reasons of rows are those
+    of the newest days.
     """
-    found = [one for each in lake.by_source() if (one := _of_source(each, days, read_rows)).rows]
+    found = [_of_source(each, days, read_rows) for each in lake.by_source()]
     return Unusable(
         sum(one.rows for one in found),
         sum(one.files for one in found),
-        next((one.reason for one in found if one.reason), ""),
-        tuple(query for one in found for query in one.queries),
+        dict(sum((Counter(one.reasons) for one in found), Counter[str]()).most_common()),
+        tuple(query for one in found if one.rows for query in one.queries),
+        sum(one.late for one in found),
     )
 
 
@@ -148,11 +164,26 @@ def _of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Un
             refused[record.path] = record.refused
     # A day that is not loaded is known by its files only, one that is by its load, which also finds repeated numbers.
     rows = sum(max(kept.get(day, 0), counted.get(day, 0)) for day in {*kept, *counted})
-    reason = next((f"{plain(shown(path, lake.source))}: {plain(why)}" for path, why in sorted(refused.items())), "")
-    if not reason and kept and read_rows:
-        reason = next((plain(r.text) for r in newest_reasons(lake, (ledger, view.version), kept)), "")
+    reasons = Counter(f"{plain(shown(path, lake.source))}: {plain(why)}" for path, why in sorted(refused.items()))
+    if kept and read_rows:
+        whole = {why[:REASON_CHARS] for why in refused.values()}
+        found = newest_reasons(lake, (ledger, view.version), kept)
+        reasons.update({plain(r.text): r.rows for r in found if r.text not in whole})
     source = ledger if view.version >= 0 else f"{named(FILES.name, lake.source)} WHERE bad_rows > 0"
-    return Unusable(rows, len(refused), reason, (f"SELECT * FROM {source}",))
+    late = _with_rows(lake.store.view(named(TOO_LATE, lake.source), QUARANTINE.day_column))
+    waits = sum(n for day, n in late.items() if days is None or day in days)
+    return Unusable(rows, len(refused), reasons, (f"SELECT * FROM {source}",), waits)
+
+
+def contradicted(lake: Lake) -> list[str]:
+    """Return a line per file that was loaded before a manifest declared something else."""
+    return [
+        f"{plain(shown(r.path, one.source))}: loaded, but {r.contradicted}; its days are not rebuilt until the "
+        'manifest is mended or `backfill-assets landing accept --note "why"` sets the file aside'
+        for one in lake.by_source()
+        for r in read_files(one.store, one.source)
+        if r.contradicted and not r.withdrawn
+    ]
 
 
 class Kinds(NamedTuple):

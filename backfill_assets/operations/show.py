@@ -36,13 +36,15 @@ class InputDay:
 
 @dataclass(frozen=True)
 class LandedPart:
-    """The rows of an arrival day in a landed file, and how many of them are unusable."""
+    """The rows of an arrival day in a landed file, how many of them are unusable, and whether the file was held against
+    a manifest and is what that declares."""
 
     path: str
     sha256: str
     rows: int
     bad_rows: int
     withdrawn: bool
+    as_declared: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     if not contract.is_landed:
         return DayReport(table, day, states.of(table, day), reasons, inputs, history, will_change=follows)
     records = [r for r in read_files(lake.store, contract.source) if day in r.days]
-    files = tuple(LandedPart(r.path, r.sha256, r.days[day][0], r.days[day][1], r.withdrawn) for r in records)
+    files = tuple(LandedPart(r.path, r.sha256, *r.days[day][:2], r.withdrawn, r.is_as_declared) for r in records)
     refused = refused_rows(lake, contract.source, day)
     return DayReport(table, day, states.of(table, day), reasons, inputs, history, files, refused, follows)
 

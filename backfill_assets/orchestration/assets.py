@@ -17,8 +17,9 @@ import dagster as dg
 from pydantic import Field
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.ownership import BY, through_dagster
 from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, mode_of
 from backfill_assets.lake.files import load_lock
@@ -28,6 +29,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.rejected import Reason, SetAside, contracts_beside, set_aside, unusable
+from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.checks import (
     check_outputs,
     check_specs,
@@ -150,12 +152,22 @@ def _steps(
             yield from evaluations(context, rebuild, rebuild.findings)
             if table.is_landed:
                 report_ledgers(instance, opened, contract, run_id)
-                if kept := str(unusable(lake.of_source(contract.source), days)):
-                    context.log.warning(kept)
+                _warn_of_unusable(context, rebuild)
             report_standing_checks(instance, opened, [contract.name, *others])  # others may be stale now
         finally:
             with contextlib.suppress(Exception):
                 rebuild.release()
+
+
+def _warn_of_unusable(context: dg.AssetExecutionContext, rebuild: Rebuild) -> None:
+    """Warn of rows and files of the run's days that no table gets; also by alert where the run loaded them."""
+    request, contract = rebuild.request, rebuild.table.contract
+    lake = request.lake_session.lake.of_source(contract.source)
+    if kept := str(unusable(lake, request.days)):
+        context.log.warning(kept)
+    fresh = {*request.days} - {*rebuild.ready.settled}
+    if fresh and (news := str(unusable(lake, fresh))):
+        report_alarms(lake.root, context.instance, QUARANTINE, {f"{contract.name} {ranges(fresh)}": news})
 
 
 def _request(

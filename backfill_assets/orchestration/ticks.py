@@ -17,11 +17,9 @@ from backfill_assets.core.downstream import unheld, with_downstream
 from backfill_assets.core.needs import needs
 from backfill_assets.core.states import State
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import is_complete
-from backfill_assets.load.landed_changes import Comparison, compared, is_counted
+from backfill_assets.load.landed_changes import Comparison, compared
 from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.status import unlike_days
 from backfill_assets.orchestration import runs
@@ -40,7 +38,6 @@ from backfill_assets.orchestration.reconcile import follow_receipts
 SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"
 SHOWN_FILES = 5
-Looked = tuple[Comparison, Sequence[FileRecord]]  # a source's landing folder against its ledger, and the ledger
 
 
 @dataclass
@@ -171,20 +168,17 @@ def _roll(tick: Tick, seen: TickState, days: DayRange, built: Sequence[str]) -> 
 
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Request a scan of new complete files, and the arrival days that landed and are not loaded."""
-    seen, looked = read_tick_state(instance, lake_context, now), dict[str, Looked]()
-    for lake in seen.lake.by_source():
-        found, _, records = compared(LakeSession(lake))
-        looked[lake.source] = found, records
-    return landing(seen, looked)
+    seen = read_tick_state(instance, lake_context, now)
+    return landing(seen, {lake.source: compared(LakeSession(lake))[0] for lake in seen.lake.by_source()})
 
 
-def landing(seen: TickState, looked: Mapping[str, Looked]) -> Tick:
+def landing(seen: TickState, looked: Mapping[str, Comparison]) -> Tick:
     """`landing_tick` for a state that was read; `looked` by the names of the sources."""
     tick, ready = Tick(), dict[str, Set[date]]()
     wanted = needs(seen.states, seen.busy, seen.until).ready
     for raw, contract in seen.states.contracts.items():
         if contract.is_landed:
-            blocked = _note_landing(tick, looked[contract.source][0], contract.source)
+            blocked = _note_landing(tick, looked[contract.source], contract.source)
             ready[raw] = seen.free(raw, wanted[raw] - blocked)
     tick.notes += left_to_plans(seen.planned, list(ready))
     requests, given_up = seen.requests(ready)
@@ -199,27 +193,23 @@ def landing(seen: TickState, looked: Mapping[str, Looked]) -> Tick:
     return tick
 
 
-def _to_scan(tick: Tick, seen: TickState, settings: LakeSettings, looked: Looked) -> list[list[object]]:
+def _to_scan(tick: Tick, seen: TickState, found: Comparison) -> list[list[object]]:
     """What a scan of a source would read or count, as plain values; empty where there is nothing."""
-    found, records = looked
     complete = [f for f in found.fresh if is_complete(f, seen.now.timestamp())]
     if len(complete) < len(found.fresh):
         tick.notes.append(f"{len(found.fresh) - len(complete)} file(s) still being written")
-    blocked = {r.path for r in (*found.altered, *found.missing)}  # a scan leaves these as they are
-    live = (r for r in records if not r.withdrawn and r.path not in blocked)
-    uncounted = [r for r in live if not is_counted(r, settings, seen.now)]
     parts: list[list[object]] = [[f.name, f.size, f.mtime_ns] for f in complete]
-    return parts + [[r.path, r.sha256] for r in (*found.lapsed, *uncounted)]
+    parts += [[r.path, r.sha256] for r in found.lapsed]
+    return parts + [[r.path, r.sha256, by] for r, by in found.uncounted]
 
 
-def _scan_requests(tick: Tick, seen: TickState, looked: Mapping[str, Looked]) -> list[dg.RunRequest]:
+def _scan_requests(tick: Tick, seen: TickState, looked: Mapping[str, Comparison]) -> list[dg.RunRequest]:
     """The request of a scan, where there is anything to scan: one for all sources."""
     settings, files, parts = seen.lake.settings, 0, list[object]()
     for source, each in looked.items():
-        own = settings.of_source(source)
-        if found := _to_scan(tick, seen, own, each):
+        if found := _to_scan(tick, seen, each):
             files += len(found)
-            parts += [str(own.source), sorted(map(str, found))]
+            parts += [str(settings.of_source(source).source), sorted(map(str, found))]
     if not parts:
         return []
     base = f"scan {digest_of([str(seen.lake.root), *parts])}"
@@ -236,17 +226,19 @@ def _tried_text(tried: int) -> str:
 
 def _note_landing(tick: Tick, found: Comparison, source: str) -> set[date]:
     """Note new, altered and missing files. Returns the days whose files are altered or missing."""
-    blocked = {d for r in (*found.altered, *found.missing) for d in r.days}
+    blocked = {d for r in found.disputed for d in r.days}
     of = f" of {source}" if source else ""
     if found.fresh:
         tick.notes.append(f"{len(found.fresh)} new file(s){of}")
-    for word, records in (("altered", found.altered), ("missing", found.missing)):
+    words = ("altered", found.altered), ("missing", found.missing), ("contradicted", found.contradicted)
+    for word, records in words:
         if records:
             shown = ", ".join(plain(r.path) for r in records[:SHOWN_FILES])
             more = f" and {len(records) - SHOWN_FILES} more" if len(records) > SHOWN_FILES else ""
             tick.alarm(
                 f"{word} files{of}",
                 f"{len(records)} landed file(s){of} {word}: {shown}{more}. No run is requested for days made from "
-                f'them: {ranges(blocked)}. Put the files back, or `backfill-assets landing accept --note "why"`',
+                f"them: {ranges(blocked)}. Put the files (or manifests) back, or "
+                '`backfill-assets landing accept --note "why"`',
             )
     return blocked

@@ -70,9 +70,7 @@ def test_rows_that_no_table_gets_are_told_in_one_line_also_where_no_run_was_need
     told = run("backfill", "--lake", lake.root, "--from", START, "--to", START, "--tables", "staging")
     assert told.exit_code == 0, told.output
     (line,) = [each for each in told.stderr.splitlines() if "unusable" in each]
-    assert line.startswith(
-        "quarantine: 1 landed row(s) are unusable, 1 of them a whole file each, for example: bad.csv"
-    )
+    assert line.startswith("quarantine: 1 landed row(s) are unusable, 1 of them a whole file each: 1 x bad.csv")
 
 
 @pytest.mark.parametrize(("named", "told"), [("nix,raw", "no table nix; this lake has raw"), (" , ", "is named")])

@@ -19,6 +19,7 @@ from backfill_assets.operations.rejected import Unusable, unusable
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.lake.test_too_late import late_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -54,8 +55,8 @@ def test_files_that_are_refused_as_wholes_are_told_by_name_before_anything_is_lo
     lake = bare_lake(tmp_path)
     landed(lake, SPOILED | TYPOS | {"good.csv": (day(0), 5, 0, None)})
     assert str(unusable(lake)) == (
-        "quarantine: 4 landed row(s) are unusable, 2 of them a whole file each, for example: bad.csv: not a whole "
-        "file; "
+        "quarantine: 4 landed row(s) are unusable, 2 of them a whole file each: 1 x bad.csv: not a whole file; "
+        "1 x worse.csv: no column of its own; "
         '`backfill-assets sql "SELECT * FROM files WHERE bad_rows > 0"` shows them'
     )
 
@@ -65,11 +66,11 @@ def test_rows_in_quarantine_are_counted_by_the_load_also_those_whose_number_came
     landed(lake, TYPOS)
     publish_by_hand(lake, QUARANTINE, [kept(day(1), n, "seq is NULL") for n in range(3)])
     assert str(unusable(lake)) == (
-        "quarantine: 3 landed row(s) are unusable, for example: seq is NULL; "
+        "quarantine: 3 landed row(s) are unusable: 3 x seq is NULL; "
         '`backfill-assets sql "SELECT * FROM quarantine"` shows them'
     )
     assert unusable(lake, [day(0)]) == Unusable()
-    assert unusable(lake, read_rows=False).reason == ""
+    assert unusable(lake, read_rows=False).reasons == {}
 
 
 def test_several_sources_are_told_together_each_with_its_ledger(tmp_path: Path) -> None:
@@ -81,8 +82,14 @@ def test_several_sources_are_told_together_each_with_its_ledger(tmp_path: Path) 
     landed(lake, SPOILED, "truth")
     publish_by_hand(lake, of_source(QUARANTINE, "events"), [kept(day(1), n, "op is neither") for n in range(2)])
     found = unusable(lake)
-    assert found.to_dict() == {"rows": 4, "files": 2, "reason": "op is neither"}
+    reasons = {"op is neither": 2, "truth:bad.csv: not a whole file": 1, "truth:worse.csv: no column of its own": 1}
+    assert found.to_dict() == {"rows": 4, "files": 2, "reason": "op is neither", "too_late": 0, "reasons": reasons}
     assert [query.split()[3] for query in found.queries] == [named("quarantine", "events"), named("files", "truth")]
+
+
+def test_rows_that_came_too_late_are_told_beside_them(tmp_path: Path) -> None:
+    lake = late_lake(tmp_path)
+    assert str(unusable(lake)) == "too late: 3 landed row(s) wait in too_late for `replay-late`"
 
 
 @pytest.mark.parametrize("command", ["scan", "status"])
@@ -96,4 +103,4 @@ def test_status_tells_the_count_as_json(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     landed(lake, SPOILED)
     found = json.loads(run("status", "--json", "--lake", lake.root).stdout)["unusable"]
-    assert found == {"rows": 2, "files": 2, "reason": "bad.csv: not a whole file"}
+    assert (found["rows"], found["files"], found["reason"]) == (2, 2, "bad.csv: not a whole file")

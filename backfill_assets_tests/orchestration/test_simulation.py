@@ -83,7 +83,7 @@ class World:
         if self.moment % 2:
             self.launch(LATE_DATA, late_data(seen))
         else:
-            self.launch(LANDING, landing(seen, {"": (self.comparison(), self.altered)}))
+            self.launch(LANDING, landing(seen, {"": self.comparison()}))
         if self.moment % LOOKED_AT_EVERY == 0:
             self.watch(seen)
         active = list(self.dagster.get_runs(dg.RunsFilter(statuses=runs.ACTIVE)))

@@ -1,0 +1,149 @@
+"""Totals that deliveries declare: manifests `FILE.totals.json` and `_manifest.csv` of the landing folder, parsed.
+
+Not here: holding contents against them (`load.totals`). A manifest is never read as data.
+"""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from posixpath import dirname, normpath
+from typing import Any
+
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.texts import plain
+from backfill_assets.landing.files import LandedFile, opened
+
+BESIDE, FOLDER = ".totals.json", "_manifest.csv"
+SUM = "sum_"  # before a column's name in the header of a `_manifest.csv`
+MOST_DIGITS = 400  # before or behind the point: beyond a double's; to add 1E+999999999 would take a gigabyte
+MOST_BYTES = 16 << 20  # lines for some 200,000 files
+
+
+@dataclass(frozen=True)
+class DeclaredTotals:
+    """What a manifest (its path) declares of a file: rows, and sums by column; or why it cannot be read (`fault`)."""
+
+    manifest: str
+    rows: int | None = None
+    sums: Mapping[str, Decimal] = field(default_factory=dict)
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """What manifests declare, by the paths of the files; manifests that are none (path -> reason), and the files that
+    are declared and not there (path -> manifest)."""
+
+    by_file: Mapping[str, Sequence[DeclaredTotals]] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    absent: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) -> Declarations:
+    """Read the manifests of a listing. What stands there and is no delivery of this source is left out."""
+    by_file: dict[str, list[DeclaredTotals]] = {}
+    here, refused, absent = {f.name for f in files}, dict[str, str](), dict[str, str]()
+    for manifest in manifests:
+        try:
+            found = list(_parsed(manifest))
+        except (ValueError, BackfillError) as error:
+            refused[plain(manifest.name)] = f"it declares no totals: {plain(str(error))}"
+            continue
+        for name, declared in found:
+            if name in here:
+                by_file.setdefault(name, []).append(declared)
+            elif not (manifest.path.parents[manifest.name.count("/")] / name).exists():
+                absent[name] = plain(manifest.name)
+    return Declarations(by_file, refused, absent)
+
+
+def of_contents(found: Declarations, contents: Iterable[tuple[str, str]]) -> dict[str, list[DeclaredTotals]]:
+    """What is declared of each content, by (path, content): at whichever path it lies."""
+    declared: dict[str, list[DeclaredTotals]] = {}
+    for path, sha256 in sorted(contents) if found.by_file else ():
+        declared.setdefault(sha256, []).extend(found.by_file.get(path, ()))
+    return declared
+
+
+def name_of(declared: Sequence[DeclaredTotals]) -> str:
+    """A digest of what is declared of a content; empty for nothing."""
+    told = [[d.manifest, d.rows, sorted((c, str(v)) for c, v in d.sums.items()), d.fault] for d in declared]
+    return digest_of(told) if told else ""
+
+
+def _parsed(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:
+    """Yield paths of files and what the manifest declares of them. Raises ValueError for a `_manifest.csv` of another
+    kind; a `FILE.totals.json` that cannot be read, or a line, is a declaration with a fault."""
+    beside = manifest.name.endswith(BESIDE)
+    file, shown = manifest.name.removesuffix(BESIDE), plain(manifest.name)
+    try:
+        text = _text(manifest)
+        if beside:
+            body = json.loads(text, parse_float=Decimal, parse_int=Decimal)
+            if not isinstance(body, dict) or not isinstance(sums := body.get("sums") or {}, dict):
+                raise ValueError('it is no object like {"rows": 1200, "sums": {"total": "12345.60"}}')
+            yield file, _declared(shown, body.get("rows"), sums)
+    except (ValueError, RecursionError) as error:
+        if not beside:
+            raise
+        yield file, DeclaredTotals(shown, fault=str(error) or type(error).__name__)
+    if not beside:
+        yield from _lines(manifest.name, text)
+
+
+def _text(manifest: LandedFile) -> str:
+    if manifest.size > MOST_BYTES:
+        raise ValueError(f"it has {manifest.size} bytes, more than the limit of {MOST_BYTES}")
+    with opened(manifest) as descriptor, open(descriptor, "rb", closefd=False) as source:
+        return source.read().decode("utf-8-sig")
+
+
+def _lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals]]:
+    """Yield the lines of a `_manifest.csv`; other columns than file, rows and sum_COLUMN are left out."""
+    try:
+        header, *lines = csv.reader(text.splitlines(), strict=True)
+    except csv.Error as error:
+        raise ValueError(f"it is no CSV: {error}") from None
+    wanted = [c for c in header if c == "rows" or c.startswith(SUM)]
+    if "file" not in header or not wanted:
+        raise ValueError("its header must name the columns file, and rows or sum_COLUMN")
+    for line in filter(None, lines):
+        cells = dict(zip(header, line, strict=False))
+        file = normpath(f"{dirname(name)}/{cells.get('file', '')}".lstrip("/"))
+        sums = {c.removeprefix(SUM): cells[c] for c in wanted if c != "rows" and cells.get(c)}
+        if len(line) == len(header):
+            yield file, _declared(plain(name), cells.get("rows") or None, sums)
+        else:
+            yield file, DeclaredTotals(plain(name), fault=f"its line has {len(line)} cells, its header {len(header)}")
+
+
+def _declared(manifest: str, rows: Any, sums: Mapping[str, Any]) -> DeclaredTotals:
+    try:
+        counted = None if rows is None else _number(rows)
+        if counted is not None and (counted < 0 or counted % 1):
+            raise ValueError(f"{rows} is no number of rows")
+        exact = {column: _number(value) for column, value in sums.items()}
+    except ValueError as error:
+        return DeclaredTotals(manifest, fault=str(error))
+    if counted is None and not exact:
+        return DeclaredTotals(manifest, fault="it names neither rows nor sums")
+    return DeclaredTotals(manifest, None if counted is None else int(counted), exact)
+
+
+def _number(value: Any) -> Decimal:
+    number = exact_number(value if isinstance(value, Decimal) else str(value))
+    if number is None or isinstance(value, bool):
+        raise ValueError(f"{plain(str(value))[:80]!r} is no number")
+    return number
+
+
+def exact_number(text: str | Decimal) -> Decimal | None:
+    """The number that a text is, exactly; None for any other text, NaN and infinity."""
+    try:
+        number = Decimal("NaN" if "_" in str(text) else text)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and abs(number.adjusted()) <= MOST_DIGITS else None

@@ -1,0 +1,76 @@
+"""Contents held against the totals that their manifests declare, exactly, before anything of them is loaded.
+
+Not here: reading manifests (`landing.declared`) and recording the outcome (`scan`). No JVM.
+"""
+
+from collections.abc import Sequence
+from decimal import Context, Decimal, localcontext
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.scans import OF_TOTALS
+from backfill_assets.core.texts import plain
+from backfill_assets.lake.embedded import connection, literal
+from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.folder import LakeFolder
+from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
+from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.landing.declared import MOST_DIGITS, DeclaredTotals, exact_number
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+EXACT = Context(prec=4 * MOST_DIGITS)  # a sum of 10^400 numbers beside 400 digits behind the point
+EXACT_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+AT_ONCE = 10_000  # values
+
+
+def disagreement(lake: LakeFolder, file: StoredFile, declared: Sequence[DeclaredTotals]) -> str:
+    """Why a content is not what its manifests declare; empty where it is.
+
+    Rows are all records of the file, those that go to quarantine too. A sum is over all values of a column of the file
+    that are numbers: a fraction counts as its shortest decimal, NULL and other texts count for nothing.
+    """
+    for one in declared:
+        if one.fault:
+            return f"{OF_TOTALS}{one.manifest}) cannot be read: {one.fault}"
+    told = [(d.manifest, why) for d in declared for why in _differing(lake, file, d)]
+    return f"{OF_TOTALS}{told[0][0]}) disagree: {'; '.join(why for _, why in told)}" if told else ""
+
+
+def _differing(lake: LakeFolder, file: StoredFile, declared: DeclaredTotals) -> list[str]:
+    told = []
+    if declared.rows not in (None, file.rows):
+        told.append(f"the file has {file.rows} rows, declared are {declared.rows}")
+    if not declared.sums:
+        return told
+    with connection(lake) as engine:
+        rows = f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false)"
+        kinds = {n: str(t) for n, t, *_ in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()}
+        there = kinds.keys() - {ROW_NUMBER, BAD_TEXT, BAD_REASON}
+        for column, wanted in declared.sums.items():
+            if column not in there:
+                told.append(f"the file has no column {plain(column)!r}")
+                continue
+            found, others = _summed(engine, rows, column, kinds[column])
+            if found != wanted:
+                besides = f" and {others} value(s) that are no numbers" if others else ""
+                told.append(f"the sum of {plain(column)} is {found:f}{besides}, declared is {wanted:f}")
+    return told
+
+
+def _summed(engine: "DuckDBPyConnection", rows: str, column: str, kind: str) -> tuple[Decimal, int]:
+    """The exact sum of a column, and how many of its values are no numbers."""
+    name = quoted(column)
+    query = f"SELECT CAST({name} AS VARCHAR), count(*) FROM {rows} WHERE {name} IS NOT NULL GROUP BY 1"
+    if kind in EXACT_TYPES:
+        query = f"SELECT CAST(sum({name}) AS VARCHAR), 1 FROM {rows} HAVING count({name}) > 0"
+    result, total, others = engine.execute(query), Decimal(0), 0
+    with localcontext(EXACT):
+        while batch := result.fetchmany(AT_ONCE):
+            for text, times in batch:
+                number = exact_number(text)
+                if number is not None:
+                    total += number * times
+                elif text.strip():
+                    others += times
+    return total, others

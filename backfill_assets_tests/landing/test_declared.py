@@ -1,0 +1,109 @@
+"""Manifests of the landing folder: never read as data, parsed exactly, each fault named with its file.
+
+Lives here: tests of `landing.declared` and of how the listing finds manifests. Does not live here: holding contents
+against them (`load.test_totals`).
+"""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.landing.declared import Declarations, DeclaredTotals, exact_number, name_of, read_declared
+from backfill_assets.landing.listing import list_landing
+from backfill_assets_tests.lake.landed import land
+
+
+def declared(folder: Path, files: dict[str, str], pattern: str = "**/*.csv", format: str = "csv") -> Declarations:
+    for name, text in files.items():
+        land(folder, name, text.encode())
+    listing = list_landing(pattern, folder, format)
+    return read_declared(listing.manifests, listing.files)
+
+
+def test_a_manifest_beside_a_file_declares_its_rows_and_exact_sums(tmp_path: Path) -> None:
+    text = '{"rows": 1200, "sums": {"total": "12345.60", "big": 9007199254740993.1}, "sender": "till 4"}'
+    found = declared(tmp_path, {"in/a.csv": "x\n1\n", "in/a.csv.totals.json": text})
+    sums = {"total": Decimal("12345.60"), "big": Decimal("9007199254740993.1")}
+    assert found.by_file == {"in/a.csv": [DeclaredTotals("in/a.csv.totals.json", 1200, sums)]}
+    assert (found.refused, found.absent) == ({}, {})
+
+
+def test_a_manifest_of_a_folder_declares_each_file_that_it_names(tmp_path: Path) -> None:
+    text = "\ufefffile,rows,sum_total,md5\na.csv,2,1.50,x\nsub/b.csv,,7,y\ngone.csv,1,,z\n"
+    found = declared(tmp_path, {"in/_manifest.csv": text, "in/a.csv": "x\n", "in/sub/b.csv": "x\n"})
+    where = "in/_manifest.csv"
+    assert found.by_file == {
+        "in/a.csv": [DeclaredTotals(where, 2, {"total": Decimal("1.50")})],
+        "in/sub/b.csv": [DeclaredTotals(where, None, {"total": Decimal(7)})],
+    }
+    assert found.absent == {"in/gone.csv": where}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "Expecting"),
+        ("[1]", "it is no object"),
+        ('{"sums": [1]}', "it is no object"),
+        ("{}", "neither rows nor sums"),
+        ('{"rows": -1}', "no number of rows"),
+        ('{"rows": 1.5}', "no number of rows"),
+        ('{"rows": true}', "is no number"),
+        ('{"sums": {"total": "1,234.50"}}', "'1,234.50' is no number"),
+        ('{"sums": {"total": "NaN"}}', "'NaN' is no number"),
+        ('{"sums": {"total": "1E+999999999"}}', "is no number"),
+        ("[" * 100_000, "recursion"),
+    ],
+)
+def test_one_that_cannot_be_read_is_a_fault_of_its_file(tmp_path: Path, text: str, why: str) -> None:
+    found = declared(tmp_path, {"a.csv": "x\n", "a.csv.totals.json": text})
+    [one] = found.by_file["a.csv"]
+    assert why in one.fault
+    assert (one.rows, one.sums) == (None, {})
+
+
+def test_a_bad_line_is_a_fault_of_its_file_alone(tmp_path: Path) -> None:
+    text = "file,rows\na.csv,many\nb.csv,1\nc.csv,1,2\n"
+    found = declared(tmp_path, {"_manifest.csv": text, **{f"{n}.csv": "x\n" for n in "abc"}}).by_file
+    assert [found[f"{n}.csv"][0].fault for n in "abc"] == [
+        "'many' is no number", "", "its line has 3 cells, its header 2",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "name,size\na.csv,4\n", "file,md5\na.csv,4\n", "\udcff"])
+def test_a_manifest_of_another_kind_is_refused_by_name_and_holds_nothing(tmp_path: Path, text: str) -> None:
+    land(tmp_path, "_manifest.csv", text.encode("utf-8", "surrogateescape"))
+    found = declared(tmp_path, {"a.csv": "x\n"})
+    assert found.by_file == {}
+    assert found.refused["_manifest.csv"].startswith("it declares no totals: ")
+
+
+def test_a_manifest_is_never_offered_as_data_whatever_the_pattern_and_format(tmp_path: Path) -> None:
+    names = ["a.json", "a.json.totals.json", "b.csv.totals.json", "_manifest.csv", "daily.totals.json"]
+    for name in names:
+        land(tmp_path, name, b"{}")
+    listing = list_landing("**", tmp_path, "jsonl")
+    assert [f.name for f in listing.files] == ["a.json", "daily.totals.json"], "the last names no file"
+    assert len(listing.manifests) == 3
+    one = list_landing("a.json", tmp_path, "jsonl")
+    assert ([f.name for f in one.files], len(one.manifests)) == (["a.json"], 2)
+
+
+def test_a_link_in_a_manifests_place_is_refused(tmp_path: Path) -> None:
+    land(tmp_path, "a.csv", b"x\n")
+    (tmp_path / "a.csv.totals.json").symlink_to("/etc/hostname")
+    listing = list_landing("*.csv", tmp_path, "csv")
+    assert (listing.manifests, [r.name for r in listing.refused]) == ((), ["a.csv.totals.json"])
+
+
+def test_another_declaration_has_another_name_and_none_has_none() -> None:
+    one, other = DeclaredTotals("m", 1), DeclaredTotals("m", 2)
+    assert len({name_of([one]), name_of([other]), name_of([one, other])}) == 3
+    assert name_of([]) == ""
+
+
+@pytest.mark.parametrize("text", ["1_000", "x", "", "inf", "--1", json.dumps("1")])
+def test_a_text_that_others_would_not_take_for_a_number_is_none(text: str) -> None:
+    assert exact_number(text) is None

@@ -1,0 +1,141 @@
+"""Deliveries held against the totals that their manifests declare, before anything of them is in raw.
+
+Lives here: tests of `load.totals` and the story of a file that disagrees, is mended, and is contradicted later. Does
+not live here: reading manifests (`landing.test_declared`).
+"""
+
+import os
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.core.errors import LandingError
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.view import read_view
+from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.landing.declared import DeclaredTotals
+from backfill_assets.load.landed_changes import landed
+from backfill_assets.load.raw import AS_DECLARED
+from backfill_assets.load.scan import accept, scan
+from backfill_assets.load.totals import disagreement
+from backfill_assets.operations.rejected import contradicted
+from backfill_assets.operations.show import show
+from backfill_assets.pipeline import contracts
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.lakes import LONG_AGO, backfill, content, delivery, land, make_lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TEXTS = ["0.1", " 0.2", "1e1", "n/a", "", None]
+FRACTIONS = [0.1, 0.2, 1e16, float("nan"), None, -0.0]
+START = "2024-03-01"
+DAY = date.fromisoformat(START)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> tuple[Lake, StoredFile]:
+    """A content of six rows."""
+    columns = {
+        "text": TEXTS, "double": FRACTIONS, "whole": [1 << 62] * 6, "exact": [Decimal("0.10")] * 6, "day": [day(0)] * 6,
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    return bare_lake(tmp_path / "lake"), StoredFile("a" * 64, tmp_path / "a.parquet", {}, "", None, rows=6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("column", "total", "others"),
+    [("text", "10.3", 1), ("double", "10000000000000000.3", 1), ("whole", str(6 << 62), 0), ("exact", "0.6", 0)],
+)
+@pytest.mark.usefixtures("storages")
+def test_sums_are_exact_whatever_the_columns_type(
+    stored: tuple[Lake, StoredFile], column: str, total: str, others: int
+) -> None:
+    lake, file = stored
+    assert disagreement(lake, file, [DeclaredTotals("m", 6, {column: Decimal(total)})]) == ""
+    off = disagreement(lake, file, [DeclaredTotals("m", None, {column: Decimal(total) + Decimal("0.01")})])
+    assert off.startswith(f"its totals (m) disagree: the sum of {column} is {total}")
+    assert ("1 value(s) that are no numbers" in off) == bool(others)
+
+
+@pytest.mark.parametrize(
+    ("declared", "why"),
+    [
+        (DeclaredTotals("m", 7), "its totals (m) disagree: the file has 6 rows, declared are 7"),
+        (DeclaredTotals("m", 6, {"nix": Decimal(1)}), "its totals (m) disagree: the file has no column 'nix'"),
+        (DeclaredTotals("m", fault="not JSON"), "its totals (m) cannot be read: not JSON"),
+    ],
+)
+@pytest.mark.usefixtures("storages")
+def test_what_does_not_agree_is_named(stored: tuple[Lake, StoredFile], declared: DeclaredTotals, why: str) -> None:
+    lake, file = stored
+    assert disagreement(lake, file, [declared]) == why
+    assert disagreement(lake, file, [DeclaredTotals("n", 6), declared]) == why, "each of several must hold"
+
+
+def declare(lake: Lake, text: str) -> None:
+    path = lake.root / "landing" / "a.jsonl.totals.json"
+    path.write_text(text)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+
+
+def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_changed_by_a_later_one(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    rows = [delivery(n, f"{START} 10:00:00", None, f"k{n}", value=n) for n in (1, 2)]
+    lake = make_lake(tmp_path, {"a.jsonl": [*rows, {"seq": "none"}], "copy.jsonl": rows[:1]}, START)
+    session, pipeline = LakeSession(lake), chosen_pipeline(lake)
+    declare(lake, '{"rows": 3, "sums": {"value": 4}}')
+    why = "its totals (a.jsonl.totals.json) disagree: the sum of value is 3, declared is 4"
+
+    assert scan(session).unreadable == {"a.jsonl": why}
+    backfill(lake, START, START, ["raw"])
+    assert [row[0] for row in content(lake, "raw")] == [1], "of the other file"
+    assert [(row[2], row[4]) for row in content(lake, "quarantine")] == [(0, why)]
+    assert landed(session).is_scanned
+
+    declare(lake, '{"rows": 3, "sums": {"value": 3}}')
+    assert landed(session).uncounted
+    backfill(lake, START, START, ["raw"])
+    assert len(content(lake, "raw")) == 2
+    entry = read_view(lake, [contracts.raw()]).table("raw").stamps[DAY].entry
+    assert entry.counts[AS_DECLARED] == 1
+    shown = {f.path: f.as_declared for f in show(lake, pipeline, "raw", DAY).files}
+    assert shown == {"a.jsonl": True, "copy.jsonl": False}
+
+    before = content(lake, "raw")
+    declare(lake, '{"rows": 4}')
+    with pytest.raises(LandingError, match=r"the file has 3 rows, declared are 4"):
+        backfill(lake, START, START, ["raw"], force=True)
+    assert content(lake, "raw") == before
+    assert landed(session).is_refused
+    assert "loaded, but its totals" in contradicted(lake)[0]
+
+    (lake.root / "landing" / "a.jsonl.totals.json").unlink()
+    assert scan(session).is_clean
+    assert not landed(session).is_refused
+
+    declare(lake, '{"rows": 4}')
+    assert list(scan(session).contradicted) == ["a.jsonl"]
+    assert accept(session, "the sender says so") == ["a.jsonl"]
+    backfill(lake, START, START, ["raw"])
+    assert len(content(lake, "raw")) == 1
+    assert contradicted(lake) == []
+
+
+def test_a_manifest_that_came_first_is_told_as_waiting(spark: "SparkSession", tmp_path: Path) -> None:
+    lake = make_lake(tmp_path, {"b.jsonl": [delivery(1, f"{START} 10:00:00", None, "k")]}, START)
+    declare(lake, '{"rows": 1}')
+    found = scan(LakeSession(lake))
+    assert found.waiting == {"a.jsonl": "a.jsonl.totals.json declares it, and it is not there"}
+    land(lake, "a.jsonl", [delivery(1, f"{START} 10:00:00", None, "k")])
+    again = scan(LakeSession(lake))
+    assert (again.copies, again.is_clean) == ({"a.jsonl": "b.jsonl"}, True), "of a copy both paths are held"
