@@ -31,6 +31,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "doctor": ("doctor", "Find what is wrong with a lake."),
     "drift": ("drift", "Days whose values are off, ranked."),
     "example": ("demo", "Lakes to learn from, step by step."),
+    "export": ("export", "Changed days to a folder or database."),
     "init": ("demo", "Write a commented lake.toml."),
     "landing": ("landing", "Accept altered or missing files."),
     "lateness": ("lateness", "How late rows come."),

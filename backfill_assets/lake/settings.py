@@ -135,6 +135,13 @@ class RetentionSettings(Section):
     run_days: PositiveDays | None = None
 
 
+class ExportSettings(Section):
+    """A place that gets the days of a table: `to` is a folder (relative to lake.toml) or postgresql://…#TABLE."""
+
+    table: Text
+    to: Text
+
+
 class LakeSettings(DeliveredSettings):
     """All of `lake.toml`. `as_of` (aware): later deliveries are not loaded."""
 
@@ -144,6 +151,7 @@ class LakeSettings(DeliveredSettings):
     lateness: LatenessSettings = LatenessSettings()
     gates: GateSettings = GateSettings()
     controls: dict[str, ControlSettings] = Field(default_factory=dict)
+    exports: dict[str, ExportSettings] = Field(default_factory=dict)
     plan: PlanSettings = PlanSettings()
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()

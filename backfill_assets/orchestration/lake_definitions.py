@@ -24,7 +24,7 @@ from backfill_assets.orchestration.control_checks import control_checks, control
 from backfill_assets.orchestration.plan_job import backfill_job, plans_sensor
 from backfill_assets.orchestration.rollbacks import rollback_jobs
 from backfill_assets.orchestration.sensors import lake_schedules, lake_sensors, scan_job
-from backfill_assets.orchestration.upkeep import maintain_job, maintain_schedule
+from backfill_assets.orchestration.upkeep import export_job, export_schedule, maintain_job, maintain_schedule
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 
@@ -37,20 +37,21 @@ def rest_of_definitions(
 ) -> dg.Definitions:
     """Everything beside the tables and the job `rebuild`; `rebuild_of(tables)` returns that job for some tables."""
     lake, scanning, upkeep = opened.lake, scan_job(lake_context), maintain_job(lake_context)
+    exporting = export_job(lake_context)
     ranged = backfill_job(lake_context, lake.settings.start_date, rebuild_of)
     return dg.Definitions(
         asset_checks=[
             *(no_stale_days(opened, table.contract) for table in opened.pipeline.tables),
             *control_checks(opened),
         ],
-        jobs=[scanning, ranged, upkeep, *rollback_jobs(lake_context)],
+        jobs=[scanning, ranged, upkeep, exporting, *rollback_jobs(lake_context)],
         sensors=[
             *lake_sensors(lake_context, [rebuild, scanning]),
             plans_sensor(lake_context, ranged),
             controls_sensor(lake_context),
             *alert_sensors(lake.root),
         ],
-        schedules=[*lake_schedules(lake_context, rebuild), maintain_schedule(upkeep)],
+        schedules=[*lake_schedules(lake_context, rebuild), maintain_schedule(upkeep), export_schedule(exporting)],
         resources={PYSPARK: LakePySparkResource(folder=str(lake.root))},
     )
 

@@ -1,7 +1,7 @@
-"""The job `maintain` and its weekly schedule, and the end of Dagster's own old runs.
+"""The jobs `maintain` and `export` with their schedules, and the end of Dagster's own old runs.
 
-Elsewhere: which files can go (`operations.maintain`). Ticks of sensors and schedules are pruned by Dagster itself:
-`retention` in dagster.yaml.
+Elsewhere: which files can go (`operations.maintain`), which days are brought where (`operations.export`). Ticks of
+sensors and schedules are pruned by Dagster itself: `retention` in dagster.yaml.
 """
 
 from collections import defaultdict
@@ -11,13 +11,14 @@ import dagster as dg
 from pydantic import Field
 
 from backfill_assets.core.clock import utc_now
+from backfill_assets.operations.export import export_all
 from backfill_assets.operations.maintain import look, maintain
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.io_manager import as_failures
 
-MAINTAIN = "maintain"
+MAINTAIN, EXPORT = "maintain", "export"
 
 
 class MaintainConfig(dg.Config):
@@ -59,6 +60,31 @@ def maintain_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
         name="weekly_upkeep", job=job, cron_schedule="0 4 * * 0", execution_timezone="UTC",
         run_config=dg.RunConfig(ops={"delete_unneeded": MaintainConfig(act=True)}),
         default_status=dg.DefaultScheduleStatus.STOPPED, description="The job `maintain`, once a week.",
+    )  # fmt: skip
+
+
+def export_job(lake_context: LakeContext) -> dg.JobDefinition:
+    """The job of the command `export`: every export of lake.toml, changed days only."""
+
+    @dg.op(name="replace_changed_days", description="Bring the days that changed to the places of [exports].")
+    def replace_changed_days(context: dg.OpExecutionContext) -> None:
+        """All exports, in their order."""
+        with as_failures():
+            lines = [str(done) for done in export_all(*lake_context.open())]
+            told = lines or ["lake.toml has no [exports]"]
+            context.add_output_metadata({"what": dg.MetadataValue.md("\n".join(f"- {line}" for line in told))})
+
+    return dg.GraphDefinition(name=EXPORT, node_defs=[replace_changed_days]).to_job(
+        name=EXPORT, executor_def=dg.in_process_executor, tags={runs.LAKE_TAG: str(lake_context.root)},
+        description="Bring days that changed to the places that [exports] in lake.toml names.",
+    )  # fmt: skip
+
+
+def export_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
+    """Every hour, stopped until somebody starts it in the browser."""
+    return dg.ScheduleDefinition(
+        name="hourly_export", job=job, cron_schedule="30 * * * *", execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.STOPPED, description="The job `export`, every hour.",
     )  # fmt: skip
 
 

@@ -3,13 +3,8 @@
 Tested here: the side `postgresql://…`. Not tested here: matching rows (`operations.test_reconcile`).
 """
 
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from datetime import date
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -20,54 +15,32 @@ from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.operations.reconcile import reconcile
 from backfill_assets.operations.reconcile_report import DIFFERS, MISSING_RIGHT, ReconcileRequest
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.postgres import execute, postgres_server
 
-pytest.importorskip("adbc_driver_postgresql", reason="the driver of PostgreSQL is not installed")
 SPENT = Column("spent", "DECIMAL(18,2)", "s", nullable=True)
 TOTALS = Contract(
     "totals", "t", (Column("day", "DATE", "d"), Column("customer", "STRING", "c"), SPENT), "day", ("customer",), ()
 )
 PIPELINE = Pipeline((Table(TOTALS),), {})
 DAY = date(2024, 3, 1)
+GOLDEN = (
+    "CREATE TABLE golden (day date, customer text, spent numeric(18, 2))",
+    "INSERT INTO golden VALUES ('2024-03-01', 'a', 1), ('2024-03-01', 'b', 2.01), ('2024-03-01', 'c', NULL)",
+)
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The address of a server of this test's own, which knows a user, a password and a table."""
-    if (initdb := shutil.which("initdb")) is None:
-        pytest.skip("no PostgreSQL server is installed (initdb)")
-    user = "postgres" if os.geteuid() == 0 else None  # the server does not run as root
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # paths of sockets are short
-        if user:
-            shutil.chown(folder, user)
-        data, control = f"{folder}/data", initdb.replace("initdb", "pg_ctl")
-
-        def run(*command: str) -> None:
-            subprocess.run(command, check=True, user=user, cwd=folder, stdout=subprocess.DEVNULL)
-
-        run(initdb, "-D", data, "-U", "owner", "-A", "trust", "-N")
-        run(control, "-D", data, "-w", "-o", f"-c listen_addresses='' -k {folder}", "start")
-        try:
-            yield f"postgresql://owner:secret@/postgres?host={folder}"
-        finally:
-            run(control, "-D", data, "-m", "immediate", "stop")
-
-
-def execute(address: str, *statements: str) -> None:
-    dbapi = import_module("adbc_driver_postgresql.dbapi")
-    with dbapi.connect(address, autocommit=True) as connection, connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
+    """The address of a server of this test's own."""
+    with postgres_server() as found:
+        execute(found, *GOLDEN)
+        yield found
 
 
 def test_a_table_is_reconciled_with_a_table_and_a_query_of_postgres(address: str, tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     rows = [{"day": DAY, "customer": c, "spent": s} for c, s in (("a", 1), ("b", 2), ("c", None), ("d", 4))]
     publish_by_hand(lake, TOTALS, rows)
-    execute(
-        address,
-        "CREATE TABLE golden (day date, customer text, spent numeric(18, 2))",
-        "INSERT INTO golden VALUES ('2024-03-01', 'a', 1), ('2024-03-01', 'b', 2.01), ('2024-03-01', 'c', NULL)",
-    )
     report = reconcile(lake, PIPELINE, ReconcileRequest("totals", f"{address}#golden"))
     assert {k: report.total(k) for d in report.days for k in d.kinds} == {DIFFERS: 1, MISSING_RIGHT: 1}
     assert "secret" not in str(report.to_dict())

@@ -1,4 +1,4 @@
-"""The job `maintain` and Dagster's old runs: those go of which no page needs anything. No JVM.
+"""The jobs `maintain` and `export`, and Dagster's old runs: those go of which no page needs anything. No JVM.
 
 Tested here: `orchestration.upkeep`. Not tested here: which files can go (`operations.test_maintain`).
 """
@@ -14,7 +14,13 @@ from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.runs import LAKE_TAG
-from backfill_assets.orchestration.upkeep import maintain_job, maintain_schedule, superseded_runs
+from backfill_assets.orchestration.upkeep import (
+    export_job,
+    export_schedule,
+    maintain_job,
+    maintain_schedule,
+    superseded_runs,
+)
 from backfill_assets_tests.builders import CONTRACTS
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.operations.planned import Planned
@@ -77,3 +83,14 @@ def test_the_schedule_acts_once_a_week_when_somebody_starts_it(tmp_path: Path) -
     schedule = maintain_schedule(maintain_job(LakeContext(tmp_path, tables)))
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
     assert schedule.cron_schedule == "0 4 * * 0"
+
+
+def test_the_job_of_exports_tells_what_each_of_them_brought(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    made = Planned(tmp_path / "lake")
+    job = export_job(LakeContext(made.lake.root, tables))
+    assert export_schedule(job).default_status is dg.DefaultScheduleStatus.STOPPED
+    with (made.lake.root / FILE_NAME).open("a") as toml:
+        toml.write('[exports.shop]\ntable = "raw"\nto = "out"\n')
+    done = job.execute_in_process(instance=instance)
+    [told] = [e for e in done.all_events if e.event_type_value == "STEP_OUTPUT"]
+    assert "raw to" in str(told.step_output_data.metadata["what"].value)

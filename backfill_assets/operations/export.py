@@ -1,0 +1,87 @@
+"""Export: days of a table in a place elsewhere, each replaced as a whole, and only those that changed since.
+
+Not here: the places (`export_sinks`). A place keeps per table and day the rows, the fingerprint and the version that it
+holds, and changes these together with the rows: an export that was stopped goes on, one done twice does nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import DayRange, ranges
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.states import States
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.export_sinks import DayBatch, HeldDay, Sink, sink_of
+from backfill_assets.operations.fitness import told, unfit_days_now
+
+BATCH_DAYS = 31  # in one transaction, and between two notes of what a folder holds
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An export of a table at a version: days that were replaced, the number of days that the place held already, days
+    left as they are there because they are not fit (in words), and days of which it holds a newer version."""
+
+    table: str
+    to: str
+    version: int
+    replaced: tuple[date, ...]
+    rows: int
+    same: int
+    unfit: str
+    newer: int
+
+    def __str__(self) -> str:
+        """The export as one line."""
+        days = f"{ranges(self.replaced)} replaced ({self.rows} rows)" if self.replaced else "nothing changed"
+        more = f"; left as it is there: {self.unfit}" if self.unfit else ""
+        more += f"; {self.newer} day(s) there are of a newer version" if self.newer else ""
+        return f"{self.table} to {self.to}: {days}, {self.same} day(s) as they were{more}"
+
+
+def export(lake: Lake, pipeline: Pipeline, table: str, to: str, days: DayRange | None = None) -> Exported:
+    """Bring the days (None: all) of a table to the place `to`, as its newest version has them.
+
+    Days that are missing, stale, incomplete or pending stay there as they are. Raises BackfillError for an unknown
+    table, and a place that cannot be written, which then holds whole days, old or new.
+    """
+    contract = pipeline.contract(table, "Nothing was exported")
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    view = states.view.table(table)
+    wanted = sorted(d for d in view.stamps if days is None or d in days)
+    if not wanted:
+        where = f" from {days.start} to {days.last}" if days else ""
+        raise BackfillError(
+            f"the table {table}", f"it has no day{where}", "Nothing was exported", "`backfill-assets status` lists them"
+        )
+    with sink_of(lake, contract, to) as sink:
+        return _export(lake, contract, states, wanted, sink)
+
+
+def _export(lake: Lake, contract: Contract, states: States, wanted: Sequence[date], sink: Sink) -> Exported:
+    table, view = contract.name, states.view.table(contract.name)
+    unfit, there = unfit_days_now(states, table, wanted), sink.held()
+    ours = {d: HeldDay.of(view.version, view.stamps[d].entry) for d in wanted if d not in unfit}
+    newer = {d for d in ours if d in there and there[d].version > view.version}
+    changed = [d for d, held in ours.items() if d not in newer and (d not in there or not there[d].equals(held))]
+    for first in range(0, len(changed), BATCH_DAYS):
+        days = changed[first : first + BATCH_DAYS]
+        files = lake.store.data_files(contract, view.version, days)
+        sink.replace(DayBatch({d: ours[d] for d in days}, files))
+    same, rows = len(ours) - len(changed) - len(newer), sum(ours[d].rows for d in changed)
+    return Exported(table, sink.name, view.version, tuple(changed), rows, same, told(unfit), len(newer))
+
+
+def export_all(lake: Lake, pipeline: Pipeline, names: Sequence[str] = ()) -> list[Exported]:
+    """Do the exports of `[exports]` in lake.toml (names: empty = all). Raises as `export`, at the first that fails."""
+    known = lake.settings.exports
+    if unknown := [n for n in names if n not in known]:
+        raise BackfillError(
+            f"the export {unknown[0]}", "lake.toml has no such export", "Nothing was exported",
+            f"Known are {', '.join(known) or 'none: see [exports] in lake.toml'}; or name a table and --to",
+        )  # fmt: skip
+    return [export(lake, pipeline, e.table, e.to) for n, e in known.items() if not names or n in names]

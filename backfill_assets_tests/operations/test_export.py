@@ -1,0 +1,121 @@
+"""Days of a table in a folder elsewhere: those that changed, whole, once; whatever was there and was stopped.
+
+Tested here: `operations.export` to a folder. Not tested here: PostgreSQL (`end_to_end.test_export_postgres`), and the
+notes themselves (`test_export_sinks`).
+"""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.settings import FILE_NAME, load_settings
+from backfill_assets.operations.export import export, export_all
+from backfill_assets.operations.export_sinks import NOTES
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.operations.planned import DAYS, Planned
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Planned:
+    return Planned(tmp_path / "lake")
+
+
+def values(folder: Path, column: str = "event_date") -> dict[date, Any]:
+    """What a reader of the folder sees: the value of each day."""
+    found = ds.dataset(folder, format="parquet", partitioning="hive").to_table().to_pylist()
+    return {date.fromisoformat(r[column]): r["value"] for r in found}
+
+
+def stamps(folder: Path) -> dict[Path, int]:
+    return {p: p.stat().st_mtime_ns for p in folder.rglob("*.parquet")}
+
+
+def test_a_first_export_brings_every_day_and_a_second_one_nothing(made: Planned, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = export(made.lake, made.pipeline, "staging", str(out))
+    assert (len(first.replaced), first.rows, first.same) == (DAYS, DAYS, 0)
+    assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 1)
+    before = stamps(out)
+    again = export(made.lake, made.pipeline, "staging", str(out))
+    assert (again.replaced, again.same) == ((), DAYS)
+    assert stamps(out) == before
+    assert "nothing changed, 8 day(s) as they were" in str(again)
+
+
+def test_only_days_with_other_rows_are_replaced(made: Planned, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(made.lake, made.pipeline, "staging", str(out))
+    made.chunk(1, (1, 2), 2)
+    assert export(made.lake, made.pipeline, "staging", str(out)).replaced == (day(1), day(2))
+    assert [values(out / "staging")[day(n)] for n in range(4)] == [1, 2, 2, 1]
+
+
+def test_an_export_that_was_stopped_before_its_notes_is_done_again_with_the_same_result(
+    made: Planned, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    export(made.lake, made.pipeline, "staging", str(out))
+    (out / "staging" / NOTES).unlink()
+    (out / "staging" / f"event_date={day(3)}" / ".part-0.parquet").write_bytes(b"torn")
+    assert len(export(made.lake, made.pipeline, "staging", str(out)).replaced) == DAYS
+    assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 1)
+    assert not list(out.rglob(".part-0.parquet"))
+
+
+def test_a_file_that_somebody_deleted_is_brought_again(made: Planned, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(made.lake, made.pipeline, "staging", str(out))
+    (out / "staging" / f"event_date={day(3)}" / "part-0.parquet").unlink()
+    assert export(made.lake, made.pipeline, "staging", str(out)).replaced == (day(3),)
+
+
+def test_chosen_days_are_exported_alone(made: Planned, tmp_path: Path) -> None:
+    done = export(made.lake, made.pipeline, "staging", str(tmp_path / "out"), DayRange(day(2), day(4)))
+    assert done.replaced == (day(2), day(3))
+    with pytest.raises(BackfillError, match="it has no day from"):
+        export(made.lake, made.pipeline, "staging", str(tmp_path / "out"), DayRange(day(90), day(91)))
+
+
+def test_stale_days_stay_as_they_are_there_and_are_named(made: Planned, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(made.lake, made.pipeline, "features", str(out))
+    made.write("staging", {4: 9})
+    made.write("features", {4: 9})
+    made.write("staging", {4: 10})
+    done = export(made.lake, made.pipeline, "features", str(out))
+    assert f"stale {day(4)}" in done.unfit
+    assert day(4) not in done.replaced
+    assert values(out / "features", made.contract("features").day_column)[day(4)] == 1
+
+
+def test_a_place_that_holds_a_newer_version_is_left_alone(made: Planned, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(made.lake, made.pipeline, "staging", str(out))
+    notes = out / "staging" / NOTES
+    notes.write_text(notes.read_text().replace('"version": 1', '"version": 9').replace('"rows": 1', '"rows": 2'))
+    done = export(made.lake, made.pipeline, "staging", str(out))
+    assert (done.replaced, done.newer) == ((), DAYS)
+
+
+def test_the_lakes_own_tables_are_no_place(made: Planned) -> None:
+    with pytest.raises(BackfillError, match="among the lake's own tables"):
+        export(made.lake, made.pipeline, "staging", str(made.lake.tables))
+
+
+def test_exports_of_the_settings_are_done_by_name_and_an_unknown_one_is_refused(made: Planned) -> None:
+    with (made.lake.root / FILE_NAME).open("a") as toml:
+        toml.write('[exports.shop]\ntable = "staging"\nto = "out"\n')
+    lake = Lake(made.lake.root, load_settings(made.lake.root))
+    [done] = export_all(lake, made.pipeline)
+    assert (done.to, len(done.replaced)) == (str(made.lake.root / "out" / "staging"), DAYS)
+    assert [e.replaced for e in export_all(lake, made.pipeline, ["shop"])] == [()]
+    with pytest.raises(BackfillError, match=r"the export nobody.*Known are shop"):
+        export_all(lake, made.pipeline, ["nobody"])

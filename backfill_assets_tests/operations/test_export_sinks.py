@@ -1,0 +1,41 @@
+"""What a place says that it holds.
+
+Tested here: `operations.export_sinks` apart from a server. Not tested here: which days are brought (`test_export`).
+"""
+
+import pytest
+from filelock import FileLock
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.operations.export_sinks import HeldDay, sink_of
+from backfill_assets_tests.builders import STAGING
+from backfill_assets_tests.files import bare_lake
+
+
+def test_the_same_rows_of_another_version_are_equal_and_other_rows_are_not() -> None:
+    held = HeldDay.of(3, DayEntry(2, "F", "digest"))
+    assert held.equals(HeldDay.of(9, DayEntry(2, "F", "another")))
+    assert not held.equals(HeldDay.of(3, DayEntry(2, "G", "digest")))
+    assert not held.equals(HeldDay.of(3, DayEntry(1, "F", "digest")))
+
+
+def test_two_exports_of_a_table_to_one_folder_do_not_run_at_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    lake, out = bare_lake(tmp_path_factory.mktemp("lake")), tmp_path_factory.mktemp("out")
+    (out / STAGING.name).mkdir()
+    with (
+        FileLock(out / STAGING.name / ".lock"),
+        pytest.raises(BackfillError, match="another export of the table to it runs"),
+        sink_of(lake, STAGING, str(out)),
+    ):
+        raise AssertionError("it was opened")
+
+
+def test_an_address_without_a_table_is_named_without_its_password(tmp_path_factory: pytest.TempPathFactory) -> None:
+    lake = bare_lake(tmp_path_factory.mktemp("lake"))
+    with (
+        pytest.raises(BackfillError, match="it names no table") as raised,
+        sink_of(lake, STAGING, "postgresql://ann:secret@host/shop"),
+    ):
+        raise AssertionError("it was opened")
+    assert "secret" not in str(raised.value)
