@@ -4,6 +4,7 @@ Not here: finding the differences (`operations.compare`, `operations.check_engin
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,19 +18,23 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import OWN_SERVERS
 from backfill_assets.lake.differences import DayDifference, SampleRow
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.operations.compare import CompareReport, CompareRequest, Moment
+from backfill_assets.operations.compare import CompareReport, CompareRequest, Moment, of_plan
 from backfill_assets.operations.compare import compare as compare_of
+from backfill_assets.operations.plan_files import find_plan
 
 if TYPE_CHECKING:
     from backfill_assets.load.recompute import Recomputation
 
 INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])
 VERSION = click.IntRange(min=0)
+MOMENTS = ("from_version", "to_version", "from_time", "to_time", "other_lake")
 
 
 @click.command()
-@click.option("--table", required=True, help="Which table.")
-@click.option("--days", type=SPAN, required=True, help="Which days: A..B, both included, or one.")
+@click.option("--table", default="", help="Which table. [default with --plan: all that it wrote]")
+@click.option("--days", type=SPAN, help="Which days: A..B, both included, or one.")
+@click.option("--plan", "plan_id", metavar="ID", help="What this plan changed; needs no days, versions or times.")
+@click.option("--chunk", type=click.IntRange(1), help="With --plan: what this chunk changed.")
 @click.option("--from-version", type=VERSION, help="The table's version before.")
 @click.option("--to-version", type=VERSION, help="The version after. [default: the newest]")
 @click.option("--from-time", type=INSTANT, help="As it was then (UTC), instead of a version.")
@@ -45,24 +50,44 @@ def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
     Drift is the population stability index. Exit code 1 where a column changed that was not --meant to. No JVM.
     """
     lake, pipeline = opened()
-    wanted = CompareRequest(asked["table"], asked["days"], names_of(asked["meant"]), asked["seed"])
-    report = compare_of(pipeline, wanted, *_moments(lake, **asked))
-    unmeant = []
-    if report.unmeant:
-        unmeant = [f"Not meant to change and changed all the same: {', '.join(report.unmeant)}"]
+    reports = [compare_of(pipeline, *one) for one in _asked(lake, asked)]
+    unmeant = [f"Not meant to change and changed all the same: {', '.join(r.unmeant)}" for r in reports if r.unmeant]
     if html:
-        title, lines = f"{report.table} {report.days}", [report.headline, *unmeant]
-        write_page(html, Page("compare", title, str(lake.root), _sections(report), lines))
+        title = f"plan {asked['plan_id']}" if asked["plan_id"] else f"{asked['table']} {asked['days']}"
+        lines, sections = [r.headline for r in reports], [section for r in reports for section in _sections(r)]
+        write_page(html, Page("compare", title, str(lake.root), sections, [*lines, *unmeant]))
     if as_json:
-        print_json(report)
-    elif not html:
+        print_json(reports if asked["plan_id"] else reports[0])
+    for report in () if html or as_json else reports:
         say(report.headline)
         for section in _sections(report) if report.differing else ():
             section.draw()
-        for line in unmeant:
-            say(line)
-    if report.unmeant:
+    for line in () if html or as_json else unmeant:
+        say(line)
+    if unmeant:
         click.get_current_context().exit(1)
+
+
+def _asked(lake: Lake, asked: dict[str, Any]) -> list[tuple[CompareRequest, Moment, Moment]]:
+    """What to compare with what; raises click's errors for what does not go together."""
+    table, days, meant, seed = asked["table"], asked["days"], names_of(asked["meant"]), asked["seed"]
+    if asked["plan_id"] is None:
+        if not table or days is None or asked["chunk"] is not None:
+            raise click.UsageError("say which --table and --days, or which --plan (and perhaps --chunk).")
+        before, after = _moments(lake, **asked)
+        return [(CompareRequest(table, days, meant, seed), before, after)]
+    plan = find_plan(lake, asked["plan_id"])
+    if days is not None or any(asked[name] is not None for name in MOMENTS):
+        raise click.UsageError("--plan says days and versions already: leave these options away.")
+    found = [one for one in of_plan(lake, plan, asked["chunk"]) if table in ("", one[0].table)]
+    if not found:
+        what = f"chunk {asked['chunk']} of it" if asked["chunk"] else "it"
+        fix = f"See `backfill-assets plan show {plan.id}`"
+        raise plan.error(f"{what} wrote nothing{f' to {table}' if table else ''}", "Nothing was compared", fix)
+    if meant is not None and len(found) > 1:
+        tables = ", ".join(r.table for r, *_ in found)
+        raise click.UsageError(f"--meant is of one table: say --table with it, one of {tables}.")
+    return [(replace(request, meant=meant, seed=seed), before, after) for request, before, after in found]
 
 
 def names_of(listed: str | None) -> list[str] | None:

@@ -83,7 +83,8 @@ def report(now: "Progress") -> Iterator[PageSection]:
     yield _steps(now)
     act = "puts the chunk back and stops" if plan.policy.on_failure == "rollback" else "stops"
     gates = ", ".join(described(plan.policy.tolerances))
-    yield PageSection("Gate after each chunk", lines=[f"gates: {gates}; a failed gate {act}"])
+    expected = [f"expected: {text}" for text in plan.policy.expect]
+    yield PageSection("Gate after each chunk", lines=[f"gates: {gates}; a failed gate {act}", *expected])
     ticks = [f"[{'x' if t.passed else ' '}] {t.name}: {t.told}" for t in plan.preflight]
     yield PageSection("Preflight", lines=ticks)
 

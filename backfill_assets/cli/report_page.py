@@ -47,7 +47,7 @@ def page(report: LakeReport, history: History) -> Page:
     lines += [f"The lake's world stops at {status.as_of:%Y-%m-%d %H:%M} UTC (as_of)."] if status.as_of else []
     sections = [
         _days(status), *_landed(report.delivered), _lateness(report), _durations(report), _checks(report, history),
-        _runs(report, history), _writes(report),
+        *_controls(report), _runs(report, history), _writes(report),
     ]  # fmt: skip
     return Page("report", "What the lake holds, and how sure that is", status.lake, sections, [" ".join(lines)])
 
@@ -100,6 +100,13 @@ def _landed(delivered: Delivered) -> Iterator[PageSection]:
         tables = [TextTable(("rows", "in quarantine because"), rows)] if rows else []
         title = f"What landed from {name}" if name else "What landed"
         yield PageSection(title, tables, [more] if found.more_kinds else [], about)
+
+
+def _controls(report: LakeReport) -> Iterator[PageSection]:
+    """Yield the newest outcome of every control that was judged; nothing where a lake has none."""
+    rows = [(o.name, "holds" if o.holds else "broken", o.at, o.told) for o in report.controls]
+    if rows:
+        yield PageSection("Known totals", [TextTable(("control", "", "judged", "outcome"), rows)])
 
 
 def _lateness(report: LakeReport) -> PageSection:

@@ -18,6 +18,8 @@ from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.differences import DayDifference, SampleRow, Sides, differences
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.operations.plan_model import Plan
+from backfill_assets.operations.plan_progress import plan_writes
 
 STATISTIC = "population stability index"
 
@@ -125,6 +127,20 @@ class CompareRequest:
     meant: Collection[str] | None = None
     seed: int = 0
     samples: int = 5
+
+
+def of_plan(lake: Lake, plan: Plan, chunk: int | None) -> list[tuple[CompareRequest, Moment, Moment]]:
+    """What to compare to see what a plan changed (`chunk`: that chunk alone): per table of it the days, the version
+    before its first write and that of its last. Tables without a write are left out. Raises BackfillError for a chunk
+    that it has not."""
+    days, found = plan.chunk(chunk).days if chunk is not None else plan.days, []
+    for table in plan.tables:
+        writes = plan_writes(plan.id, ((c.version, c.receipt) for c in lake.store.commits(table) if c.receipt))
+        own = [v for n, w in writes.chunks.items() if chunk in (None, n) for v in w.receipts]
+        if own:
+            moments = Moment(lake, min(own) - 1), Moment(lake, max(own))
+            found.append((CompareRequest(table, days), *moments))
+    return found
 
 
 def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Moment) -> CompareReport:

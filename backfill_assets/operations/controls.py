@@ -38,9 +38,14 @@ class ControlOutcome:
 
     def __str__(self) -> str:
         """The outcome as one line."""
+        return f"control {self.name}: {self.told}"
+
+    @property
+    def told(self) -> str:
+        """The outcome without the control's name."""
         if self.error:
-            return f"control {self.name}: could not be judged: {self.error}"
-        return f"control {self.name}: {'holds' if self.holds else f'{self.broken} value(s) differ: {self.words}'}"
+            return f"could not be judged: {self.error}"
+        return "holds" if self.holds else f"{self.broken} value(s) differ: {self.words}"
 
 
 def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) -> list[ControlOutcome]:

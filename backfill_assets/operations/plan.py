@@ -26,6 +26,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import refuse_merge
 from backfill_assets.load.moves import moved_rows
+from backfill_assets.operations.plan_expect import parse_expectation
 from backfill_assets.operations.plan_files import new_id
 from backfill_assets.operations.plan_model import (
     ChunkKind,
@@ -201,6 +202,8 @@ def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[Plan
             "Say --write-mode merge with it, or leave it away",
         )  # fmt: skip
     contracts = [pipeline.table(name).contract for name in asked.tables]
+    for text in asked.policy.expect:
+        parse_expectation(text, contracts)
     for contract in contracts if asked.policy.mode.upserts else ():
         refuse_merge(contract, contracts)
 

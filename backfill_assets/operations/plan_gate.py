@@ -31,10 +31,13 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.view import writes_of
 from backfill_assets.operations.account import accounts
+from backfill_assets.operations.controls import judge_controls
+from backfill_assets.operations.plan_files import fact
 from backfill_assets.operations.plan_model import Plan, PlanChunk, Tolerances
 from backfill_assets.operations.plan_progress import Progress
 
 SHOWN = 5
+CONTROLS = "controls"  # of findings about them, and of the mark `started`: broken values by control
 FEWEST_ROWS = 20  # below it a relative change is chance
 BY_TOLERANCES = (gates.ROW_COUNT, gates.PROFILE)  # shown by the tolerances that bound them
 SMALLEST_DRIFT = 1e-9  # in place of the bound 0: the gates of a write take that for none
@@ -42,10 +45,10 @@ SMALLEST_DRIFT = 1e-9  # in place of the bound 0: the gates of a write take that
 
 @dataclass(frozen=True)
 class GateFinding:
-    """A day of a table that a gate refuses: the gate's name, and the columns and figures in words."""
+    """A day of a table (None: all of the chunk) that a gate refuses: the gate's name, and the figures in words."""
 
     table: str
-    day: date
+    day: date | None
     rule: str
     told: str
 
@@ -101,7 +104,15 @@ def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> li
         evidence = _evidence(lake, pipeline.table(name).contract, chunk, now)
         if evidence is not None:
             found += judge_chunk(evidence, now.plan.policy.tolerances)
-    return found + layers(lake, pipeline, chunk, now)
+    return [*found, *layers(lake, pipeline, chunk, now), *_controls(lake, pipeline, chunk, now.plan)]
+
+
+def _controls(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list[GateFinding]:
+    """Controls of lake.toml that cannot be judged, or that more values break than before the plan; after the last chunk
+    none may be broken any more."""
+    before = {} if chunk == plan.chunks[-1] else fact(lake, plan.id, "started", CONTROLS) or {}
+    found = judge_controls(lake, pipeline) if lake.settings.controls else []
+    return [GateFinding(CONTROLS, None, o.name, o.told) for o in found if o.error or o.broken > before.get(o.name, 0)]
 
 
 def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFinding]:
@@ -142,9 +153,12 @@ def _by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile
 def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool, failed: str = "") -> GateRefused:
     """The error of a failed gate: days, columns, figures, what is written, and what to do next. `failed`: why the
     rollback of the chunk failed (empty: it did not, or none was wanted)."""
-    shown = "; ".join(f"{f.table} {f.day} {f.rule}: {f.told}" for f in found[:SHOWN])
+    shown = "; ".join(f"{f.table} {f.day or chunk.days} {f.rule}: {f.told}" for f in found[:SHOWN])
     more = f"; {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    tables = [f"{t} {ranges({f.day for f in found if f.table == t})}" for t in dict.fromkeys(f.table for f in found)]
+    days: dict[str, set[date]] = {}
+    for one in found:
+        days.setdefault(one.table, set()).update([one.day] if one.day else chunk.days)
+    tables = [f"{table} {ranges(of)}" for table, of in days.items()]
     verb = "release" if put_back else "rollback"
     command = f"backfill-assets {verb} --plan {plan.id} --chunk {chunk.number} --yes"
     return GateRefused(

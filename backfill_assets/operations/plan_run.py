@@ -15,6 +15,8 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations.controls import judge_controls
+from backfill_assets.operations.plan_expect import judge_expectations
 from backfill_assets.operations.plan_files import (
     CANCELLED,
     FINISHED,
@@ -28,7 +30,7 @@ from backfill_assets.operations.plan_files import (
     state_of,
     unmark,
 )
-from backfill_assets.operations.plan_gate import judge, refusal
+from backfill_assets.operations.plan_gate import CONTROLS, GateFinding, judge, refusal
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk
 from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
@@ -101,7 +103,8 @@ def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
         if now.state == FINISHED and now.is_done:
             return False
         _refuse(lake, pipeline, now)
-        mark(lake, plan.id, "started", plan.user)
+        broken = judge_controls(lake, pipeline) if now.state == "new" and lake.settings.controls else ()
+        mark(lake, plan.id, "started", plan.user, **{CONTROLS: {o.name: o.broken for o in broken}})
         unmark(lake, plan.id, "stopped")
     return True
 
@@ -142,14 +145,17 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
         now = _make_whole(open_lake, plan, todo, worker)
     for chunk in wave:
         if chunk.number != accepted and not now.gate_is_passed(chunk):
-            _judge(lake, pipeline, chunk, now)
+            _judge(lake, pipeline, chunk, now, worker)
             worker.report(f"chunk {chunk.number}: gate passed")
     return True
 
 
-def _judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> None:
+def _judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress, worker: Worker) -> None:
     """Raise if the gate of a chunk finds something, after rolling it back if the plan says so."""
     plan, found, put_back, failed = now.plan, judge(lake, pipeline, chunk, now), False, ""
+    for judged in judge_expectations(lake, pipeline, chunk, now):
+        worker.report(f"chunk {chunk.number}: {judged}")
+        found += [] if judged.holds else [GateFinding(judged.expected.table, None, "expectation", str(judged))]
     if found and plan.policy.on_failure == "rollback":
         try:
             asked = RollbackRequest(plan.id, str(chunk.number), note="its gate refused")

@@ -17,6 +17,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import Account, accounts, together
+from backfill_assets.operations.controls import ControlOutcome, last_outcomes
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
 from backfill_assets.operations.rejected import refused_rows
 from backfill_assets.operations.status import StatusReport, status_of
@@ -42,7 +43,8 @@ class Delivered:
 
 @dataclass(frozen=True)
 class LakeReport:
-    """A lake at one instant (`made_at`, the clock). `lateness` is None where nothing is loaded."""
+    """A lake at one instant (`made_at`, the clock). `lateness` is None where nothing is loaded; `controls` are the
+    newest outcomes."""
 
     made_at: datetime
     status: StatusReport
@@ -50,6 +52,7 @@ class LakeReport:
     lateness: LatenessReport | None
     durations: tuple[Durations, ...]
     writes: tuple[TableWrite, ...]
+    controls: tuple[ControlOutcome, ...] = ()
 
 
 def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
@@ -61,7 +64,8 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
         late = None  # nothing is loaded, which the rest of the report says
     written = writes(lake, pipeline)
     took = durations(written, [t.name for t in pipeline.tables])
-    return LakeReport(now, status_of(lake, states), delivered(lake, states.view), late, took, written)
+    found, came, controls = status_of(lake, states), delivered(lake, states.view), tuple(last_outcomes(lake))
+    return LakeReport(now, found, came, late, took, written, controls)
 
 
 def delivered(lake: Lake, view: LakeView) -> Delivered:

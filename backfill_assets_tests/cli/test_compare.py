@@ -4,15 +4,23 @@ Not tested here: what is compared (`operations.test_compare`).
 """
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
+from backfill_assets.core.days import DayRange
+from backfill_assets.operations.compare import compare, of_plan
+from backfill_assets.operations.plan import PlanRequest, make_plan
+from backfill_assets.operations.plan_files import keep_plan
+from backfill_assets.operations.plan_model import Policy
+from backfill_assets.operations.plan_run import run_plan
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import instead
 from backfill_assets_tests.operations.planned import Planned
+from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -56,3 +64,59 @@ def test_what_cannot_be_meant_is_wrong_usage(made: Planned, args: tuple[object, 
     result = run(made, *args)
     assert result.exit_code == 2
     assert told in result.output
+
+
+def plan_of_two_chunks(made: Planned) -> str:
+    """A plan of staging and features that the lake keeps, whose canary and first chunk wrote."""
+    days = DayRange(day(0), day(8))
+    plan = make_plan(made.lake, made.pipeline, PlanRequest(days, ("staging", "features"), Policy("3d", force=True)))
+    keep_plan(made.lake, plan)
+    made.chunk(1, (0,), 7, plan.id)
+    made.write("staging", {7: 5}, "someone")
+    made.chunk(2, (1, 2, 3), 8, plan.id)
+    return plan.id
+
+
+def test_what_a_plan_or_a_chunk_of_it_changed_is_told_without_versions(made: Planned, tmp_path: Path) -> None:
+    plan = plan_of_two_chunks(made)
+
+    def told(*more: str) -> list[str]:
+        """How many days of each table differ."""
+        found = CliRunner().invoke(app, ["compare", "--plan", plan[:-1], *more], obj=instead(made))
+        assert found.exit_code == 0, found.output
+        return re.findall(r"(\d+ of \d+) day\(s\) differ", found.output)
+
+    assert told("--chunk", "1") == ["1 of 1", "1 of 1"]
+    assert told("--chunk", "2") == ["3 of 3", "3 of 3"]
+    assert told() == ["5 of 8", "4 of 8"], "someone wrote a day of staging between them"
+    assert told("--table", "features", "--meant", "value") == ["4 of 8"]
+    page = tmp_path / "plan.html"
+    words = ["compare", "--plan", plan, "--json", "--html", str(page)]
+    found = json.loads(CliRunner().invoke(app, words, obj=instead(made)).stdout)
+    assert [r["table"] for r in found] == ["staging", "features"]
+    assert f"plan {plan}" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("args", "told", "code"),
+    [
+        (("--chunk", "3"), "chunk 3 of it wrote nothing. Nothing was compared", 1),
+        (("--chunk", "9"), "it has no chunk 9", 1),
+        (("--table", "raw"), "it wrote nothing to raw", 1),
+        (("--from-version", "1"), "says days and versions already", 2),
+        (("--meant", "value"), "say --table with it, one of staging, features", 2),
+    ],
+)
+def test_what_does_not_go_with_a_plan_is_refused(made: Planned, args: tuple[str, ...], told: str, code: int) -> None:
+    done = CliRunner().invoke(app, ["compare", "--plan", plan_of_two_chunks(made), *args], obj=instead(made))
+    assert told in " ".join((done.output + str(done.exception)).split())
+    assert done.exit_code == code
+
+
+def test_a_table_that_a_plan_made_first_had_no_rows_before(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path / "bare")
+    plan = planned(lake, pipeline)
+    run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
+    [(request, before, after)] = of_plan(lake, plan, None)
+    report = compare(pipeline, request, before, after)
+    assert (report.before, report.total("added"), report.total("removed")) == (0, 300, 0)

@@ -15,6 +15,7 @@ from backfill_assets.cli.report_page import page as sections_of
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
 from backfill_assets.operations.account import Account
+from backfill_assets.operations.controls import ControlOutcome
 from backfill_assets.operations.report import Delivered, LakeReport, report
 from backfill_assets.operations.status import DayStatus
 from backfill_assets.orchestration.history import CheckCounts, History, PastFinding, PastRun
@@ -134,6 +135,14 @@ def test_a_lake_in_which_nothing_landed_has_a_page(tmp_path: Path) -> None:
     html = page(report(type(lake)(tmp_path / "empty", lake.settings), pipeline, NOW), NOTHING)
     assert "Nothing has landed or been written yet." in html
     assert "<figure>" not in html
+
+
+def test_known_totals_are_told_with_their_outcome_and_when_they_were_judged(bare: LakeReport) -> None:
+    assert "Known totals" not in page(bare, NOTHING)
+    outcome = ControlOutcome("revenue", False, 2, "2024-03-01: 6, expected 3", at="2026-11-24T12:00:00+00:00")
+    told = page(replace(bare, controls=(outcome,)), NOTHING)
+    for text in ("Known totals", "revenue", "broken", "2026-11-24T12:00", "2 value(s) differ: 2024-03-01: 6"):
+        assert text in told
 
 
 def test_three_years_of_days_stay_a_small_page(told: LakeReport) -> None:
