@@ -74,7 +74,7 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **as
         _layers(lake, pipeline, asked["days"], as_json)
         return
     request = _truths(pipeline, asked) if truths else _request(asked)
-    report = reconcile_of(lake, pipeline, request, _other)
+    report = reconcile_of(lake, pipeline, request)
     kept = keep_report(lake, report)
     sections = [*_sections(report, whole=bool(html)), *(_later(lake, pipeline, report) if truths else ())]
     if html:
@@ -89,15 +89,6 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **as
     aside(f"kept {kept} and its .sql")
     if report.mismatches and not truths:  # what became known later is no mistake
         click.get_current_context().exit(1)
-
-
-def _other(root: Path) -> "tuple[Lake, Pipeline]":
-    """Open another lake, for a side."""
-    from backfill_assets.lake.home import open_lake
-    from backfill_assets.pipeline.chosen import chosen_pipeline
-
-    lake = open_lake(root)
-    return lake, chosen_pipeline(lake)
 
 
 def _request(asked: dict[str, Any]) -> "ReconcileRequest":
@@ -201,7 +192,10 @@ def _remarks(report: "ReconcileReport") -> list[str]:
             found.append(f"{what}: {number(pair[0])} left, {number(pair[1])} right")
     for side, names in zip(("left", "right"), report.unmatched_columns, strict=True):
         if names:
-            found.append(f"not compared, on the {side} only: {', '.join(names)}")
+            found.append(f"on the {side} only: {', '.join(names)} (--ignore or --columns leaves columns out)")
+    if others := [f"{c.column} ({c.left_type}, {c.right_type})" for c in report.columns if c.left_type != c.right_type]:
+        found.append(f"types differ: {', '.join(others)}")
+    found += [f"{number(n)} row(s) that each side lacks are equal but for {look}" for look, n in report.near.items()]
     if report.digests:
         found += [f"SHA-256 {side}: {d}" for side, d in zip(("left ", "right"), report.digests, strict=True)]
     return found

@@ -73,13 +73,18 @@ def selection(files: Sequence[str], contract: Contract) -> str:
     column that a file lacks, because the table got it later, is NULL; one that the contract has no more is left out.
     """
     columns = [(quoted(c.name), duckdb_name(c.kind)) for c in contract.columns]
+    return rows_of_files(files, columns, [contract.partition_column] if contract.partition_column else [])
+
+
+def rows_of_files(files: Sequence[str], columns: Sequence[tuple[str, str]], laid_out: Sequence[str]) -> str:
+    """`selection` for columns by their quoted names and types, of files whose folders hold the columns `laid_out`."""
     nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
     if not files:
         return nothing
     layout = "hive_partitioning = false"
-    if contract.partition_column:
-        named = quoted(contract.partition_column)
-        layout = f"hive_partitioning = true, hive_types = {{{named}: VARCHAR}}"
+    if laid_out:
+        named = ", ".join(f"{quoted(c)}: VARCHAR" for c in laid_out)
+        layout = f"hive_partitioning = true, hive_types = {{{named}}}"
     cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
     found = f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], union_by_name = true, {layout})"
     return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {found})"

@@ -3,9 +3,11 @@
 Not here: matching values (`reconcile`). A control that cannot be judged is an outcome of its own, never a pass.
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from pathlib import Path
+
+from filelock import FileLock
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError
@@ -15,13 +17,21 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.operator_settings import ControlSettings
 from backfill_assets.operations.reconcile import reconcile
-from backfill_assets.operations.reconcile_report import DIFFERS, MISSING_LEFT, WITHIN, ReconcileReport, ReconcileRequest
+from backfill_assets.operations.reconcile_report import (
+    DOUBLED_LEFT,
+    DOUBLED_RIGHT,
+    WITHIN,
+    ReconcileReport,
+    ReconcileRequest,
+)
 from backfill_assets.operations.reconcile_sides import DATABASE, LAKE, QUERY
+from backfill_assets.operations.sql import known_tables
 from backfill_assets.operations.status import keep_attention
 
 OUTCOMES = "controls.json"
-VALUE, ALL = "value", "all"
+VALUE = "value"
 SHOWN = 3
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -61,9 +71,10 @@ def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) 
         )  # fmt: skip
     chosen = {n: s for n, s in settings.items() if not names or n in names}
     found = [_judged(lake, pipeline, name, control) for name, control in chosen.items()]
-    kept = {o.name: o for o in (*last_outcomes(lake), *found) if o.name in settings}
-    write_json(lake.root / RECONCILED / OUTCOMES, {name: asdict(o) for name, o in kept.items()})
-    keep_attention(lake.root, "lake", "controls", {o.name: str(o) for o in kept.values() if not o.holds})
+    with FileLock(lake.locks / OUTCOMES):  # another process may judge others
+        kept = {o.name: o for o in (*last_outcomes(lake), *found) if o.name in settings}
+        write_json(lake.root / RECONCILED / OUTCOMES, {name: asdict(o) for name, o in kept.items()})
+        keep_attention(lake.root, "lake", "controls", {o.name: str(o) for o in kept.values() if not o.holds})
     return found
 
 
@@ -75,40 +86,40 @@ def last_outcomes(lake: Lake) -> list[ControlOutcome]:
 def _judged(lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings) -> ControlOutcome:
     at = utc_now().isoformat(timespec="seconds")
     try:
-        report = reconcile(lake, pipeline, control_request(lake.root, control))
+        report = reconcile(lake, pipeline, control_request(lake, pipeline, control))
     except BackfillError as error:
         return ControlOutcome(name, False, error=str(error), at=at)
     if not min(report.rows):
         side = "the query" if not report.rows[0] else "what is expected"
-        return ControlOutcome(name, False, error=f"{side} has no rows", at=at)
+        return ControlOutcome(name, False, error=f"{side} has no rows with a value", at=at)
     return ControlOutcome(name, not report.mismatches, report.mismatches, _words(report), at=at)
 
 
-def control_request(root: Path, control: ControlSettings) -> ReconcileRequest:
-    """Return the request that holds the control's query against the expected values; paths start at `root`."""
-    left, right = control.query, _expected(root, control.expected)
-    key = control.grain
-    if key == ALL:
-        left = f'SELECT 1 AS "{ALL}", {VALUE} FROM ({left})'
-        right = right.replace(QUERY, "", 1) if right.startswith(QUERY) else f"SELECT * FROM '{right}'"
-        right = f'{QUERY}SELECT 1 AS "{ALL}", {VALUE} FROM ({right})'
-    else:
-        left = f"SELECT CAST({key} AS DATE) AS {key}, {VALUE} FROM ({left})"
+def control_request(lake: Lake, pipeline: Pipeline, control: ControlSettings) -> ReconcileRequest:
+    """Return the request that holds the control's query against the expected values; paths start at the lake."""
     tolerance = {VALUE: control.tolerance} if control.tolerance else {}
-    return ReconcileRequest(f"{QUERY}{left}", right, (key,), (VALUE,), tolerance=tolerance)
+    right = _expected(lake, pipeline, control.expected)
+    return ReconcileRequest(
+        f"{QUERY}{control.query}", right, columns=(VALUE,), tolerance=tolerance, grain=control.grain
+    )
 
 
-def _expected(root: Path, expected: str) -> str:
+def _expected(lake: Lake, pipeline: Pipeline, expected: str) -> str:
     """The side that gives the expected values; a number is one value."""
-    if expected.replace(".", "", 1).replace("-", "", 1).isdigit():
+    if NUMBER.fullmatch(expected):
         return f"{QUERY}SELECT {expected} AS {VALUE}"
-    return expected if expected.startswith((QUERY, LAKE, *DATABASE)) else str(root / expected)
+    if expected.startswith(LAKE):
+        return f"{LAKE}{lake.root / expected.removeprefix(LAKE)}"
+    is_side = expected.startswith((QUERY, *DATABASE)) or expected.partition("@")[0] in known_tables(lake, pipeline)
+    return expected if is_side else str(lake.root / expected)
 
 
 def _words(report: ReconcileReport) -> str:
-    texts = []
+    """The first values that differ, or that the values are of another type."""
+    texts = [f"{VALUE} is {c.left_type}, expected {c.right_type}" for c in report.columns if not c.same_kind]
     for row in [e for e in report.examples if e.kind != WITHIN][:SHOWN]:
         where = ", ".join(str(v) for v in row.key.values())
-        expected = row.right.get(VALUE) if row.kind in (DIFFERS, MISSING_LEFT) else "nothing"
-        texts.append(f"{where}: {row.left.get(VALUE) or 'nothing'}, expected {expected}")
+        left, right = (side.get(VALUE) or "nothing" for side in (row.left, row.right))
+        again = f" ({row.kind})" if row.kind in (DOUBLED_LEFT, DOUBLED_RIGHT) else ""
+        texts.append(f"{where}: {left}, expected {right}{again}")
     return "; ".join(texts)

@@ -4,7 +4,7 @@ Not here: what a side may be (`reconcile_sides`), when values differ (`reconcile
 full outer join that takes NULL for a value, so that a NULL key hides nothing.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,12 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.reconcile_columns import (
+    DATE,
+    TEXT,
+    TIME,
     ComparedColumn,
     compared_columns,
+    family,
     parse_tolerances,
     row_digest,
 )
@@ -35,8 +39,8 @@ from backfill_assets.operations.reconcile_report import (
 )
 from backfill_assets.operations.reconcile_sides import (
     NOTHING,
-    Opened,
     Side,
+    by_grain,
     columns_of,
     open_side,
     refuse_lacking,
@@ -50,20 +54,32 @@ if TYPE_CHECKING:
 LEFT, RIGHT = "one", "two"
 CELL_CHARS = 80
 SAMPLES = 5  # rows of each kind that a report shows
+NEAR = {"another day": ((DATE, TIME), ""), "other case or blanks": ((TEXT,), "lower(trim({}))")}
 
 
-def reconcile(lake: Lake, pipeline: Pipeline, asked: ReconcileRequest, opened: Opened | None = None) -> ReconcileReport:
-    """Match the rows of both sides; needs no JVM and changes nothing. `opened` opens another lake.
+def reconcile(lake: Lake, pipeline: Pipeline, asked: ReconcileRequest) -> ReconcileReport:
+    """Match the rows of both sides; needs no JVM and changes nothing.
 
-    Raises BackfillError for a side that cannot be read or changes meanwhile, and for columns that a side lacks.
+    Raises BackfillError for a side that cannot be read or changes meanwhile, for columns that a side lacks, and if both
+    sides are empty.
     """
     with own_engine(lake) as engine:
-        left, right = (open_side(engine, lake, pipeline, text, opened) for text in (asked.left, asked.right))
+        left, right = (open_side(engine, lake, pipeline, text) for text in (asked.left, asked.right))
+        if asked.grain:
+            left, right = (by_grain(engine, side, asked.grain, asked.columns) for side in (left, right))
+            asked = replace(asked, key=(asked.grain,))
         matching = _Matching.of(engine, left, right, asked)
-        with unreadable(f"{left.name} or {right.name}"):
-            report = matching.report()
-        for side in (left, right):
-            side.refuse_changed()
+        try:
+            with unreadable(f"{left.name} or {right.name}", "Leave the column out (--ignore), or cast it in a query"):
+                report = matching.report()
+        finally:
+            for side in (left, right):
+                side.refuse_changed()
+        if not any(report.rows):
+            raise BackfillError(
+                "the reconciliation", f"neither {left.name} nor {right.name} has rows (of these days)", NOTHING,
+                "Name sides that hold rows",
+            )  # fmt: skip
         return report
 
 
@@ -114,23 +130,47 @@ class _Matching:
     def report(self) -> ReconcileReport:
         """Run the statements."""
         self._run("SET TimeZone = 'UTC'")
+        self.script.extend(statement for side in self.sides for statement in side.setup)
         for name, side in zip((LEFT, RIGHT), self.sides, strict=True):
             self._run(f"CREATE TEMP VIEW {name} AS {self._normalized(side)}")
-        keys = ", ".join(quoted(k) for k in self.key)
-        doubled = [
-            self._run(f"SELECT count(*) FROM (SELECT {keys} FROM {n} GROUP BY ALL HAVING count(*) > 1)")[0][0]
-            for n in (LEFT, RIGHT)
-        ]
         nulls = [
             self._run(f"SELECT count(*) FROM {n} WHERE {' OR '.join(f'{quoted(k)} IS NULL' for k in self.key)}")[0][0]
             for n in (LEFT, RIGHT)
         ]
-        self._run(f"CREATE TEMP TABLE off AS {self._pairs(any(doubled))}")
+        doubled = self._number_rows()
+        self._run(f"CREATE TEMP TABLE off AS {self._pairs()}")
         return ReconcileReport(
             self.sides[0].name, self.sides[1].name, self.key, self._days(), self._columns(), (nulls[0], nulls[1]),
-            (doubled[0], doubled[1]), self.unmatched, self._examples(), self._spot_check(any(doubled)),
-            self._digests(), ";\n".join([*self.script, ""]),
+            doubled, self.unmatched, self._examples(), self._spot_check(),
+            self._digests(), ";\n".join([*self.script, ""]), self._near(),
         )  # fmt: skip
+
+    def _number_rows(self) -> tuple[int, int]:
+        """Number the rows that repeat a key, so that each meets one row of the other side, an equal one if there is
+        one; returns the keys that repeat on the left and on the right."""
+        keys = ", ".join(map(quoted, self.key))
+        cells = [f"t.{quoted(c.name)}" for c in self.columns]
+        often = (f"SELECT '{n}' AS \"@side\", {keys} FROM {n} GROUP BY ALL HAVING count(*) > 1" for n in (LEFT, RIGHT))
+        self._run(f"CREATE TEMP TABLE repeated AS {' UNION ALL '.join(often)}")
+        found = dict(self._run('SELECT "@side", count(*) FROM repeated GROUP BY ALL'))
+        repeats = f"FROM {{}} AS t {{}} JOIN repeated ON {self._same('t', 'repeated')}"
+        for name in (LEFT, RIGHT) if found else ():
+            copy = f'row_number() OVER (PARTITION BY {", ".join(cells)}) AS "@copy"'
+            self._run(f"CREATE TEMP TABLE {name}_repeated AS SELECT *, {copy} {repeats.format(name, 'SEMI')}")
+        equal = " AND ".join(f"{c} IS NOT DISTINCT FROM o{c[1:]}" for c in [*cells, 't."@copy"'])
+        order = ", ".join(['o."@copy" IS NULL', *cells, 't."@copy"'])
+        number = f"row_number() OVER (PARTITION BY {', '.join(f't.{quoted(k)}' for k in self.key)} ORDER BY {order})"
+        for name, other in ((LEFT, RIGHT), (RIGHT, LEFT)):
+            rows = f'SELECT *, 1 AS "@n" FROM {name}'
+            if found:
+                rows = f'SELECT t.*, 1 AS "@n" {repeats.format(name, "ANTI")} UNION ALL SELECT t.* EXCLUDE ("@copy"), '
+                rows += f"{number} FROM {name}_repeated AS t LEFT JOIN {other}_repeated AS o ON {equal}"
+            self._run(f"CREATE TEMP VIEW {name}_numbered AS {rows}")
+        return found.get(LEFT, 0), found.get(RIGHT, 0)
+
+    def _same(self, one: str, two: str) -> str:
+        """Return the condition that two rows have one key, of which NULL is a value."""
+        return " AND ".join(f"{one}.{k} IS NOT DISTINCT FROM {two}.{k}" for k in map(quoted, self.key))
 
     def _run(self, statement: str) -> list[tuple[Any, ...]]:
         self.script.append(statement)
@@ -144,33 +184,41 @@ class _Matching:
         names = ", ".join(f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in self.columns)
         return f'SELECT {names}, {day} AS "@day" FROM ({side.select}){where}'
 
-    def _pairs(self, number: bool, drawn: bool = False) -> str:
-        """Select the pairs of rows that are not identical; with `drawn`, all pairs whose key was drawn.
-
-        Rows that repeat a key are numbered (`number`), so that each meets one row of the other side.
-        """
-        keys, rest = [quoted(k) for k in self.key], ", ".join(quoted(c.name) for c in self.columns)
-        count = f"row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {rest})" if number else "1"
-        chosen = " AND ".join(f"t.{k} IS NOT DISTINCT FROM drawn.{k}" for k in keys)
-        source = f"AS t SEMI JOIN drawn ON {chosen}" if drawn else ""
-        left, right = (f'(SELECT *, true AS "@here", {count} AS "@n" FROM {n} {source})' for n in (LEFT, RIGHT))
-        same = " AND ".join(f"l.{k} IS NOT DISTINCT FROM r.{k}" for k in (*keys, '"@n"'))
+    def _pairs(self, drawn: bool = False) -> str:
+        """Select the pairs of rows that are not identical; with `drawn`, all pairs whose key was drawn."""
+        source = f"SEMI JOIN drawn ON {self._same('t', 'drawn')}" if drawn else ""
+        left, right = (f"(SELECT * FROM {n}_numbered AS t {source})" for n in (LEFT, RIGHT))
+        same = f'{self._same("l", "r")} AND l."@n" = r."@n"'
         beyond = " OR ".join(c.beyond for c in self._values) or "false"
         unlike = " OR ".join(c.unlike for c in self._values) or "false"
-        shown = [f"coalesce(l.{k}, r.{k}) AS {k}" for k in keys]
+        shown = [f"coalesce(l.{k}, r.{k}) AS {k}" for k in map(quoted, self.key)]
         shown += [f"l.{quoted(c.name)} AS {c.left}, r.{quoted(c.name)} AS {c.right}" for c in self._values]
         kinds = {
-            'l."@here" IS NULL AND r."@n" > 1': DOUBLED_RIGHT, 'l."@here" IS NULL': MISSING_LEFT,
-            'r."@here" IS NULL AND l."@n" > 1': DOUBLED_LEFT, 'r."@here" IS NULL': MISSING_RIGHT,
+            'l."@n" IS NULL AND r."@n" > 1': DOUBLED_RIGHT, 'l."@n" IS NULL': MISSING_LEFT,
+            'r."@n" IS NULL AND l."@n" > 1': DOUBLED_LEFT, 'r."@n" IS NULL': MISSING_RIGHT,
             beyond: DIFFERS, unlike: WITHIN,
         }  # fmt: skip
         kind = " ".join(f"WHEN {condition} THEN '{word}'" for condition, word in kinds.items())
         other = f"ELSE '{EQUAL}'"
-        where = "" if drawn else f' WHERE l."@here" IS NULL OR r."@here" IS NULL OR {unlike}'
+        where = "" if drawn else f' WHERE l."@n" IS NULL OR r."@n" IS NULL OR {unlike}'
         return (
             f'SELECT coalesce(l."@day", r."@day") AS "@day", CASE {kind} {other} END AS "@kind", '
             f"{', '.join(shown)} FROM {left} AS l FULL OUTER JOIN {right} AS r ON {same}{where}"
         )
+
+    def _near(self) -> dict[str, int]:
+        """Count the rows that each side lacks of the other, and that are equal but for days, or for case and blanks."""
+        one, two = (f"count(*) FILTER (WHERE \"@kind\" = '{k}')" for k in (MISSING_LEFT, MISSING_RIGHT))
+        cells = {quoted(c.name) if c.name in self.key else f"coalesce({c.left}, {c.right})": c for c in self.columns}
+        found = {}
+        for look, (families, near) in NEAR.items():
+            parts = [near.format(cell) if family(c.type) in families else cell for cell, c in cells.items()]
+            if any(family(c.type) in families for c in self.columns if c.name in self.key) and any(parts):
+                groups = f"SELECT {one} AS one, {two} AS two FROM off GROUP BY {', '.join(filter(None, parts))}"
+                [(found[look],)] = self._run(
+                    f"SELECT CAST(coalesce(sum(least(one, two)), 0) AS BIGINT) FROM ({groups})"
+                )
+        return {look: rows for look, rows in found.items() if rows}
 
     def _days(self) -> tuple[DayCount, ...]:
         rows = [dict(self._run(f'SELECT "@day", count(*) FROM {n} GROUP BY 1 ORDER BY 1')) for n in (LEFT, RIGHT)]
@@ -202,14 +250,14 @@ class _Matching:
         texts += [f"CAST({n} AS VARCHAR)" for c in self._values for n in (c.left, c.right)]
         return ", ".join(['"@kind"', *texts])
 
-    def _spot_check(self, number: bool) -> tuple[MatchedRow, ...]:
+    def _spot_check(self) -> tuple[MatchedRow, ...]:
         """Draw keys of both sides by the seed and show their rows side by side, equal ones too."""
         if not self.asked.sample:
             return ()
         keys = ", ".join(quoted(k) for k in self.key)
         both = f"(SELECT {keys} FROM {LEFT} UNION SELECT {keys} FROM {RIGHT})"
         self._run(f"CREATE TEMP TABLE drawn AS FROM {both} ORDER BY {self._order} LIMIT {self.asked.sample}")
-        return self._rows(f"SELECT {self._shown()} FROM ({self._pairs(number, drawn=True)}) ORDER BY ALL")
+        return self._rows(f"SELECT {self._shown()} FROM ({self._pairs(drawn=True)}) ORDER BY ALL")
 
     @property
     def _order(self) -> str:

@@ -18,24 +18,25 @@ if TYPE_CHECKING:
 NUMBER, TEXT, DATE, TIME, OTHER = "number", "text", "date", "time", "other"
 FAMILIES = (
     (NUMBER, r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL.*|DOUBLE|FLOAT|REAL"),
-    (TEXT, "VARCHAR"),
+    (TEXT, r"VARCHAR|ENUM\(.*\)"),
     (DATE, "DATE"),
     (TIME, "TIMESTAMP.*"),
 )
 TOLERANCE = re.compile(r"(\d+(?:\.\d+)?)(%|s|)")
-SAME_DIGITS = 2  # of two numbers that are equal so far behind the point, one was rounded
+DIGITS_KEPT = range(7)  # behind the point, by what rounds: cents, thousandths, parts per million
+NOISE = 1e-9  # the share by which sums of doubles differ that were added in another order
 ZONES_US, FARTHEST_US = 15 * 60 * 1_000_000, 14 * 3600 * 1_000_000  # zones are quarter hours apart, 14 hours at most
+DAY_US = 24 * 3600 * 1_000_000
 DIGITS, PIECES = 15, 4  # of SHA-256 as hexadecimal text: pieces that 64 bits hold
 
 
 @dataclass(frozen=True)
 class ComparedColumn:
-    """A column of both sides by its number, its types there, the `type` in which values are compared, and tolerance.
+    """A column of both sides, its types there, the `type` in which values are compared, and tolerance.
 
     `unit` of the tolerance: "" (a number), "%" (of the greater absolute value) or "s" (seconds).
     """
 
-    number: int
     name: str
     left_type: str
     right_type: str
@@ -46,12 +47,12 @@ class ComparedColumn:
     @property
     def left(self) -> str:
         """Return the name of the left value in a pair of rows."""
-        return f"left_{self.number}"
+        return quoted(f"{self.name}@left")
 
     @property
     def right(self) -> str:
         """Return the name of the right value in a pair of rows."""
-        return f"right_{self.number}"
+        return quoted(f"{self.name}@right")
 
     @property
     def same_kind(self) -> bool:
@@ -69,14 +70,19 @@ class ComparedColumn:
         """Return the condition on l and r under which the values are not identical; 0.0 and -0.0 are not."""
         return self._unlike(f"l.{quoted(self.name)}", f"r.{quoted(self.name)}")
 
+    @property
+    def is_floating(self) -> bool:
+        """Return whether values have a sign of zero, infinities and NaN."""
+        return self.type in ("DOUBLE", "FLOAT")
+
     def figures(self) -> list[str]:
         """Return aggregates over pairs of rows: values beyond tolerance, within it, then those of each look."""
         beyond, unlike = self._beyond(self.left, self.right), self._unlike(self.left, self.right)
-        looks = [f"({beyond}) AND {look}" for look in self.looks().values()]
+        looks = [f"{unlike} AND ({look})" for look in self.looks().values()]
         return [f"count(*) FILTER (WHERE {c})" for c in (beyond, f"{unlike} AND NOT ({beyond})", *looks)]
 
     def looks(self) -> Mapping[str, str]:
-        """Return conditions by what a difference looks like."""
+        """Return conditions by what a difference looks like, within tolerance or beyond it."""
         one, two, kind = self.left, self.right, family(self.type)
         found = {"NULL on one side": f"({one} IS NULL) <> ({two} IS NULL)"}
         if kind == TEXT:
@@ -86,22 +92,31 @@ class ComparedColumn:
             found["a day apart"] = f"abs({one} - {two}) = 1"
         if kind == TIME:
             apart = f"abs(epoch_us({one}) - epoch_us({two}))"
+            found["a day apart"] = f"{apart} = {DAY_US}"
             found["time zone"] = f"{apart} % {ZONES_US} = 0 AND {apart} <= {FARTHEST_US}"
         if kind == NUMBER:
-            found["rounding"] = f"round({one}, {SAME_DIGITS}) = round({two}, {SAME_DIGITS})"
+            rounded = [f"{a} = round({b}, {n})" for n in DIGITS_KEPT for a, b in ((one, two), (two, one))]
+            noise = [f"abs({one} / {two} - 1) <= {NOISE}"] if self.is_floating else []
+            found["rounding"] = f"{one} <> {two} AND ({' OR '.join(rounded + noise)})"
+        if self.is_floating:
+            found["sign of zero"] = f"{one} = 0 AND {two} = 0"
         return found
 
     def _unlike(self, one: str, two: str) -> str:
-        signs = f" OR ({one} = 0 AND signbit({one}) <> signbit({two}))" if self.type in ("DOUBLE", "FLOAT") else ""
+        signs = f" OR ({one} = 0 AND signbit({one}) <> signbit({two}))" if self.is_floating else ""
         return f"({one} IS DISTINCT FROM {two}{signs})"
 
     def _beyond(self, one: str, two: str) -> str:
+        """Compare whole numbers with more bits: theirs do not hold every difference; what overflows even so is beyond,
+        and so are infinities and NaN, of which a share says nothing."""
         differ = f"{one} IS DISTINCT FROM {two}"
         if not self.tolerance:
             return differ
-        apart = f"abs(epoch_us({one}) - epoch_us({two})) / 1e6" if self.unit == "s" else f"abs({one} - {two})"
-        share = f" / 100 * greatest(abs({one}), abs({two}))" if self.unit == "%" else ""
-        return f"({differ} AND coalesce({apart} > {self.tolerance}{share}, true))"
+        wide = [f"CAST({v} AS HUGEINT)" if "INT" in self.type else v for v in (one, two)]
+        apart = f"abs(epoch_us({one}) - epoch_us({two})) / 1e6" if self.unit == "s" else f"abs({' - '.join(wide)})"
+        share = f" / 100 * greatest(abs({wide[0]}), abs({wide[1]}))" if self.unit == "%" else ""
+        finite = f"isfinite({one}) AND isfinite({two}) AND " if self.is_floating else ""
+        return f"({differ} AND NOT coalesce({finite}TRY({apart} <= {self.tolerance}{share}), false))"
 
 
 def family(kind: str) -> str:
@@ -121,14 +136,15 @@ def compared_columns(
         *(c for c in left if c in right and c not in key and c not in ignored and (not wanted or c in wanted)),
     ]
     return tuple(
-        ComparedColumn(i, name, left[name], right[name], _united(engine, left[name], right[name]))
-        for i, name in enumerate(names)
+        ComparedColumn(name, left[name], right[name], _united(engine, left[name], right[name])) for name in names
     )
 
 
 def _united(engine: "DuckDBPyConnection", left: str, right: str) -> str:
     import duckdb
 
+    if (family(left) == OTHER) != (family(right) == OTHER) and "BOOLEAN" not in (left, right):
+        return "VARCHAR"  # DuckDB names a type here to which it casts no number
     try:
         query = f"DESCRIBE SELECT CAST(NULL AS {left}) AS c UNION ALL SELECT CAST(NULL AS {right})"
         return str(engine.execute(query).fetchall()[0][1])
@@ -171,6 +187,6 @@ def row_digest(columns: Sequence[ComparedColumn], rows: str) -> str:
 def _text(column: ComparedColumn) -> str:
     """Return a cell's text; 0.0 and -0.0 have one."""
     value = quoted(column.name)
-    plain = f"{value} + 0" if column.type in ("DOUBLE", "FLOAT") else value
+    plain = f"{value} + 0" if column.is_floating else value
     text = f"CAST({plain} AS VARCHAR)"
     return f"CASE WHEN {value} IS NULL THEN '-' ELSE concat(strlen({text}), ':', {text}) END"

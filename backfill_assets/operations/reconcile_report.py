@@ -31,7 +31,8 @@ class ReconcileRequest:
 
     `key`: columns that identify a row (empty: key and day of the left or right table). `columns`: those compared
     (empty: all that both sides have), without `ignore`. `tolerance`: per column a number, a share such as `1%`, or of
-    times seconds such as `5s`. `day_column` gives a row's day (None: that of a table of a lake, if a side is one).
+    times seconds such as `5s`. `grain`: the sides are totals of a `day`, a `month` or of `all`, which is the key then.
+    `day_column` gives a row's day (None: that of a table of a lake, if a side is one).
     `sample`: keys of the spot check, drawn by `seed`. `sha256`: whether both sides are digested.
     """
 
@@ -43,6 +44,7 @@ class ReconcileRequest:
     tolerance: Mapping[str, str] = field(default_factory=dict)
     days: DayRange | None = None
     day_column: str | None = None
+    grain: str = ""
     sample: int = 0
     seed: int = 0
     sha256: bool = False
@@ -86,7 +88,8 @@ class ReconcileReport:
     """The outcome: sides in words, counts per day and column, examples, the spot check, digests, and the SQL that ran.
 
     `null_keys` and `doubled_keys` are (left, right): rows whose key holds a NULL, and keys that occur more than once.
-    `unmatched_columns`: columns that one side alone has.
+    `unmatched_columns`: columns that one side alone has. `near`: rows that each side lacks of the other and that are
+    equal but for what is named (another day, other case or blanks).
     """
 
     left: str
@@ -101,6 +104,7 @@ class ReconcileReport:
     spot_check: tuple[MatchedRow, ...]
     digests: tuple[str, str] | None
     sql: str
+    near: Mapping[str, int] = field(default_factory=dict)
 
     def total(self, kind: str) -> int:
         """Return the rows of a kind over all days."""
@@ -113,9 +117,10 @@ class ReconcileReport:
 
     @property
     def mismatches(self) -> int:
-        """Return the rows that differ beyond tolerance or that one side lacks, and columns of another kind."""
+        """Return the rows that differ beyond tolerance or that one side lacks, and columns of another kind or of one
+        side alone: what was not compared is not equal."""
         rows = sum(self.total(kind) for kind in KINDS if kind != WITHIN)
-        return rows + sum(not c.same_kind for c in self.columns)
+        return rows + sum(not c.same_kind for c in self.columns) + sum(map(len, self.unmatched_columns))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""

@@ -3,9 +3,10 @@
 Not here: matching the rows of two sides (`reconcile`).
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -17,8 +18,8 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import literal, selection
 from backfill_assets.lake.fingerprints import quoted
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.locations import data_files_at, delta_rows
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.locations import data_files_at, delta_rows, is_delta
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.reader import SnapshotReader
@@ -31,25 +32,28 @@ if TYPE_CHECKING:
 QUERY, LAKE, DATABASE = "duckdb:", "lake:", ("postgresql://", "postgres://")
 WRITE, SNAPSHOT = "write:", "snapshot:"
 NOTHING = "Nothing was compared"
+ALL = "all"
+CORRECT = "Correct the query; DuckDB answers it, over tables of the lake and files"
 FORMS = (
     "Name a table of the lake, TABLE@VERSION, TABLE@TIME, TABLE@write:ID, TABLE@snapshot:NAME, lake:DIR#TABLE, a "
     "Parquet, CSV or Delta location, duckdb:SELECT …, or postgresql://…#TABLE"
 )
-Opened = Callable[[Path], tuple[Lake, Pipeline]]
-FileStamps = tuple[tuple[str, int, int], ...]  # path, bytes, modification time (ns)
+FileStamps = tuple[tuple[str, int, int, int], ...]  # path, inode, bytes, modification time (ns)
 
 
 @dataclass(frozen=True)
 class Side:
-    """A side: what it is in words, its SELECT, and, of a table of a lake, its contract.
+    """A side: what it is in words, its SELECT, and, of a table of this lake, its contract.
 
-    `files` are files that others may change, as they stood before they were read.
+    `files` are files that others may change, as they stood before they were read. `setup`: statements that make, by
+    hand, the table that SELECT reads.
     """
 
     name: str
     select: str
     contract: Contract | None = None
     files: FileStamps = ()
+    setup: tuple[str, ...] = ()
 
     def refuse_changed(self) -> None:
         """Raise BackfillError if a file of the side changed since the side was opened."""
@@ -60,10 +64,8 @@ class Side:
             raise _refused(self.name, culprit, "Compare again once nothing writes there")
 
 
-def open_side(
-    engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text: str, opened: Opened | None = None
-) -> Side:
-    """Open the side that `text` names; `opened` opens another lake.
+def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text: str) -> Side:
+    """Open the side that `text` names.
 
     A query or a database is read once, into a temporary table of `engine`. Raises BackfillError for a side that does
     not exist, cannot be read, or would write.
@@ -72,9 +74,9 @@ def open_side(
         return _query(engine, lake, pipeline, text.removeprefix(QUERY).strip())
     if text.startswith(DATABASE):
         return _database(engine, text)
-    if text.startswith(LAKE) and opened is not None:
-        root, _, text = text.removeprefix(LAKE).partition("#")
-        lake, pipeline = opened(Path(root))
+    if text.startswith(LAKE):
+        root, _, table = text.removeprefix(LAKE).partition("#")
+        return _table_of(engine, open_lake(Path(root)), *table.partition("@")[::2])
     table, _, moment = text.partition("@")
     known = known_tables(lake, pipeline)
     if contract := known.get(table):
@@ -86,13 +88,27 @@ def open_side(
 
 def _table(lake: Lake, contract: Contract, moment: str) -> Side:
     """A table now (moment ""), at a version, a time, a write, or in a snapshot."""
-    name = f"{contract.name}@{moment}" if moment else contract.name
     if moment.startswith(SNAPSHOT):
-        kept = SnapshotReader(lake, find_snapshot(lake, moment.removeprefix(SNAPSHOT))).table(contract.name).pinned()
-        return Side(f"{name} of {lake.root}", selection(kept.files, kept.contract), kept.contract)
+        return _snapshot(lake, contract.name, moment)
     version = _moment(lake, contract.name, moment).of(contract.name)
     files = lake.store.data_files(contract, version)
     return Side(f"{contract.name} version {version} of {lake.root}", selection(files, contract), contract)
+
+
+def _table_of(engine: "DuckDBPyConnection", lake: Lake, table: str, moment: str) -> Side:
+    """A table of another lake, as its log describes it: the other lake's code does not run."""
+    if moment.startswith(SNAPSHOT):
+        return _snapshot(lake, table, moment)
+    if not (table and lake.store.exists(table)):
+        raise _refused(f"{LAKE}{lake.root}#{table}", "the lake has no such table", FORMS)
+    version = _moment(lake, table, moment).of(table)
+    select = delta_rows(engine, lake.table_path(table), version)[1]
+    return Side(f"{table} version {version} of {lake.root}", select)
+
+
+def _snapshot(lake: Lake, table: str, moment: str) -> Side:
+    kept = SnapshotReader(lake, find_snapshot(lake, moment.removeprefix(SNAPSHOT))).table(table).pinned()
+    return Side(f"{table}@{moment} of {lake.root}", selection(kept.files, kept.contract), kept.contract)
 
 
 def _moment(lake: Lake, table: str, text: str) -> Moment:
@@ -115,28 +131,34 @@ def _moment(lake: Lake, table: str, text: str) -> Moment:
 
 def _query(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, query: str) -> Side:
     """The rows of a query over tables of the lake and files. The query is refused if it could write."""
-    with unreadable(query):
+    with unreadable(query, CORRECT):
         refuse_others(engine, query)
     named = named_tables(query)
-    for name, contract in known_tables(lake, pipeline).items():
-        if (named is None or name in named) and lake.store.exists(name):
-            engine.execute(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {_table(lake, contract, "").select}')
-    with unreadable(query):
+    known = known_tables(lake, pipeline).items()
+    tables = {n: c for n, c in known if (named is None or n in named) and lake.store.exists(n)}
+    setup = [f"CREATE TEMP VIEW {quoted(n)} AS {_table(lake, c, '').select}" for n, c in tables.items()]
+    for statement in setup:
+        engine.execute(statement)
+    with unreadable(query, CORRECT):
         refuse_writing(engine, query)
-        return Side(QUERY + query, _kept(engine, query))
+        name, kept = _kept(engine, query.rstrip().rstrip(";"))
+    done = [f"DROP VIEW {quoted(n)}" for n in tables]  # their names are free for the other side's
+    for statement in done:
+        engine.execute(statement)
+    return Side(QUERY + query, f"SELECT * FROM {name}", setup=(*setup, kept, *done))
 
 
-def _kept(engine: "DuckDBPyConnection", query: str) -> str:
-    """The SELECT over a temporary table that holds the rows of a query as they were once."""
+def _kept(engine: "DuckDBPyConnection", query: str) -> tuple[str, str]:
+    """Keep the rows of a query as they are now; returns the temporary table and the statement that made it."""
     name = f"side_{engine.execute('SELECT count(*) FROM duckdb_tables()').fetchall()[0][0]}"
-    engine.execute(f"CREATE TEMP TABLE {name} AS {query}")
-    return f"SELECT * FROM {name}"
+    engine.execute(made := f"CREATE TEMP TABLE {name} AS {query}\n")  # the line ends a comment of the query's
+    return name, made
 
 
 def _database(engine: "DuckDBPyConnection", text: str) -> Side:
     """The rows of a table, or of a SELECT, in PostgreSQL; the address keeps its password out of the side's name."""
     address, _, what = text.partition("#")
-    query = what if what.lower().startswith(("select", "with")) else f"SELECT * FROM {what}"
+    query = what if re.match(r"(select|with)\b", what, re.IGNORECASE) else f"SELECT * FROM {what}"
     parts = urlsplit(address)
     name = f"{parts.scheme}://{parts.hostname or ''}{parts.path}#{what}"
     if not what:
@@ -147,14 +169,15 @@ def _database(engine: "DuckDBPyConnection", text: str) -> Side:
         fix = "Run `pip install 'backfill-assets[postgres]'`"
         raise _refused(name, "the driver of PostgreSQL is not installed", fix) from None
     try:
-        with dbapi.connect(address) as connection, connection.cursor() as cursor:
+        with unreadable(name), dbapi.connect(address) as connection, connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION READ ONLY")
             cursor.execute(query)
             batches = cursor.fetch_record_batch()
             engine.register("from_database", batches)
-            kept = _kept(engine, "SELECT * FROM from_database")
+            table, _ = _kept(engine, "SELECT * FROM from_database")
             numbers = [f.name for f in batches.schema if getattr(f.type, "type_name", "") == "numeric"]
-            return Side(name, _with_numbers(engine, kept, numbers))
+            by_hand = _from_csv(engine, table, f"psql {name.partition('#')[0]} -c", query)
+            return Side(name, _with_numbers(engine, f"SELECT * FROM {table}", numbers), setup=(by_hand,))
     except dbapi.Error as error:
         raise _refused(name, " ".join(str(error).split()), "Check the address, the rights and the query") from error
 
@@ -169,11 +192,22 @@ def _with_numbers(engine: "DuckDBPyConnection", select: str, numbers: Collection
     return f"SELECT * REPLACE ({', '.join(casts)}) FROM ({select})" if casts else select
 
 
+def _from_csv(engine: "DuckDBPyConnection", table: str, psql: str, query: str) -> str:
+    """The statement that reads, by hand, the rows of a database from a file that its own client writes first."""
+    kinds = engine.execute(f"DESCRIBE {table}").fetchall()
+    columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind, *_ in kinds)
+    line = " ".join(query.split())
+    return (
+        f"-- first: {psql} \"\\copy ({line}) TO '{table}.csv' CSV HEADER\"\nCREATE TEMP TABLE {table} AS "
+        f"SELECT * FROM read_csv('{table}.csv', header = true, allow_quoted_nulls = false, columns = {{{columns}}})"
+    )
+
+
 def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
     """The rows of a Delta table's folder, or of files of one kind; None if nothing lies there."""
-    if (delta := delta_rows(text)) is not None:
-        engine.register(view := f"delta_{abs(hash(text))}", delta[1])
-        return Side(f"{text} version {delta[0]}", f"SELECT * FROM {view}")
+    if is_delta(text):
+        version, select = delta_rows(engine, Path(text))
+        return Side(f"{text} version {version}", select)
     if not (files := data_files_at(text)):
         return None
     listed = f"[{', '.join(map(literal, files))}]"
@@ -182,21 +216,33 @@ def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
     return Side(text, f"SELECT * FROM {read.format(listed)}", None, _stamps(files))
 
 
+def by_grain(engine: "DuckDBPyConnection", side: Side, grain: str, columns: Collection[str]) -> Side:
+    """Return totals of a side, by the first day of their `day` or `month`, or of `all`; those that are NULL say nothing
+    and are left out. A day is a date or text that begins with one, a month also `2024-03`."""
+    refuse_lacking(side, [*columns, *([grain] if grain != ALL else [])], columns_of(engine, side), "of the total")
+    there = " OR ".join(f"{quoted(c)} IS NOT NULL" for c in columns)
+    first = f"CAST(rpad(CAST({quoted(grain)} AS VARCHAR), 10, '-01') AS DATE)"
+    cells = {ALL: f"1 AS {quoted(ALL)}, *", "month": f"* REPLACE (CAST(date_trunc('month', {first}) AS DATE) AS month)"}
+    chosen = cells.get(grain, f"* REPLACE ({first} AS {quoted(grain)})")
+    return replace(side, select=f"SELECT {chosen} FROM ({side.select}) WHERE {there}")
+
+
 def _stamps(files: Iterable[str]) -> FileStamps:
-    there = ((f, Path(f)) for f in files)
-    return tuple((f, path.stat().st_size, path.stat().st_mtime_ns) for f, path in there if path.exists())
+    there = ((f, Path(f).stat()) for f in files if Path(f).exists())
+    return tuple((f, found.st_ino, found.st_size, found.st_mtime_ns) for f, found in there)
 
 
 @contextmanager
-def unreadable(name: str) -> Iterator[None]:
+def unreadable(name: str, fix: str = FORMS) -> Iterator[None]:
     """Turn errors of DuckDB inside the block into BackfillError that names the side."""
     import duckdb
 
     try:
         yield
     except duckdb.Error as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise _refused(name, " ".join(lines[:2]), FORMS) from error
+        lines = [line.strip() for line in str(error).partition("Please try installing")[0].splitlines() if line.strip()]
+        fetched = "DuckDB fetches no extension here: convert it to Parquet or CSV first"
+        raise _refused(name, lines[0].rstrip(". "), fetched if "extension" in lines[0] else fix) from error
 
 
 def columns_of(engine: "DuckDBPyConnection", side: Side) -> dict[str, str]:

@@ -9,7 +9,7 @@ import logging
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
+from backfill_assets.lake.files import make_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
@@ -70,6 +71,8 @@ def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
     """Open an engine for one query, with a folder of its own to spill into: DuckDB may write there."""
     spill = lake.root / SPILL.with_name(f"{SPILL.name}-{uuid.uuid4().hex}")
     try:
+        with suppress(OSError):  # who may not write there cannot spill
+            make_folder(spill.parent)  # which DuckDB does not
         with new_engine(lake) as engine:
             engine.execute(f"SET temp_directory = {literal(str(spill))}")
             yield engine

@@ -61,7 +61,7 @@ def controls_sensor(lake_context: LakeContext) -> dg.SensorDefinition:
 def controls_tick(lake_context: LakeContext) -> Tick:
     """Judge all controls: an alarm per broken one, an evaluation of each control's check."""
     lake, pipeline = lake_context.open()
-    tick = Tick()
+    tick = Tick(is_kept=True)
     outcomes = judge_controls(lake, pipeline)
     for outcome in outcomes:
         if not outcome.holds:

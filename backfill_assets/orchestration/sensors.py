@@ -94,7 +94,7 @@ def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sens
     """The tick as Dagster takes it. Alarms are kept for the commands and sent once."""
     for note in tick.notes:
         context.log.info(note)
-    keep_attention(lake_context.root, instance_id(context.instance), sensor, tick.alarms)
+    keep_attention(lake_context.root, instance_id(context.instance), sensor, {} if tick.is_kept else tick.alarms)
     report_alarms(lake_context.root, context.instance, sensor, tick.alarms)
     first = [*tick.alarms.values(), *(note for note in tick.notes if note not in tick.alarms.values())]
     found = "; ".join(first)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"

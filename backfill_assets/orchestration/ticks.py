@@ -44,13 +44,15 @@ SHOWN_FILES = 5
 class Tick:
     """The outcome of a tick: runs to request, notes, changed results of `no_stale_days`, and alarms by name.
 
-    An alarm needs a person: it is sent once, and again when its text changes.
+    An alarm needs a person: it is sent once, and again when its text changes. `is_kept`: the lake keeps it already, for
+    `status`, so that the sensor does not.
     """
 
     requests: list[dg.RunRequest] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     verdicts: list[dg.AssetCheckEvaluation] = field(default_factory=list)
     alarms: dict[str, str] = field(default_factory=dict)
+    is_kept: bool = False
 
     def alarm(self, name: str, text: str) -> None:
         """Add something that no tick will mend."""

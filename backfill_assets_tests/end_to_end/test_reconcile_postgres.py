@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.operations.reconcile import reconcile
-from backfill_assets.operations.reconcile_report import DIFFERS, MISSING_RIGHT, ReconcileRequest
+from backfill_assets.operations.reconcile_report import DIFFERS, MISSING_LEFT, MISSING_RIGHT, ReconcileRequest
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.postgres import execute, postgres_server
 
@@ -49,12 +50,47 @@ def test_a_table_is_reconciled_with_a_table_and_a_query_of_postgres(address: str
     assert reconcile(lake, PIPELINE, near).mismatches == 0
 
 
+def test_the_kept_sql_is_run_by_hand_over_what_psql_copied(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = bare_lake(tmp_path)
+    publish_by_hand(lake, TOTALS, [{"day": DAY, "customer": c, "spent": 1} for c in ("a", "b")])
+    cells = "('2024-03-01', 'a', 1.50), ('2024-03-01', '', NULL)"
+    execute(
+        address,
+        "CREATE TABLE withdrawals (day date, customer text, spent numeric)",
+        f"INSERT INTO withdrawals VALUES {cells}",
+    )
+    report = reconcile(lake, PIPELINE, ReconcileRequest("totals", f"{address}#withdrawals"))
+    (first,) = [line for line in report.sql.splitlines() if line.startswith("-- first: psql")]
+    monkeypatch.chdir(tmp_path)
+    copy = first.partition("-c ")[2].strip('"')
+    subprocess.run(["psql", address, "-c", copy], check=True, stdout=subprocess.DEVNULL)
+    with duckdb.connect() as by_hand:
+        by_hand.execute(report.sql)
+        found = dict(by_hand.execute('SELECT "@kind", count(*) FROM off GROUP BY 1').fetchall())
+    assert (
+        found
+        == {k: report.total(k) for d in report.days for k in d.kinds}
+        == {DIFFERS: 1, MISSING_RIGHT: 1, MISSING_LEFT: 1}
+    )
+
+
+@pytest.mark.parametrize("value", ["'{}'::json", "'10.0.0.1'::inet", "'{1}'::numeric[]", "interval '1 day'"])
+def test_a_column_of_a_type_of_its_own_is_another_kind(address: str, tmp_path: Path, value: str) -> None:
+    lake = bare_lake(tmp_path)
+    publish_by_hand(lake, TOTALS, [{"day": DAY, "customer": "a", "spent": 1}])
+    query = f"SELECT date '2024-03-01' AS day, 'a' AS customer, {value} AS spent"
+    assert reconcile(lake, PIPELINE, ReconcileRequest("totals", f"{address}#{query}")).mismatches > 0
+
+
 @pytest.mark.parametrize(
     ("what", "words"),
     [
         ("nowhere", "nowhere"),
-        ("WITH gone AS (DELETE FROM golden RETURNING *) SELECT * FROM gone", "read-only transaction"),
+        ("WITH gone AS (DELETE FROM pg_description RETURNING *) SELECT * FROM gone", "read-only transaction"),
         ("", "it names no table"),
+        ("SELECT date '2024-03-01' AS day, 'a' AS customer, 'NaN'::numeric AS spent", "NaN"),
     ],
 )
 def test_a_side_of_postgres_that_cannot_be_read_is_named_without_its_password(

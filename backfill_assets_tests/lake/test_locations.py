@@ -5,23 +5,26 @@ Tested here: `lake.locations`. Not tested here: what is done with their rows (`o
 
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from backfill_assets.lake.locations import data_files_at, delta_rows
+from backfill_assets.lake.locations import data_files_at, delta_rows, is_delta
 
 pytestmark = pytest.mark.quick
 
 
-def test_a_delta_folder_gives_its_newest_version_and_rows(tmp_path: Path) -> None:
-    assert delta_rows(str(tmp_path)) is None
+def test_a_delta_folder_gives_a_version_and_its_rows(tmp_path: Path) -> None:
+    assert not is_delta(str(tmp_path))
     for value in (1, 2):
-        write_deltalake(str(tmp_path / "t"), pa.table({"n": [value]}), mode="append")
-    found = delta_rows(str(tmp_path / "t"))
-    assert found is not None
-    assert (found[0], found[1].to_table().num_rows) == (1, 2)
+        write_deltalake(tmp_path / "t", pa.table({"n": [value]}), mode="append")
+    assert is_delta(str(tmp_path / "t"))
+    with duckdb.connect() as engine:
+        for wanted, version, rows in ((None, 1, [(1,), (2,)]), (0, 0, [(1,)])):
+            found, query = delta_rows(engine, tmp_path / "t", wanted)
+            assert (found, engine.execute(f"FROM ({query}) ORDER BY n").fetchall()) == (version, rows)
 
 
 def test_a_folder_a_pattern_and_a_path_name_data_files_only(tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ Tested here: `operations.controls` and the command. Not tested here: tolerances 
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyarrow import csv
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake, open_lake
@@ -16,6 +19,7 @@ from backfill_assets.operations.controls import ControlOutcome, judge_controls, 
 from backfill_assets.operations.status import attention
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -84,13 +88,54 @@ def test_a_control_takes_a_number_a_query_and_a_tolerance(root: Path, more: dict
         ({"query": "SELECT nix AS value FROM staging"}, "nix"),
         ({"expected": "gone.csv"}, "no file or folder"),
         ({"query": f"SELECT * FROM ({SUMS}) WHERE false"}, "the query has no rows"),
-        ({"query": "DELETE FROM staging"}, "syntax error"),
+        (
+            {"expected": "duckdb:SELECT DATE '2024-03-01' AS day, NULL AS value"},
+            "what is expected has no rows with a value",
+        ),
+        ({"expected": "duckdb:SELECT 1 AS day"}, "it has no column value"),
+        ({"expected": "postgresql://nobody@/none?host=/nowhere#t"}, "postgresql"),
+        ({"expected": "lake:nowhere#t"}, "nowhere"),
+        ({"query": "DELETE FROM staging"}, "it is DELETE"),
     ],
 )
 def test_a_control_that_cannot_be_judged_is_no_pass(root: Path, more: dict[str, str], words: str) -> None:
     found = judged(declare(root, **more))
     assert (found.holds, found.broken) == (False, 0)
     assert words in found.error
+
+
+@pytest.mark.parametrize("grain", ["day", "month", "all"])
+def test_every_kind_of_side_gives_expected_values_of_every_grain(root: Path, grain: str) -> None:
+    """The sides: a query, a CSV file, a Parquet file, a Delta table, a table of another lake."""
+    cells = {"day": ["2024-03-01", "2024-03-02"], "month": ["2024-03"], "all": ["x"]}[grain]
+    values = [3, 1152921504606847006] if grain == "day" else [1152921504606847009]
+    rows = pa.table({grain: cells, "value": values})
+    csv.write_csv(rows, root / "known.csv")
+    pq.write_table(rows, root / "known.parquet")
+    write_deltalake(root / "known", rows)
+    write_deltalake(bare_lake(root / "other").table_path("known"), rows)
+    listed = ", ".join(f"('{c}', {v})" for c, v in zip(cells, values, strict=True))
+    query = f'duckdb:SELECT * FROM (VALUES {listed}) AS t ("{grain}", value)'
+    cut = {"day": "event_date", "month": "date_trunc('month', event_date)", "all": "'x'"}[grain]
+    asked = f'SELECT {cut} AS "{grain}", sum(value) AS value FROM staging WHERE known_until IS NULL GROUP BY ALL'
+    controls = {
+        str(n): {"query": asked, "expected": expected, "grain": grain}
+        for n, expected in enumerate((query, "known.csv", "known.parquet", "known", "lake:other#known"))
+    }
+    lines = [
+        f'[controls."{n}"]\n' + "\n".join(f"{k} = {json.dumps(v)}" for k, v in c.items()) for n, c in controls.items()
+    ]
+    (root / FILE_NAME).write_text("\n".join([(root / FILE_NAME).read_text(), *lines]))
+    lake = open_lake(root)
+    assert [str(o) for o in judge_controls(lake, chosen_pipeline(lake))] == [f"control {n}: holds" for n in controls]
+
+
+def test_a_total_that_stands_twice_or_is_text_is_named(root: Path) -> None:
+    (root / "totals.csv").write_text(EXPECTED + "2024-03-01,3\n")
+    lake = declare(root)
+    assert judged(lake).words == "2024-03-01: nothing, expected 3 (doubled right)"
+    (root / "totals.csv").write_text("day,value\n2024-03-01,three\n")
+    assert "value is HUGEINT, expected VARCHAR" in judged(lake).words
 
 
 def test_the_command_names_what_is_broken_and_ends_with_1(root: Path) -> None:

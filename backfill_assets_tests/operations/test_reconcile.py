@@ -69,7 +69,8 @@ def compare(lake: Lake, tmp_path: Path) -> Callable[..., ReconcileReport]:
     def run(left: list[Row], right: list[Row], **more: Any) -> ReconcileReport:
         for name, rows in (("left", left), ("right", right)):
             pq.write_table(pa.Table.from_pylist(rows, SCHEMA), tmp_path / f"{name}.parquet")
-        asked = ReconcileRequest(str(tmp_path / "left.parquet"), str(tmp_path / "right.parquet"), ("id",), **more)
+        asked = ReconcileRequest(str(tmp_path / "left.parquet"), str(tmp_path / "right.parquet"), ("id",))
+        asked = replace(asked, **more)
         return reconcile(lake, PIPELINE, asked)
 
     return run
@@ -95,49 +96,113 @@ def test_equal_sides_have_no_difference_and_one_digest_in_any_order(compare: Cal
     assert report.spot_check[0].left == report.spot_check[0].right
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "expected"),
-    [
-        (ROWS[1:], ROWS, {MISSING_LEFT: 1}),
-        ([*ROWS, ROWS[2]], ROWS, {DOUBLED_LEFT: 1}),
-        ([*ROWS, row(0, id=None)], ROWS, {MISSING_RIGHT: 1}),
-        (changed(name="other"), ROWS, {DIFFERS: 1}),
-        (changed(name=None), ROWS, {DIFFERS: 1}),
-        (changed(day=day(1)), ROWS, {DIFFERS: 1}),
-        (changed(total=Decimal("3.26")), ROWS, {DIFFERS: 1}),
-    ],
-    ids=["missing", "doubled", "NULL key", "changed value", "NULL value", "shifted day", "beyond tolerance"],
-)
-def test_a_planted_difference_is_found_in_both_directions(
-    compare: Callable[..., ReconcileReport], left: list[Row], right: list[Row], expected: dict[str, int]
+OTHER = {MISSING_LEFT: MISSING_RIGHT, MISSING_RIGHT: MISSING_LEFT, DOUBLED_LEFT: DOUBLED_RIGHT}
+PLANTED: dict[str, tuple[list[Row], dict[str, int]]] = {
+    "missing": ([*ROWS[:3], *ROWS[4:]], {MISSING_LEFT: 1}),
+    "extra": ([*ROWS, row(40)], {MISSING_RIGHT: 1}),
+    "doubled": ([*ROWS, ROWS[2]], {DOUBLED_LEFT: 1}),
+    "doubled with another value": ([*ROWS, ROWS[2] | {"name": "a"}], {DOUBLED_LEFT: 1}),
+    "NULL key": (changed(id=None), {MISSING_RIGHT: 1, MISSING_LEFT: 1}),
+    "changed value": (changed(name="other"), {DIFFERS: 1}),
+    "NULL value": (changed(name=None), {DIFFERS: 1}),
+    "rounding beyond tolerance": (changed(total=Decimal("3.30")), {DIFFERS: 1}),
+    "rounding within tolerance": (changed(score=0.38), {WITHIN: 1}),
+    "shifted day": (changed(day=day(1)), {DIFFERS: 1}),
+    "shifted time": (changed(at=ROWS[3]["at"] + timedelta(days=1)), {DIFFERS: 1}),
+    "time zone": (changed(at=ROWS[3]["at"] + timedelta(hours=2)), {DIFFERS: 1}),
+    "case": (changed(name="NAME 3"), {DIFFERS: 1}),
+    "trailing blank": (changed(name="Name 3 "), {DIFFERS: 1}),
+    "negative zero": ([row(0, score=-0.0), *ROWS[1:]], {WITHIN: 1}),
+}
+LOOKS = {
+    "NULL value": ("name", "NULL on one side"), "rounding beyond tolerance": ("total", "rounding"),
+    "rounding within tolerance": ("score", "rounding"), "shifted day": ("day", "a day apart"),
+    "shifted time": ("at", "a day apart"), "time zone": ("at", "time zone"), "case": ("name", "case"),
+    "trailing blank": ("name", "blanks"), "negative zero": ("score", "sign of zero"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_difference_is_found_and_named_in_both_directions(
+    compare: Callable[..., ReconcileReport], name: str
 ) -> None:
-    other = {MISSING_LEFT: MISSING_RIGHT, MISSING_RIGHT: MISSING_LEFT, DOUBLED_LEFT: DOUBLED_RIGHT, DIFFERS: DIFFERS}
-    assert kinds(compare(left, right)) == expected
-    turned = compare(right, left, sha256=True)
-    assert kinds(turned) == {other[k]: n for k, n in expected.items()}
-    assert turned.mismatches == 1
-    assert turned.digests is not None
-    assert turned.digests[0] != turned.digests[1]
+    left, expected = PLANTED[name]
+    tolerance = {"total": "0.04", "score": "2%"}
+    found = compare(left, ROWS, tolerance=tolerance, sha256=True)
+    turned = compare(ROWS, left, tolerance=tolerance)
+    assert kinds(found) == expected
+    assert kinds(turned) == {OTHER.get(k, k): n for k, n in expected.items()}
+    assert found.mismatches == turned.mismatches == sum(n for k, n in expected.items() if k != WITHIN)
+    assert found.null_keys == turned.null_keys[::-1] == (int(name == "NULL key"), 0)
+    assert found.doubled_keys == turned.doubled_keys[::-1] == (int(name.startswith("doubled")), 0)
+    assert found.digests is not None
+    assert (found.digests[0] == found.digests[1]) == (name == "negative zero")
+    for report in (found, turned):
+        shown = [(c.column, look) for c in report.columns for look in c.how]
+        assert shown == ([LOOKS[name]] if name in LOOKS else [])
 
 
 @pytest.mark.parametrize(
-    ("cells", "column", "look"),
+    ("cells", "near"),
     [
-        ({"name": "NAME 3"}, "name", "case"),
-        ({"name": "Name 3 "}, "name", "blanks"),
-        ({"day": day(1)}, "day", "a day apart"),
-        ({"at": ROWS[3]["at"] + timedelta(hours=2)}, "at", "time zone"),
-        ({"score": 0.3751}, "score", "rounding"),
-        ({"name": None}, "name", "NULL on one side"),
+        ({"day": day(20), "at": NOON}, {"another day": 1}),
+        ({"id": "K3 "}, {"other case or blanks": 1}),
+        ({"id": "x"}, {}),
     ],
 )
-def test_a_report_says_what_a_difference_looks_like(
-    compare: Callable[..., ReconcileReport], cells: Row, column: str, look: str
+def test_rows_that_each_side_lacks_are_named_if_only_the_day_or_writing_of_their_key_differs(
+    compare: Callable[..., ReconcileReport], cells: Row, near: dict[str, int]
 ) -> None:
-    [found] = [c for c in compare(ROWS, changed(**cells)).columns if c.differing]
-    assert found.column == column
-    assert look in found.how
-    assert found.how[look] == 1
+    report = compare(changed(**cells), ROWS, key=("id", "day"))
+    assert (kinds(report), report.near) == ({MISSING_LEFT: 1, MISSING_RIGHT: 1}, near)
+
+
+def test_rows_that_repeat_a_key_meet_equal_rows_first(compare: Callable[..., ReconcileReport]) -> None:
+    a, b = ROWS[3], ROWS[3] | {"name": "Zoe"}
+    assert kinds(compare([a, a, b], [a, b])) == {DOUBLED_LEFT: 1}
+    assert kinds(compare([a, b], [b, a])) == {}
+    assert kinds(compare([b, ROWS[3] | {"name": "Al"}], [b, a])) == {DIFFERS: 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "right", "tolerance", "within"),
+    [
+        ("DOUBLE", "'nan'", "1", "1%", 0), ("DOUBLE", "'inf'", "1", "50%", 0), ("DOUBLE", "NULL", "1", "50%", 0),
+        ("UINTEGER", "1", "2", "1", 1), ("BIGINT", "9223372036854775807", "-9223372036854775808", "1", 0),
+        ("DECIMAL(38, 0)", f"{10**38 - 1}", f"{1 - 10**38}", "1", 0),
+        ("TIMESTAMP", "'infinity'", "'2024-03-01'", "1s", 0),
+    ],
+)  # fmt: skip
+def test_a_tolerance_never_covers_what_is_far_apart(
+    lake: Lake, kind: str, left: str, right: str, tolerance: str, within: int
+) -> None:
+    one, two = (f"duckdb:SELECT 1 AS k, CAST({v} AS {kind}) AS v" for v in (left, right))
+    for sides in ((one, two), (two, one)):
+        report = reconcile(lake, PIPELINE, ReconcileRequest(*sides, ("k",), tolerance={"v": tolerance}))
+        assert (report.total(WITHIN), report.total(DIFFERS)) == (within, 1 - within)
+
+
+def test_small_numbers_that_differ_by_half_are_not_rounded(lake: Lake) -> None:
+    report = reconcile(
+        lake, PIPELINE, ReconcileRequest("duckdb:SELECT 1 k, 0.001 v", "duckdb:SELECT 1 k, 0.002 v", ("k",))
+    )
+    assert [c.how for c in report.columns if c.differing] == [{}]
+
+
+@pytest.mark.parametrize("right", ["SELECT 1 AS k", "SELECT 1 AS k, 2 AS V", "SELECT 1 AS k, 2 AS v, 3 AS v"])
+def test_a_column_that_one_side_lacks_or_has_twice_is_a_mismatch_until_it_is_left_out(lake: Lake, right: str) -> None:
+    asked = ReconcileRequest("duckdb:SELECT 1 AS k, 2 AS v", f"duckdb:{right}", ("k",))
+    assert reconcile(lake, PIPELINE, asked).mismatches > 0
+    assert reconcile(lake, PIPELINE, replace(asked, ignore=("v", "V", "v_1"))).mismatches == 0
+
+
+def test_one_empty_side_lacks_every_row_and_two_are_no_comparison(compare: Callable[..., ReconcileReport]) -> None:
+    assert kinds(compare(ROWS, [])) == {MISSING_RIGHT: 12}
+    assert kinds(compare([], ROWS)) == {MISSING_LEFT: 12}
+    with pytest.raises(BackfillError, match="has rows"):
+        compare([], [])
+    with pytest.raises(BackfillError, match="has rows"):
+        compare(ROWS, ROWS, day_column="day", days=DayRange(day(50), day(51)))
 
 
 def test_values_within_tolerance_are_counted_and_are_no_mismatch(compare: Callable[..., ReconcileReport]) -> None:
@@ -148,13 +213,6 @@ def test_values_within_tolerance_are_counted_and_are_no_mismatch(compare: Callab
     assert {c.column: c.within for c in report.columns if c.within} == {"total": 1, "score": 1, "at": 1}
     beyond = compare(ROWS, other, tolerance={"total": "0.001", "score": "0.01%", "at": "1s"})
     assert {c.column: c.differing for c in beyond.columns if c.differing} == {"total": 1, "score": 1, "at": 1}
-
-
-def test_a_negative_zero_is_counted_as_equal_in_value(compare: Callable[..., ReconcileReport]) -> None:
-    report = compare([row(0, score=0.0)], [row(0, score=-0.0)], sha256=True)
-    assert (report.mismatches, kinds(report)) == (0, {WITHIN: 1})
-    assert report.digests is not None
-    assert report.digests[0] == report.digests[1]
 
 
 def test_a_column_of_another_kind_is_a_mismatch_though_its_texts_are_equal(lake: Lake, tmp_path: Path) -> None:

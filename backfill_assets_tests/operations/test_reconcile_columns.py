@@ -23,8 +23,8 @@ from backfill_assets.operations.reconcile_columns import (
 
 pytestmark = pytest.mark.quick
 COLUMNS = (
-    ComparedColumn(0, "k", "VARCHAR", "VARCHAR", "VARCHAR"),
-    ComparedColumn(1, "n", "INTEGER", "DECIMAL(18,2)", "DECIMAL(18,2)"),
+    ComparedColumn("k", "VARCHAR", "VARCHAR", "VARCHAR"),
+    ComparedColumn("n", "INTEGER", "DECIMAL(18,2)", "DECIMAL(18,2)"),
 )
 
 

@@ -4,15 +4,21 @@ Tested here: `operations.reconcile_sides`. Not tested here: matching rows (`test
 (`end_to_end.test_reconcile_postgres`).
 """
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
-from backfill_assets.operations.reconcile import reconcile
+from backfill_assets.operations.reconcile import _Matching, reconcile
 from backfill_assets.operations.reconcile_report import DIFFERS, ReconcileRequest
 from backfill_assets.operations.reconcile_sides import open_side
 from backfill_assets.operations.sql import own_engine
@@ -58,6 +64,9 @@ def test_a_table_is_held_against_a_version_a_time_a_write_and_a_query(lake: Lake
         ("t@yesterday", "no version, time, write or snapshot"),
         ("t@write:zz", "no such write"),
         ("t@snapshot:march", "no such snapshot"),
+        ("lake:nowhere#t", "nowhere"),
+        ("duckdb:SELECT * FROM read_xlsx('a.xlsx')", "fetches no extension"),
+        ("duckdb:SELECT * FROM 's3://bucket/a.parquet'", "fetches no extension"),
     ],
 )
 def test_a_side_that_cannot_be_read_is_named(lake: Lake, right: str, words: str) -> None:
@@ -80,11 +89,94 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(lake: Lake, tmp_path: 
             side.refuse_changed()
 
 
+def test_a_file_that_is_replaced_by_one_of_equal_size_and_time_is_an_error(lake: Lake, tmp_path: Path) -> None:
+    file, other = tmp_path / "golden.csv", tmp_path / "other.csv"
+    for path in (file, other):
+        path.write_text("id\n1\n")
+        os.utime(path, ns=(1, 1))
+    with own_engine(lake) as engine:
+        side = open_side(engine, lake, PIPELINE, str(file))
+        other.replace(file)
+        with pytest.raises(BackfillError, match="changed while it was read"):
+            side.refuse_changed()
+
+
+def test_a_file_that_is_gone_before_its_rows_are_matched_is_named(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "golden.parquet"
+    pq.write_table(pa.table({"id": [1]}), file)
+
+    def report(self: _Matching) -> object:
+        file.unlink()
+        return self.engine.execute(self.sides[0].select)
+
+    monkeypatch.setattr(_Matching, "report", report)
+    with pytest.raises(BackfillError, match=r"golden\.parquet is gone"):
+        reconcile(lake, PIPELINE, ReconcileRequest(str(file), str(file), ("id",)))
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> Path:
+    """A table of another program, laid out by two columns, of which one has a NULL and one a blank."""
+    folder = tmp_path / "delta table"
+    rows = {"day": [day(0), day(1), None], "kind": ["a b", "x/y", "ü"], "n": [1, 2, 3]}
+    schema = pa.schema({"day": pa.date32(), "kind": pa.string(), "n": pa.int64()})
+    write_deltalake(folder, pa.table(rows, schema), partition_by=["day", "kind"])
+    return folder
+
+
+def test_a_commit_while_a_delta_table_is_read_is_not_seen(lake: Lake, delta: Path) -> None:
+    with own_engine(lake) as engine:
+        side = open_side(engine, lake, PIPELINE, str(delta))
+        write_deltalake(delta, pa.table({"day": [day(5)], "kind": ["z"], "n": [9]}), mode="append")
+        found = engine.execute(f"SELECT day, kind, n FROM ({side.select}) ORDER BY n").fetchall()
+    assert found == [(day(0), "a b", 1), (day(1), "x/y", 2), (None, "ü", 3)]
+    assert side.name.endswith("version 0")
+
+
+def test_a_delta_table_that_its_plain_files_do_not_give_is_named(lake: Lake, delta: Path) -> None:
+    (log,) = (delta / "_delta_log").glob("*.json")
+    protocol = '"minReaderVersion":3,"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]'
+    log.write_text(log.read_text().replace('"minReaderVersion":1', protocol))
+    with own_engine(lake) as engine, pytest.raises(BackfillError, match="It was not read"):
+        open_side(engine, lake, PIPELINE, str(delta))
+
+
+def test_the_kept_sql_of_every_kind_of_side_gives_the_same_counts_by_hand(
+    lake: Lake, delta: Path, tmp_path: Path
+) -> None:
+    rows = [{"day": day(n), "key": "a", "n": n + 1} for n in (0, 1)]
+    other = bare_lake(tmp_path / "other")
+    for made in (lake, other):
+        publish_by_hand(made, CONTRACT, rows)
+    pq.write_table(pa.table({"day": [day(0), day(9)], "n": [1, 2]}), tmp_path / "some.parquet")
+    query = "duckdb:SELECT day, n FROM t; -- all"
+    for right in ("t@1", f"lake:{other.root}#t@1", str(delta), str(tmp_path / "some.parquet"), query):
+        asked = ReconcileRequest(query, right, ("day",), columns=("n",), sample=2)
+        report = reconcile(lake, Pipeline((Table(CONTRACT),), {}), asked)
+        with duckdb.connect() as by_hand:
+            by_hand.execute(report.sql)
+            found = dict(by_hand.execute('SELECT "@kind", count(*) FROM off GROUP BY 1').fetchall())
+        assert found == {k: report.total(k) for d in report.days for k in d.kinds}
+
+
+def test_tables_named_as_the_steps_of_a_reconciliation_are_read(lake: Lake) -> None:
+    contracts = [replace(CONTRACT, name=n) for n in ("one", "two", "off", "repeated")]
+    for contract in contracts:
+        publish_by_hand(lake, contract, [{"day": day(0), "key": "a", "n": 1}])
+    pipeline = Pipeline(tuple(map(Table, contracts)), {})
+    union = " UNION ALL BY NAME ".join(f"FROM {c.name}" for c in contracts)
+    assert (
+        reconcile(lake, pipeline, ReconcileRequest("one", f"duckdb:SELECT DISTINCT * FROM ({union})")).mismatches == 0
+    )
+
+
 def test_another_lake_and_a_delta_folder_are_sides(lake: Lake, tmp_path: Path) -> None:
     row = {"day": day(0), "key": "a", "n": 1}
     other, pipeline = bare_lake(tmp_path / "other"), Pipeline((Table(CONTRACT),), {})
     for made in (lake, other):
         publish_by_hand(made, CONTRACT, [row])
-    sides = (f"lake:{other.root}#t", str(other.table_path("t")))
-    reports = [reconcile(lake, pipeline, ReconcileRequest("t", s), lambda _: (other, pipeline)) for s in sides]
-    assert [(r.mismatches, r.rows) for r in reports] == [(0, (1, 1))] * 2
+    sides = (f"lake:{other.root}#t@1", f"lake:{other.root}#t", str(other.table_path("t")))
+    reports = [reconcile(lake, pipeline, ReconcileRequest("t", s)) for s in sides]
+    assert [(r.mismatches, r.rows) for r in reports] == [(0, (1, 1))] * 3

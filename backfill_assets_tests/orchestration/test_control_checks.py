@@ -9,11 +9,14 @@ import dagster as dg
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.operations.controls import judge_controls
 from backfill_assets.operations.status import attention
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.control_checks import CONTROLS, controls_sensor, controls_tick
+from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
 
@@ -54,11 +57,15 @@ def test_a_doubled_table_is_an_alarm_and_a_red_check_at_the_next_tick(root: Path
     )  # fmt: skip
 
 
-def test_the_sensor_keeps_the_alarm_for_status(root: Path, instance: dg.DagsterInstance) -> None:
+def test_an_alarm_of_the_sensor_is_kept_once_for_status(root: Path, instance: dg.DagsterInstance) -> None:
     double(root)
     result = controls_sensor(LakeContext(root, tables))(dg.build_sensor_context(instance=instance))
     assert "control versions" in str(getattr(result, "cursor", ""))
-    assert any("expected 2" in line for line in attention(root))
+    assert len([line for line in attention(root) if "expected 2" in line]) == 1
+    (root / "totals.csv").write_text("day,value\n2024-03-01,4\n2024-03-02,4\n")
+    lake = open_lake(root)
+    judge_controls(lake, chosen_pipeline(lake))
+    assert attention(root) == [], "the command alone ends what the sensor found"
 
 
 def test_each_control_is_a_check_of_the_table_that_it_reads(root: Path) -> None:
