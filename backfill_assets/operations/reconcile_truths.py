@@ -5,7 +5,7 @@ Not here: matching the rows (`reconcile`). A difference is no error: training ho
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.core.contracts import Basis, Contract, first_reading
@@ -39,13 +39,15 @@ class LaterDelivery:
 
 
 def learning_tables(pipeline: Pipeline) -> LearningTables | None:
-    """Return the tables by facts of their contracts; None for a lake without them."""
+    """Return the tables by facts of their contracts; None for a lake without them. Features as known now have the same
+    columns and read the same days of the same inputs, by content in place of the cut."""
     as_known = first_reading(pipeline.contracts, Basis.KNOWN_AT_CUT)
     if as_known is None:
         return None
     others = [c for c in pipeline.contracts if c is not as_known]
     read = {c.name: {i.table for i in c.inputs} for c in others}
-    now = next((c for c in others if c.column_names == as_known.column_names), None)
+    as_now = tuple(replace(i, basis=Basis.CONTENT) for i in as_known.inputs)
+    now = next((c for c in others if c.inputs == as_now and c.column_names == as_known.column_names), None)
     labels = next((c for c in others if as_known.name in read[c.name] and len(c.inputs) > 1), None)
     learnt = next((c for c in others if labels and read[c.name] == {as_known.name, labels.name}), None)
     return LearningTables(as_known, now, labels, learnt) if now and labels and learnt else None
