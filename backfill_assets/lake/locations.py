@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import rows_of_files
 from backfill_assets.lake.fingerprints import quoted
-from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LOG
 
 if TYPE_CHECKING:
@@ -46,11 +45,6 @@ def delta_rows(engine: "DuckDBPyConnection", folder: Path, version: int | None =
     if not all(f"/{column}=" in f for f in files for column in laid_out):
         raise _refused(folder, f"the paths of its files do not hold {', '.join(laid_out)}")
     return table.version(), rows_of_files(files, [(quoted(name), kind) for name, kind, *_ in kinds], laid_out)
-
-
-def table_rows(engine: "DuckDBPyConnection", lake: LakeFolder, table: str, version: int) -> str:
-    """A query for a version of a table of a lake whose pipeline is unknown, as its log describes it."""
-    return delta_rows(engine, lake.table_path(table), version)[1]
 
 
 def _refused(folder: Path, culprit: str) -> BackfillError:

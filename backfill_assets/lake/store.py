@@ -32,12 +32,14 @@ from backfill_assets.lake.data_files import (
 )
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
+from backfill_assets.lake.locations import delta_rows
 from backfill_assets.lake.log import Commit, LiveFile
 from backfill_assets.lake.log_state import LOGS, states_at
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.writing import merge_days
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
@@ -108,6 +110,10 @@ class TableStore:
                 raise _lost(path, gone) from error
             raise
         return [dict(zip(names, row, strict=True)) for batch in found for row in _rows_of(batch, names)]
+
+    def logged_rows(self, engine: "DuckDBPyConnection", table: str, version: int) -> str:
+        """A query for a version of a table whose contract is not known here, in the columns that its log names."""
+        return delta_rows(engine, self.lake.table_path(table), version)[1]
 
     def own_rows(self, table: str) -> list[dict[str, Any]]:
         """The rows that commits of ours appended to a small table, whatever other programs did to it since.

@@ -19,7 +19,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import literal, selection
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.locations import data_files_at, delta_rows, is_delta, table_rows
+from backfill_assets.lake.locations import data_files_at, delta_rows, is_delta
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.reader import SnapshotReader
@@ -102,7 +102,7 @@ def _table_of(engine: "DuckDBPyConnection", lake: Lake, table: str, moment: str)
     if not (table and lake.store.exists(table)):
         raise _refused(f"{LAKE}{lake.root}#{table}", "the lake has no such table", FORMS)
     version = _moment(lake, table, moment).of(table)
-    return Side(f"{table} version {version} of {lake.root}", table_rows(engine, lake, table, version))
+    return Side(f"{table} version {version} of {lake.root}", lake.store.logged_rows(engine, table, version))
 
 
 def _snapshot(lake: Lake, table: str, moment: str) -> Side:

@@ -3,6 +3,7 @@
 Tested here: the side `postgresql://…`. Not tested here: matching rows (`operations.test_reconcile`).
 """
 
+import subprocess
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
