@@ -65,11 +65,11 @@ def reconcile(lake: Lake, pipeline: Pipeline, asked: ReconcileRequest) -> Reconc
     """
     with own_engine(lake) as engine:
         left, right = (open_side(engine, lake, pipeline, text) for text in (asked.left, asked.right))
-        if asked.grain:
-            left, right = (by_grain(engine, side, asked.grain, asked.columns) for side in (left, right))
-            asked = replace(asked, key=(asked.grain,))
-        matching = _Matching.of(engine, left, right, asked)
         try:
+            if asked.grain:
+                left, right = (by_grain(engine, side, asked.grain, asked.columns) for side in (left, right))
+                asked = replace(asked, key=(asked.grain,))
+            matching = _Matching.of(engine, left, right, asked)
             with unreadable(f"{left.name} or {right.name}", "Leave the column out (--ignore), or cast it in a query"):
                 report = matching.report()
         finally:

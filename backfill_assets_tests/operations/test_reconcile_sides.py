@@ -18,7 +18,7 @@ from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
-from backfill_assets.operations.reconcile import _Matching, reconcile
+from backfill_assets.operations.reconcile import reconcile
 from backfill_assets.operations.reconcile_report import DIFFERS, ReconcileRequest
 from backfill_assets.operations.reconcile_sides import open_side
 from backfill_assets.operations.sql import own_engine
@@ -101,19 +101,27 @@ def test_a_file_that_is_replaced_by_one_of_equal_size_and_time_is_an_error(lake:
             side.refuse_changed()
 
 
-def test_a_file_that_is_gone_before_its_rows_are_matched_is_named(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "golden.parquet"
-    pq.write_table(pa.table({"id": [1]}), file)
+class Vanishing(Pipeline):
+    """A pipeline during whose second look, at the right side, the file of the left one goes."""
 
-    def report(self: _Matching) -> object:
-        file.unlink()
-        return self.engine.execute(self.sides[0].select)
+    file = Path()
+    looks = 0
 
-    monkeypatch.setattr(_Matching, "report", report)
-    with pytest.raises(BackfillError, match=r"golden\.parquet is gone"):
-        reconcile(lake, PIPELINE, ReconcileRequest(str(file), str(file), ("id",)))
+    @property
+    def contracts(self) -> tuple[Contract, ...]:
+        type(self).looks += 1
+        if self.looks == 2:
+            self.file.unlink()
+        return ()
+
+
+def test_a_file_that_is_gone_before_its_rows_are_matched_is_named(lake: Lake, tmp_path: Path) -> None:
+    for name in ("one.parquet", "two.parquet"):
+        pq.write_table(pa.table({"id": [1]}), tmp_path / name)
+    Vanishing.file = tmp_path / "one.parquet"
+    asked = ReconcileRequest(str(tmp_path / "one.parquet"), str(tmp_path / "two.parquet"), ("id",))
+    with pytest.raises(BackfillError, match=r"one\.parquet is gone"):
+        reconcile(lake, Vanishing((), {}), asked)
 
 
 @pytest.fixture
