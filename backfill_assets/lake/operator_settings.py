@@ -28,3 +28,12 @@ class PlanSettings(Section):
 
     window: str | None = Field(default=None, pattern=rf"^{TIME}-{TIME}$")
     runs_per_hour: int | None = Field(default=None, ge=1, le=1000)
+
+
+class ProofSettings(Section):
+    """The standing proof: at `hour` (UTC), up to `days_per_day` days of tables are computed again (0: never), as often
+    as `max_share` of the seconds of all writes pays for it."""
+
+    days_per_day: int = Field(default=0, ge=0, le=1000)
+    hour: int = Field(default=4, ge=0, le=23)
+    max_share: float = Field(default=0.01, gt=0, le=1)

@@ -22,7 +22,7 @@ from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import OWN_SERVERS, shown
 from backfill_assets.lake.gates import GateSettings
-from backfill_assets.lake.operator_settings import ControlSettings, PlanSettings
+from backfill_assets.lake.operator_settings import ControlSettings, PlanSettings, ProofSettings
 from backfill_assets.lake.source_settings import Days, DeliveredSettings, FeatureSettings, PositiveDays, Section, Text
 
 FILE_NAME = "lake.toml"
@@ -153,6 +153,7 @@ class LakeSettings(DeliveredSettings):
     controls: dict[str, ControlSettings] = Field(default_factory=dict)
     exports: dict[str, ExportSettings] = Field(default_factory=dict)
     plan: PlanSettings = PlanSettings()
+    proof: ProofSettings = ProofSettings()
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()
     access: AccessSettings = AccessSettings()

@@ -92,6 +92,11 @@ class RecomputeVerdict:
     differing: tuple[DayDifference, ...] = ()
     samples: tuple[SampleRow, ...] = ()
 
+    def plus(self, more: "RecomputeVerdict") -> "RecomputeVerdict":
+        """Return the verdict of these days and of `more`, of the same table."""
+        found = self.days + more.days, self.differing + more.differing, self.samples + more.samples
+        return RecomputeVerdict(self.table, *found)
+
 
 @dataclass(frozen=True)
 class Recomputation:
@@ -153,9 +158,7 @@ def recompute(request: RebuildRequest) -> RecomputeVerdict:
             passed |= dict.fromkeys(group, then)
             continue
         found = _recomputed(replace(request, days=from_inclusive(min(group), max(group))), then, group)
-        verdict = RecomputeVerdict(
-            table.name, verdict.days + found.days, verdict.differing + found.differing, verdict.samples + found.samples
-        )
+        verdict = verdict.plus(found)
     skipped = (Recomputed(d, stamps[d].entry.rows, passed_over=why) for d, why in passed.items())
     return replace(verdict, days=tuple(sorted((*skipped, *verdict.days), key=lambda d: d.day)))
 

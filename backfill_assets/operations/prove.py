@@ -5,7 +5,7 @@ Not here: computing again (`load.recompute`), and another engine of its own (`ch
 """
 
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
 
@@ -46,16 +46,16 @@ def prove(lake: Lake, pipeline: Pipeline, asked: ProofRequest) -> Recomputation:
             "the proof", "none of these days was written", "Nothing was computed",
             "`backfill-assets status` shows which days are",
         )  # fmt: skip
-    verdicts, refused = [], []
+    verdicts, refused = dict[str, RecomputeVerdict](), []
     for table, days in written.items():
         for chunk in _chunks(sorted(chosen & set(days)), asked.chunk):
             request = RebuildRequest(ReorderedSession(lake), pipeline, pipeline.table(table), chunk, Provenance(REASON))
             try:
-                verdicts.append(recompute(request))
+                verdicts[table] = verdicts.get(table, RecomputeVerdict(table, ())).plus(recompute(request))
             except BackfillError as error:
                 refused.append((table, str(error)))
                 break
-    return Recomputation(_by_table(verdicts), tuple(refused))
+    return Recomputation(tuple(verdicts.values()), tuple(refused))
 
 
 def chosen_days(asked: ProofRequest, written: Collection[date]) -> set[date]:
@@ -70,13 +70,3 @@ def _chunks(days: list[date], size: int) -> list[DayRange]:
     """Return ranges of at most `size` days that cover the days and no others."""
     parts = (list(span)[i : i + size] for span in contiguous(days) for i in range(0, len(span), size))
     return [from_inclusive(part[0], part[-1]) for part in parts]
-
-
-def _by_table(verdicts: Iterable[RecomputeVerdict]) -> tuple[RecomputeVerdict, ...]:
-    found: dict[str, RecomputeVerdict] = {}
-    for v in verdicts:
-        one = found.get(v.table, RecomputeVerdict(v.table, ()))
-        found[v.table] = RecomputeVerdict(
-            v.table, one.days + v.days, one.differing + v.differing, one.samples + v.samples
-        )
-    return tuple(found.values())

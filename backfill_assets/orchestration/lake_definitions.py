@@ -22,6 +22,7 @@ from backfill_assets.orchestration.checks import no_stale_days
 from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.orchestration.control_checks import control_checks, controls_sensor
 from backfill_assets.orchestration.plan_job import backfill_job, plans_sensor
+from backfill_assets.orchestration.proofs import proof_checks, proof_job, proof_schedule
 from backfill_assets.orchestration.rollbacks import rollback_jobs
 from backfill_assets.orchestration.sensors import lake_schedules, lake_sensors, scan_job
 from backfill_assets.orchestration.upkeep import export_job, export_schedule, maintain_job, maintain_schedule
@@ -39,19 +40,27 @@ def rest_of_definitions(
     lake, scanning, upkeep = opened.lake, scan_job(lake_context), maintain_job(lake_context)
     exporting = export_job(lake_context)
     ranged = backfill_job(lake_context, lake.settings.start_date, rebuild_of)
+    proof = lake.settings.proof
+    proving = [proof_job(lake_context)] if proof.days_per_day else []
     return dg.Definitions(
         asset_checks=[
             *(no_stale_days(opened, table.contract) for table in opened.pipeline.tables),
             *control_checks(opened),
+            *proof_checks(opened),
         ],
-        jobs=[scanning, ranged, upkeep, exporting, *rollback_jobs(lake_context)],
+        jobs=[scanning, ranged, upkeep, exporting, *proving, *rollback_jobs(lake_context)],
         sensors=[
             *lake_sensors(lake_context, [rebuild, scanning]),
             plans_sensor(lake_context, ranged),
             controls_sensor(lake_context),
             *alert_sensors(lake.root),
         ],
-        schedules=[*lake_schedules(lake_context, rebuild), maintain_schedule(upkeep), export_schedule(exporting)],
+        schedules=[
+            *lake_schedules(lake_context, rebuild),
+            maintain_schedule(upkeep),
+            export_schedule(exporting),
+            *(proof_schedule(lake_context, job, proof.hour) for job in proving),
+        ],
         resources={PYSPARK: LakePySparkResource(folder=str(lake.root))},
     )
 
