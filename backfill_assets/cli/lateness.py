@@ -3,10 +3,10 @@
 Not here: the report (`operations.lateness`) and its plots (`plots`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,9 +19,11 @@ from backfill_assets.core.lateness import AGES_DAYS, Aged
 from backfill_assets.operations.lateness import DayLateness, LatenessReport, LatenessScope
 from backfill_assets.operations.lateness import lateness as report_of
 
+if TYPE_CHECKING:
+    from backfill_assets.cli.metrics import Gauge
+
 WORST_DAYS = 10  # what fits beside the other tables; --json and the page have every day
 SHOWN_LOOK_BACKS = (1, 2, 3, 7, 14, 30, 60, 90)
-PREFIX = "backfill_assets_"  # of metrics
 DAY_S = ONE_DAY.total_seconds()
 NOTHING = "No upsert, so there is nothing to measure."
 LATE = (
@@ -71,7 +73,9 @@ def lateness(since: date | None, html: Path | None, prometheus: Path | None, as_
     if html:
         write_page(html, page(report))
     if prometheus:
-        write_whole(prometheus, metrics(report), umask=0o022)  # a scraper is another user
+        from backfill_assets.cli.metrics import exposition
+
+        write_whole(prometheus, exposition(lateness_gauges(report)), umask=0o022)  # a scraper is another user
 
 
 def page(report: LatenessReport) -> Page:
@@ -161,30 +165,13 @@ def _days(title: str, days: Iterable[DayLateness]) -> TextTable:
     return TextTable(["arrived", "rows", "late", "p50", "p90", "max"], rows, title)
 
 
-def metrics(report: LatenessReport) -> str:
-    """Write the report in Prometheus' text exposition format 0.0.4. An unknown value has no sample.
-
-    Units are in the names: seconds, ratios 0..1, rows; instants are seconds since 1970.
-    """
-    from prometheus_client import CollectorRegistry, Gauge, generate_latest
-
-    registry = CollectorRegistry()
-    for name, meaning, label, values in _gauges(report):
-        known = {key: value for key, value in values.items() if value is not None}
-        if known:
-            gauge = Gauge(PREFIX + name, meaning, [label] if label else [], registry=registry)
-            for key, value in known.items():
-                (gauge.labels(key) if label else gauge).set(value)
-    return generate_latest(registry).decode("utf-8")
-
-
-def _gauges(report: LatenessReport) -> Iterator[tuple[str, str, str, Mapping[str, float | None]]]:
-    """Yield name, meaning, label ("": none) and values by label."""
+def lateness_gauges(report: LatenessReport) -> "Iterator[Gauge]":
+    """Yield the metrics of the report."""
     counted = {"upsert": report.rows, "late": report.late, "early": report.early, "delete": report.deletes}
     rows = "Loaded deliveries: upserts, of these late (on a later day, UTC) and early ones, and deletes."
     yield "lateness_rows", rows, "kind", counted
     if s := report.overall:
-        exact = {"0": s.min, "0.5": s.p50, "0.9": s.p90, "0.99": s.p99, "1": s.max}
+        exact = {"0": s.min, "0.5": s.p50, "0.9": s.p90, "0.95": s.p95, "0.99": s.p99, "1": s.max}
         yield "lateness_seconds", "Arrival minus event time of upserts; exact.", "quantile", exact
     flips = report.flips or ()
     mature = {str(f.maturity_days): f.labels for f in flips}

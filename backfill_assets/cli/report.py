@@ -11,7 +11,7 @@ import click
 
 from backfill_assets.cli.common import DAY, FILE, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import TextTable, aside, draw_table
-from backfill_assets.cli.pages import Page, PageSection, write_page
+from backfill_assets.cli.pages import Page, PageSection, write_page, write_whole
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
 from backfill_assets.operations.writes import DayAudit, write_table
@@ -62,13 +62,15 @@ def _row(days: list[DayAudit]) -> tuple[object, ...]:
 
 @click.command()
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
+@click.option("--prometheus", type=FILE, help="Write metrics in Prometheus' text format.")
 @json_and_lake
-def report(html: Path | None, as_json: bool) -> None:
-    """States of all days, what landed, lateness, durations, checks, runs and writes. No JVM starts."""
+def report(html: Path | None, prometheus: Path | None, as_json: bool) -> None:
+    """States of all days, what landed, lateness, durations, checks, runs and writes; by default metrics, as a table.
+
+    No JVM starts.
+    """
     from backfill_assets.operations.report import report as report_of
 
-    if html is None and not as_json:
-        raise click.UsageError("say where to: --html FILE, --json, or both")
     lake, pipeline = opened()
     gathered = report_of(lake, pipeline, utc_now())
 
@@ -78,9 +80,19 @@ def report(html: Path | None, as_json: bool) -> None:
 
     with silenced(), instance_of(lake) as instance:
         history = history_of(instance, str(lake.root), [t.name for t in pipeline.tables], tuple(ALL_CHECKS))
+    from backfill_assets.cli.lateness import lateness_gauges
+    from backfill_assets.cli.metrics import OF_LATENESS, exposition, metrics_section, report_gauges
+
+    found = list(report_gauges(lake, gathered, history))
+    every = [*found, *(lateness_gauges(gathered.lateness) if gathered.lateness else ())]
+    section = metrics_section(g for g in every if g in found or g[0] in OF_LATENESS)
     if as_json:
-        print_json({**vars(gathered), "dagster": history})
+        print_json({**vars(gathered), "dagster": history, "metrics": {name: values for name, _, _, values in every}})
     if html:
         from backfill_assets.cli.report_page import page
 
-        write_page(html, page(gathered, history))
+        write_page(html, page(gathered, history, section))
+    if prometheus:
+        write_whole(prometheus, exposition(every), umask=0o022)  # a scraper is another user
+    if not (as_json or html or prometheus):
+        section.draw()

@@ -38,8 +38,8 @@ MEANINGS = {
 }
 
 
-def page(report: LakeReport, history: History) -> Page:
-    """Return the page of a lake."""
+def page(report: LakeReport, history: History, *more: PageSection) -> Page:
+    """Return the page of a lake, with `more` sections at its end."""
     status, landed = report.status, report.delivered.account
     lines = [f"Made {report.made_at:%Y-%m-%d %H:%M} UTC."]
     lines += [f"The frontier is {status.frontier:%Y-%m-%d %H:%M} UTC."] if status.frontier else []
@@ -47,7 +47,7 @@ def page(report: LakeReport, history: History) -> Page:
     lines += [f"The lake's world stops at {status.as_of:%Y-%m-%d %H:%M} UTC (as_of)."] if status.as_of else []
     sections = [
         _days(status), *_landed(report.delivered), _lateness(report), _durations(report), _checks(report, history),
-        *_controls(report), _runs(report, history), _writes(report),
+        *_controls(report), _runs(report, history), _writes(report), *more,
     ]  # fmt: skip
     return Page("report", "What the lake holds, and how sure that is", status.lake, sections, [" ".join(lines)])
 

@@ -24,7 +24,7 @@ from backfill_assets.lake.view import read_view
 
 DAY_S = ONE_DAY.total_seconds()
 DEFAULT_SHARE = 0.99  # one row in a hundred may be missing: below what a model notices, above what a bill forgives
-PERCENTILES = ", ".join(f"percentile_cont(CAST(late AS DOUBLE), {p})" for p in (0.5, 0.9, 0.99))
+PERCENTILES = ", ".join(f"percentile_cont(CAST(late AS DOUBLE), {p})" for p in (0.5, 0.9, 0.95, 0.99))
 COUNTS = "count(*) FILTER (WHERE arrival > event), count(*) FILTER (WHERE late < 0)"
 
 
@@ -47,6 +47,7 @@ class Spread:
     min: float
     p50: float
     p90: float
+    p95: float
     p99: float
     max: float
 

@@ -15,7 +15,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ownership import whoami
-from backfill_assets.lake.files import make_folder, write_json
+from backfill_assets.lake.files import make_folder, read_json, write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 
@@ -126,6 +126,12 @@ class ReconcileReport:
         """Return the report as JSON values."""
         totals = {"rows_left": self.rows[0], "rows_right": self.rows[1], "mismatches": self.mismatches}
         return {**{k: json_of(v) for k, v in vars(self).items()}, **totals, **{k: self.total(k) for k in KINDS}}
+
+
+def kept_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
+    """Return the mismatches of the newest record of each pair of sides, by both sides; reads the newest `most`."""
+    files = sorted((lake.root / RECONCILED).glob(f"{'?' * 8}-{'?' * 6}-{'?' * 6}.json"))[-most:]
+    return {f"{r['left']} | {r['right']}": int(r["mismatches"]) for r in map(read_json, files) if r}
 
 
 def keep_report(lake: Lake, report: ReconcileReport) -> Path:

@@ -19,13 +19,15 @@ from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
 
+NEWEST_WRITES = 10  # enough that one slow write does not decide, few enough that a change shows within days
 ASKED_BY = ("dagster/sensor_name", "dagster/schedule_name")  # tags of receipts of runs that Dagster requested
 FOREIGN = "a program that leaves no receipt"
 
 
 @dataclass(frozen=True)
 class TableWrite:
-    """One commit with a receipt: when (aware), which days with how many rows now, why, by whom, in how many seconds."""
+    """One commit with a receipt: when (aware), which days with how many rows now, why, by whom, in how many seconds,
+    of these after an engine was open (`work_seconds`), and how many bytes it added (None: not measured)."""
 
     table: str
     version: int
@@ -36,12 +38,15 @@ class TableWrite:
     note: str
     run_id: str
     seconds: float | None
+    work_seconds: float = 0.0
+    bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class Durations:
     """Seconds of the writes of one table: how many were measured, their median, 95th percentile and maximum, and their
-    total divided by the days they wrote."""
+    total divided by the days they wrote. Rows and bytes per second are those of the newest writes (NEWEST_WRITES);
+    `trend` is these rows per second by those of as many writes before (None: there are none)."""
 
     table: str
     writes: int
@@ -49,6 +54,9 @@ class Durations:
     p95_s: float
     greatest_s: float
     seconds_per_day: float
+    rows_per_second: float | None = None
+    bytes_per_second: float | None = None
+    trend: float | None = None
 
 
 def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
@@ -59,7 +67,7 @@ def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
             said = commit.receipt
             if said is not None and said.days:
                 days, rows = tuple(contiguous(said.days)), sum(entry.rows for entry in said.days.values())
-                why = (said.reason, said.note, said.run_id, said.seconds)
+                why = (said.reason, said.note, said.run_id, said.seconds, said.work_seconds, said.bytes)
                 found.append(TableWrite(table.name, commit.version, commit.at, days, rows, *why))
     return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version), reverse=True))
 
@@ -69,15 +77,25 @@ def durations(found: Iterable[TableWrite], tables: Sequence[str]) -> tuple[Durat
 
     The 95th percentile interpolates between the writes there are (`statistics.quantiles`, inclusive).
     """
-    measured = [(w.table, w.seconds, sum(map(len, w.days))) for w in found if w.seconds is not None]
-    counted = []
+    measured, counted = [(w, w.seconds) for w in found if w.seconds is not None], []
     for table in tables:
-        seconds = [s for name, s, _ in measured if name == table]
+        own = [w for w, _ in measured if w.table == table]
+        seconds = [s for w, s in measured if w.table == table]
         if seconds:
-            days = sum(n for name, _, n in measured if name == table)
+            days = sum(sum(map(len, w.days)) for w in own)
             cuts = quantiles(seconds * 2 if len(seconds) == 1 else seconds, n=100, method="inclusive")
-            counted.append(Durations(table, len(seconds), cuts[49], cuts[94], max(seconds), sum(seconds) / days))
+            newest, before = own[:NEWEST_WRITES], own[NEWEST_WRITES : 2 * NEWEST_WRITES]
+            rows, past = _rate((w.rows, w) for w in newest), _rate((w.rows, w) for w in before)
+            rates = rows, _rate((w.bytes, w) for w in newest), rows / past if rows is not None and past else None
+            of_all = (cuts[49], cuts[94], max(seconds), sum(seconds) / days)
+            counted.append(Durations(table, len(seconds), *of_all, *rates))
     return tuple(counted)
+
+
+def _rate(amounts: Iterable[tuple[int | None, TableWrite]]) -> float | None:
+    """Amounts per second of work; None where neither was measured."""
+    known = [(n, w.work_seconds) for n, w in amounts if n is not None and w.work_seconds]
+    return sum(n for n, _ in known) / sum(s for _, s in known) if known else None
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ RUNS_READ = 20  # runs whose evaluations are read for their words: a run over 1,
 
 @dataclass(frozen=True)
 class PastRun:
-    """One run: its days (None where it has none), why, how it ended, when (aware)."""
+    """One run: its days (None where it has none), why, how it ended, when (aware), and how long it waited before."""
 
     run_id: str
     job: str
@@ -36,6 +36,7 @@ class PastRun:
     seconds: float | None
     cause: str = ""
     tables: tuple[str, ...] = ()
+    queued_seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON values; the first and the last day are both included, and empty where it has none."""
@@ -107,6 +108,7 @@ def _run(instance: dg.DagsterInstance, record: dg.RunRecord) -> PastRun:
         seconds=record.end_time - start if record.end_time and start else None,
         cause=cause(instance, run.run_id) if run.status is dg.DagsterRunStatus.FAILURE else "",
         tables=tuple(t for step in (plan.step_keys_to_execute if plan else ()) if (t := table_made_by(step))),
+        queued_seconds=max(0.0, start - record.create_timestamp.timestamp()) if start else None,
     )  # fmt: skip
 
 

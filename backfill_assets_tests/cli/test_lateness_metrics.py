@@ -7,7 +7,8 @@ from datetime import date, timedelta
 
 import pytest
 
-from backfill_assets.cli.lateness import metrics
+from backfill_assets.cli.lateness import lateness_gauges
+from backfill_assets.cli.metrics import exposition
 from backfill_assets.core.days import DayRange, midnight
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -30,7 +31,7 @@ def test_metrics_can_be_parsed_and_say_what_the_report_says(made: Made) -> None:
     report = lateness(*made, LatenessScope(since=midnight(SINCE)), NOW)
     found = {
         (s.name.removeprefix("backfill_assets_"), *s.labels.values()): s.value
-        for family in text_string_to_metric_families(metrics(report))
+        for family in text_string_to_metric_families(exposition(lateness_gauges(report)))
         for s in family.samples
     }
     assert found["lateness_rows", "late"] == 1
@@ -45,7 +46,7 @@ def test_metrics_can_be_parsed_and_say_what_the_report_says(made: Made) -> None:
 
 def test_what_is_not_known_has_no_sample(made: Made) -> None:
     days = DayRange(date(2030, 1, 1), date(2030, 1, 2))
-    text = metrics(lateness(*made, LatenessScope(days), NOW))
+    text = exposition(lateness_gauges(lateness(*made, LatenessScope(days), NOW)))
     assert 'watermark_timestamp_seconds{table="features_as_known"}' in text
     assert 'watermark_timestamp_seconds{table="raw"}' not in text
     assert "look_back_days" not in text

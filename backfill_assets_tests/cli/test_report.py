@@ -57,7 +57,11 @@ def test_a_home_of_dagster_that_is_not_there_is_one_line(
     assert "Set DAGSTER_HOME to a folder that you may write" in result.stderr
 
 
-def test_without_a_place_to_write_to_it_is_wrong_usage(root: Path) -> None:
-    result = run(root)
-    assert result.exit_code == 2
-    assert "--html FILE, --json" in result.stderr
+def test_without_a_place_to_write_to_it_draws_the_metrics(root: Path, home: Path, tmp_path: Path) -> None:
+    drawn = run(root).stdout
+    assert "watermark_lag_seconds" in drawn
+    assert "look_back_missed_ratio" not in drawn
+    file = tmp_path / "lake.prom"
+    assert run(root, "--prometheus", file).stderr == f"wrote {file}\n"
+    assert "# TYPE backfill_assets_look_back_missed_ratio gauge" in file.read_text(encoding="utf-8")
+    assert file.stat().st_mode & 0o777 == 0o644, "a scraper is another user"

@@ -16,6 +16,7 @@ from backfill_assets.operations.reconcile_report import (
     DayCount,
     ReconcileReport,
     keep_report,
+    kept_mismatches,
 )
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake
@@ -38,3 +39,14 @@ def test_a_record_and_its_sql_lie_beside_each_other(tmp_path: Path) -> None:
     body = json.loads(kept.read_text())
     assert (body["mismatches"], body["rows_left"], body[WITHIN]) == (3, 5, 1)
     assert "SELECT 1;" in kept.with_suffix(".sql").read_text()
+
+
+def test_the_newest_record_of_each_pair_of_sides_counts_and_other_files_do_not(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    assert kept_mismatches(lake) == {}
+    kept = keep_report(lake, report())
+    kept.with_name("20200101-000000-aaaaaa.json").write_text(
+        kept.read_text().replace('"mismatches": 3', '"mismatches": 9')
+    )
+    kept.with_name("bd46a663-ecf1-43b3-8d40-b0ba51b09426.json").write_text("{}")
+    assert list(kept_mismatches(lake).values()) == [3]

@@ -20,7 +20,7 @@ from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
-from backfill_assets.operations.writes import FOREIGN, TableWrite, audit, durations, write_table, writes
+from backfill_assets.operations.writes import FOREIGN, NEWEST_WRITES, TableWrite, audit, durations, write_table, writes
 from backfill_assets_tests.builders import day, make_commit, write_rows
 from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -54,6 +54,15 @@ def test_durations_are_told_per_table_in_the_order_of_the_tables_and_only_where_
     assert (raw.table, raw.writes, raw.median_s, raw.p95_s, raw.greatest_s) == ("raw", 1, 1.0, 1.0, 1.0)
     assert (staging.writes, staging.median_s, staging.greatest_s) == (2, 3.0, 4.0)
     assert staging.seconds_per_day == pytest.approx(6 / 5)
+
+
+def test_rates_are_those_of_the_newest_writes_and_their_trend_compares_with_as_many_before() -> None:
+    newest = [replace(written(3.0), rows=100, work_seconds=2.0, bytes=10)] * NEWEST_WRITES
+    before = [replace(written(3.0), rows=100, work_seconds=1.0)] * NEWEST_WRITES
+    (told,) = durations([*newest, *before, written(9.0)], ("staging",))
+    assert (told.rows_per_second, told.bytes_per_second, told.trend) == (50, 5, 0.5)
+    (told,) = durations(before, ("staging",))
+    assert (told.rows_per_second, told.bytes_per_second, told.trend) == (100, None, None)
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60))

@@ -59,6 +59,7 @@ def test_runs_are_told_newest_first_with_their_days_reason_and_cause(instance: d
     assert (before.run_id, before.status, before.cause) == (good, "success", "")
     assert before.began
     assert before.seconds is not None
+    assert before.queued_seconds is not None
 
 
 def test_the_range_of_a_run_is_both_its_ends(instance: dg.DagsterInstance) -> None:
