@@ -102,7 +102,7 @@ def test_a_file_that_is_replaced_by_one_of_equal_size_and_time_is_an_error(lake:
 
 
 class Vanishing(Pipeline):
-    """A pipeline during whose second look, at the right side, the file of the left one goes."""
+    """A pipeline whose contracts are looked at twice per side; while the right one is opened, the left one's file goes."""
 
     file = Path()
     looks = 0
@@ -110,7 +110,7 @@ class Vanishing(Pipeline):
     @property
     def contracts(self) -> tuple[Contract, ...]:
         type(self).looks += 1
-        if self.looks == 2:
+        if self.looks == 3:
             self.file.unlink()
         return ()
 
