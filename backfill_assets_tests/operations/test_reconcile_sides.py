@@ -102,7 +102,7 @@ def test_a_file_that_is_replaced_by_one_of_equal_size_and_time_is_an_error(lake:
 
 
 class Vanishing(Pipeline):
-    """A pipeline whose contracts are looked at twice per side; while the right one is opened, the left one's file goes."""
+    """Contracts are looked at twice per side; while the right side is opened, the file of the left one goes."""
 
     file = Path()
     looks = 0
