@@ -33,7 +33,7 @@ class Figure:
 @dataclass(frozen=True)
 class PageSection:
     """A part of a report: tables, then lines. Only pages show `about` (text before the tables), figures, `html` (drawn
-    by us, not escaped) and `folded` tables."""
+    by us, not escaped), and, folded, `code` and the tables `folded`."""
 
     title: str
     tables: Sequence[TextTable] = ()
@@ -41,6 +41,7 @@ class PageSection:
     about: Sequence[str] = ()
     figures: Sequence[Figure] = ()
     html: str = ""
+    code: str = ""
     folded: Sequence[TextTable] = ()
 
     def draw(self) -> None:

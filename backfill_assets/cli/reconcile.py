@@ -10,17 +10,19 @@ import click
 
 from backfill_assets.cli.common import FILE, SPAN, TEXT, Parsed, json_and_lake, opened, print_json
 from backfill_assets.cli.compare import names_of
-from backfill_assets.cli.drawing import TextTable, aside, draw_table, number, say
+from backfill_assets.cli.drawing import TextTable, aside, number, say
 from backfill_assets.cli.pages import Page, PageSection, write_page
+from backfill_assets.core.texts import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from backfill_assets.core.days import DayRange
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
-    from backfill_assets.operations.reconcile_layers import Balance
+    from backfill_assets.operations.reconcile_layers import Balance, LayersReport
     from backfill_assets.operations.reconcile_report import MatchedRow, ReconcileReport, ReconcileRequest
+
+NAME_CHARS = 60  # a side may be a long query
 
 
 def _tolerance(text: str) -> tuple[str, str]:
@@ -64,31 +66,41 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **as
     from backfill_assets.operations.reconcile import reconcile as reconcile_of
     from backfill_assets.operations.reconcile_report import keep_report
 
-    if layers or truths:
-        if layers == truths or asked["right"]:
-            raise click.UsageError("--layers, --truths and --with exclude each other.")
-    elif not (asked["left"] and asked["right"]):
-        raise click.UsageError("name both sides: reconcile LEFT --with RIGHT.")
+    _refuse_usage(layers, truths, asked)
     lake, pipeline = opened()
+    report: LayersReport | ReconcileReport
     if layers:
-        _layers(lake, pipeline, asked["days"], as_json)
-        return
-    request = _truths(pipeline, asked) if truths else _request(asked)
-    report = reconcile_of(lake, pipeline, request)
-    kept = keep_report(lake, report)
-    sections = [*_sections(report, whole=bool(html)), *(_later(lake, pipeline, report) if truths else ())]
+        from backfill_assets.operations.reconcile_layers import reconcile_layers
+
+        report = reconcile_layers(lake, pipeline, asked["days"])
+        title, lines, sections, failed = "Layers", [], _balances(report), bool(report.wrong)
+    else:
+        report = reconcile_of(lake, pipeline, _truths(pipeline, asked) if truths else _request(asked))
+        title = f"{shortened(report.left, NAME_CHARS)} and {shortened(report.right, NAME_CHARS)}"
+        lines = [_headline(report)]
+        sections = [*_sections(report), *(_later(lake, pipeline, report) if truths else ())]
+        failed = bool(report.mismatches) and not truths  # what became known later is no mistake
+        aside(f"kept {keep_report(lake, report)} and its .sql")
     if html:
-        lines = [f"by {', '.join(report.key)}", _headline(report)]
-        write_page(html, Page("reconcile", f"{report.left} and {report.right}", str(lake.root), sections, lines))
+        write_page(html, Page("reconcile", title, str(lake.root), sections, lines))
     if as_json:
         print_json(report)
     elif not html:
-        say(_headline(report))
+        for line in lines:
+            say(line)
         for section in sections:
             section.draw()
-    aside(f"kept {kept} and its .sql")
-    if report.mismatches and not truths:  # what became known later is no mistake
+    if failed:
         click.get_current_context().exit(1)
+
+
+def _refuse_usage(layers: bool, truths: bool, asked: dict[str, Any]) -> None:
+    """Raise UsageError unless the call names two sides, or what takes their place."""
+    if layers or truths:
+        if layers == truths or asked["right"] or (layers and asked["left"]):
+            raise click.UsageError("--layers, --truths and LEFT --with RIGHT exclude each other.")
+    elif not (asked["left"] and asked["right"]):
+        raise click.UsageError("name both sides: reconcile LEFT --with RIGHT.")
 
 
 def _request(asked: dict[str, Any]) -> "ReconcileRequest":
@@ -121,24 +133,20 @@ def _later(lake: "Lake", pipeline: "Pipeline", report: "ReconcileReport") -> lis
     return [PageSection("Later deliveries", [TextTable(columns, rows, "deliveries that arrived after the day")])]
 
 
-def _layers(lake: "Lake", pipeline: "Pipeline", days: "DayRange | None", as_json: bool) -> None:
-    """Draw the balances of all layers; exit code 1 if one of a complete day does not hold."""
-    from backfill_assets.operations.reconcile_layers import reconcile_layers
-
-    report = reconcile_layers(lake, pipeline, days)
-    if as_json:
-        print_json(report)
-    else:
-        names = dict.fromkeys(b.name for b in report.balances)
-        for name in names:
-            mine = [b for b in report.balances if b.name == name]
-            say(f"{name}: {' + '.join(_sums(mine, 'one'))} = {' + '.join(_sums(mine, 'other'))}, {len(mine)} day(s)")
-        for what, found in (("does not balance", report.wrong), ("is to be made again", report.waiting)):
-            rows = [(b.name, b.day, b.state.value, _sums([b], "one"), _sums([b], "other")) for b in found]
-            if rows:
-                draw_table(("balance", "day", "state", "one side", "other side"), rows, what)
-    if report.wrong:
-        click.get_current_context().exit(1)
+def _balances(report: "LayersReport") -> list[PageSection]:
+    """The sums of all balances, and the days of those that do not hold."""
+    lines = []
+    for name in dict.fromkeys(b.name for b in report.balances):
+        mine = [b for b in report.balances if b.name == name]
+        lines.append(
+            f"{name}: {' + '.join(_sums(mine, 'one'))} = {' + '.join(_sums(mine, 'other'))}, {len(mine)} day(s)"
+        )
+    sections = [PageSection("Balances", lines=lines)]
+    for what, found in (("does not balance", report.wrong), ("is to be made again", report.waiting)):
+        rows = [(b.name, b.day, b.state.value, _sums([b], "one"), _sums([b], "other")) for b in found]
+        columns = ("balance", "day", "state", "one side", "other side")
+        sections += [PageSection(what.capitalize(), [TextTable(columns, rows, what)])] if rows else []
+    return sections
 
 
 def _sums(balances: "Iterable[Balance]", side: str) -> list[str]:
@@ -151,13 +159,13 @@ def _sums(balances: "Iterable[Balance]", side: str) -> list[str]:
 
 
 def _headline(report: "ReconcileReport") -> str:
-    rows = f"{number(report.rows[0])} row(s) left, {number(report.rows[1])} right"
+    rows = f"{number(report.rows[0])} row(s) left, {number(report.rows[1])} right, by {', '.join(report.key)}"
     verdict = f"{number(report.mismatches)} mismatch(es)" if report.mismatches else "no mismatch"
     return f"{report.left} against {report.right}: {verdict}; {rows}"
 
 
-def _sections(report: "ReconcileReport", whole: bool = False) -> list[PageSection]:
-    """The parts of the report; those without content are left out. `whole`: with the SQL that ran."""
+def _sections(report: "ReconcileReport") -> list[PageSection]:
+    """The parts of the report; those without content are left out."""
     from backfill_assets.operations.reconcile_report import KINDS
 
     kinds = [k for k in KINDS if report.total(k)]
@@ -179,9 +187,8 @@ def _sections(report: "ReconcileReport", whole: bool = False) -> list[PageSectio
         ),
         PageSection("Spot check", [TextTable(examples, _cells(report.spot_check), "keys drawn by --seed")]),
     ]
-    if whole:
-        sections.append(PageSection("The SQL that ran", lines=report.sql.splitlines()))
-    return [s for s in sections if s.lines or any(t.rows for t in s.tables)]
+    shown = [s for s in sections if s.lines or any(t.rows for t in s.tables)]
+    return [*shown, PageSection("The SQL that ran", code=report.sql)]
 
 
 def _remarks(report: "ReconcileReport") -> list[str]:
@@ -197,7 +204,7 @@ def _remarks(report: "ReconcileReport") -> list[str]:
         found.append(f"types differ: {', '.join(others)}")
     found += [f"{number(n)} row(s) that each side lacks are equal but for {look}" for look, n in report.near.items()]
     if report.digests:
-        found += [f"SHA-256 {side}: {d}" for side, d in zip(("left ", "right"), report.digests, strict=True)]
+        found += [f"SHA-256 {side}: {d}" for side, d in zip(("left", "right"), report.digests, strict=True)]
     return found
 
 

@@ -144,7 +144,7 @@ def _query(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, query: 
     done = [f"DROP VIEW {quoted(n)}" for n in tables]  # their names are free for the other side's
     for statement in done:
         engine.execute(statement)
-    return Side(QUERY + query, f"SELECT * FROM {name}", setup=(*setup, kept, *done))
+    return Side(QUERY + " ".join(query.split()), f"SELECT * FROM {name}", setup=(*setup, kept, *done))
 
 
 def _kept(engine: "DuckDBPyConnection", query: str) -> tuple[str, str]:
@@ -207,7 +207,7 @@ def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
     if is_delta(text):
         version, select = delta_rows(engine, Path(text))
         return Side(f"{text} version {version}", select)
-    if not (files := data_files_at(text)):
+    if not (files := data_files_at(str(Path(text).absolute()))):  # the kept SQL runs anywhere
         return None
     listed = f"[{', '.join(map(literal, files))}]"
     is_parquet = all(f.endswith(".parquet") for f in files)

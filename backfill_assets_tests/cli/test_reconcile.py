@@ -45,6 +45,12 @@ def test_equal_sides_end_with_0_and_every_run_is_kept_with_its_sql(lake: Path) -
     assert record["by"]
 
 
+def test_a_page_of_layers_names_the_balances(lake: Path) -> None:
+    page = lake / "page.html"
+    assert run("reconcile", "--layers", "--html", page, "--lake", lake).exit_code in (0, 1)
+    assert "current events of staging" in page.read_text()
+
+
 def test_a_page_holds_the_sql_that_ran(lake: Path) -> None:
     page = lake / "page.html"
     asked = ("reconcile", "staging", "--with", "staging@1", "--ignore", "seq", "--tolerance", "value=1000%")
@@ -54,7 +60,13 @@ def test_a_page_holds_the_sql_that_ran(lake: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [(), ("staging",), ("--layers", "--truths"), ("staging", "--with", "staging", "--tolerance", "value")],
+    [
+        (),
+        ("staging",),
+        ("--layers", "--truths"),
+        ("staging", "--layers"),
+        ("staging", "--with", "staging", "--tolerance", "value"),
+    ],
 )
 def test_a_call_without_two_sides_is_wrong_usage(lake: Path, words: tuple[str, ...]) -> None:
     assert run("reconcile", *words, "--lake", lake).exit_code == 2
