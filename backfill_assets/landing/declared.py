@@ -4,6 +4,7 @@ Not here: holding contents against them (`load.totals`). A manifest is never rea
 """
 
 import csv
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,13 +44,16 @@ class Declarations:
 
 
 def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) -> Declarations:
-    """Read the manifests of a listing. What stands there and is no delivery of this source is left out."""
+    """Read the manifests of a listing. What they name and is there, but no delivery of this source, is left out.
+
+    Raises LandingError where a `_manifest.csv` changes meanwhile.
+    """
     by_file: dict[str, list[DeclaredTotals]] = {}
     here, refused, absent = {f.name for f in files}, dict[str, str](), dict[str, str]()
     for manifest in manifests:
         try:
             found = list(_parsed(manifest))
-        except (ValueError, BackfillError) as error:
+        except ValueError as error:
             refused[plain(manifest.name)] = f"it declares no totals: {plain(str(error))}"
             continue
         for name, declared in found:
@@ -86,7 +90,7 @@ def _parsed(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:
             if not isinstance(body, dict) or not isinstance(sums := body.get("sums") or {}, dict):
                 raise ValueError('it is no object like {"rows": 1200, "sums": {"total": "12345.60"}}')
             yield file, _declared(shown, body.get("rows"), sums)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, BackfillError) as error:
         if not beside:
             raise
         yield file, DeclaredTotals(shown, fault=str(error) or type(error).__name__)
@@ -104,7 +108,7 @@ def _text(manifest: LandedFile) -> str:
 def _lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals]]:
     """Yield the lines of a `_manifest.csv`; other columns than file, rows and sum_COLUMN are left out."""
     try:
-        header, *lines = csv.reader(text.splitlines(), strict=True)
+        header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     except csv.Error as error:
         raise ValueError(f"it is no CSV: {error}") from None
     wanted = [c for c in header if c == "rows" or c.startswith(SUM)]

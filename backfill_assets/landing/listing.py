@@ -177,6 +177,8 @@ def _judged(
 
 def _unfit(name: str, path: str, found: os.stat_result, glob: Glob, extensions: tuple[str, ...]) -> str | None:
     lower = name.lower()
+    if is_manifest(name) and name.endswith(BESIDE):
+        return None  # one that cannot be read must not let its file pass
     if stat.S_ISLNK(found.st_mode):
         return "a symbolic link, which is never followed"
     if not stat.S_ISREG(found.st_mode):

@@ -175,14 +175,15 @@ def _of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Un
     return Unusable(rows, len(refused), reasons, (f"SELECT * FROM {source}",), waits)
 
 
-def contradicted(lake: Lake) -> list[str]:
-    """Return a line per file that was loaded before a manifest declared something else."""
-    return [
+def declared_totals(lake: Lake) -> tuple[int, list[str]]:
+    """Return the files that are as their manifests declare, and a line per file that was recorded before its manifest
+    declared something else."""
+    live = [(one, r) for one in lake.by_source() for r in read_files(one.store, one.source) if not r.withdrawn]
+    return sum(r.is_as_declared for _, r in live), [
         f"{plain(shown(r.path, one.source))}: loaded, but {r.contradicted}; its days are not rebuilt until the "
         'manifest is mended or `backfill-assets landing accept --note "why"` sets the file aside'
-        for one in lake.by_source()
-        for r in read_files(one.store, one.source)
-        if r.contradicted and not r.withdrawn
+        for one, r in live
+        if r.contradicted
     ]
 
 

@@ -19,7 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.lake.files import read_json
 from backfill_assets.lake.home import open_lake
+from backfill_assets.orchestration.alert_channels import WEBHOOK
+from backfill_assets.orchestration.alerts import outbox
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 from backfill_assets_tests.lakes import run_rebuild
@@ -123,11 +126,16 @@ def test_a_row_with_a_time_beyond_the_calendar_is_in_quarantine_and_its_arrival_
     assert world.states() == {"raw": {"fresh"}, "staging": {"fresh"}}
 
 
-def test_a_run_that_loads_such_rows_says_so_in_a_warning(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_run_that_loads_such_rows_says_so_in_a_warning_and_by_alert(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WEBHOOK, "http://127.0.0.1:9/")
     world = far_lake(tmp_path / "lake", "jsonl", list(far_rows(is_text=True).values()))
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         result = run_rebuild(open_lake(world.root), DAYS.start, DAYS.start, instance, ["raw"], delivered)
         assert result.success
         warned = [e.user_message for e in instance.all_logs(result.run_id) if e.level == logging.WARNING]
+        [alert] = [read_json(path) for path in outbox(world.root, instance).waiting()]
     (line,) = [text for text in warned if "landed row(s) are unusable" in text]
     assert "8 landed row(s)" in line
+    assert (alert["subject"], alert["text"]) == (f"Needs a person: raw {DAYS.start}", line)

@@ -91,11 +91,14 @@ def test_a_manifest_is_never_offered_as_data_whatever_the_pattern_and_format(tmp
     assert ([f.name for f in one.files], len(one.manifests)) == (["a.json"], 2)
 
 
-def test_a_link_in_a_manifests_place_is_refused(tmp_path: Path) -> None:
-    land(tmp_path, "a.csv", b"x\n")
-    (tmp_path / "a.csv.totals.json").symlink_to("/etc/hostname")
+def test_a_link_in_a_manifests_place_is_never_followed_and_does_not_let_the_file_pass(tmp_path: Path) -> None:
+    land(tmp_path, "true.json", b'{"rows": 1}')
+    (tmp_path / "a.csv.totals.json").symlink_to(tmp_path / "true.json")
+    [one] = declared(tmp_path, {"a.csv": "x\n"}).by_file["a.csv"]
+    assert (one.rows, "changed while it was being read" in one.fault) == (None, True)
+    (tmp_path / "_manifest.csv").symlink_to(tmp_path / "true.json")
     listing = list_landing("*.csv", tmp_path, "csv")
-    assert (listing.manifests, [r.name for r in listing.refused]) == ((), ["a.csv.totals.json"])
+    assert "_manifest.csv" in [r.name for r in listing.refused]
 
 
 def test_another_declaration_has_another_name_and_none_has_none() -> None:
