@@ -16,6 +16,7 @@ from backfill_assets.core.days import ranges
 from backfill_assets.core.functions import CHANCE, CLOCK, UNDECIDED
 from backfill_assets.core.states import States
 from backfill_assets.engine.confs import scrub
+from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, source_files
@@ -33,7 +34,7 @@ UNSTEADY_SQL = re.compile(rf"\b({'|'.join(sorted(UNDECIDED))})\s*\(|\bcurrent_(d
 def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tuple[PreflightTick, ...]:
     """All checks, in a fixed order."""
     found = (_deterministic(pipeline, plan), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
-    return (*found, *_skew(plan))
+    return (*found, _equal(pipeline, states, plan), _keys(lake, states, plan), *_skew(plan))
 
 
 def _tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick:
@@ -107,6 +108,32 @@ def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     well = f"the files that these days hold now ({', '.join(held) or 'none'}) are there, and are kept until {until}"
     fix = "; make these days first, by `backfill-assets backfill --force`"
     return _tick("rollback possible", wrong, fix, well + never)
+
+
+def _equal(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTick:
+    """Check that no day to write was last made with other rows than the same inputs, by today's code, gave before."""
+    wrong = []
+    for impact in plan.impacts:
+        code, stamps = pipeline.codes[impact.table].code_digest, states.view.table(impact.table).stamps
+        days = [d for d in impact.days() if d in stamps and stamps[d].unlike and stamps[d].code_digest == code]
+        wrong += [f"{impact.table} {ranges(days)} got other rows from the same inputs and code"] if days else []
+    fix = "; correct the transform, or, if the cause is gone, make these days again: `backfill-assets backfill --force`"
+    return _tick("last rerun equal", wrong, fix, "no day's last rerun gave other rows from the same inputs and code")
+
+
+def _keys(lake: Lake, states: States, plan: Plan) -> PreflightTick:
+    """Check that the days to write have no key twice as they stand: receipts vouch for what was audited before its
+    commit, and files that another program wrote are read."""
+    wrong, read = [], 0
+    for impact in plan.impacts:
+        days = impact.days() & states.view.table(impact.table).foreign
+        found = audit_table(lake, states.contracts[impact.table], days=days, altered=True) if days else {}
+        twice = {d: p.duplicates for d, p in found.items() if d is not None and p.duplicates}
+        wrong += [f"{impact.table} {ranges(twice)}: {sum(twice.values())} row(s) repeat a key"] if twice else []
+        read += len(days)
+    fix = "; another program wrote them: make these days first, by `backfill-assets backfill`, and see who writes there"
+    well = f"audited before each commit; {read} day(s) that another program wrote were read"
+    return _tick("keys unique", wrong, fix, well)
 
 
 def _skew(plan: Plan) -> Iterator[PreflightTick]:

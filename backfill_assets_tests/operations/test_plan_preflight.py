@@ -9,9 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.lake.gates import GateSettings, TableGate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -54,6 +57,20 @@ def a_held_day(lake: Lake, pipeline: Pipeline) -> Spoilt:
     return f"held: staging {DAYS.start}", pipeline
 
 
+def a_rerun_with_other_rows(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    tags = {ENGINE: "spark 4.2.0"}
+    write_by_hand(lake, pipeline, FIRST, good_rows, PLAN_REASON, tags)
+    write_by_hand(lake, pipeline, FIRST, lambda d: good_rows(d)[1:], PLAN_REASON, tags)
+    return f"staging {DAYS.start} got other rows from the same inputs and code", pipeline
+
+
+def rows_that_another_program_appended(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    path = str(lake.table_path("staging"))
+    rows = DeltaTable(path).to_pyarrow_table(filters=[("event_date", "=", DAYS.start)])
+    write_deltalake(path, rows, mode="append")
+    return f"staging {DAYS.start}: 30 row(s) repeat a key", pipeline
+
+
 def a_key_of_most_rows(lake: Lake, pipeline: Pipeline) -> Spoilt:
     gates = GateSettings(tables={"staging": TableGate(max_key_share=0.4, skew="warn")})
     object.__setattr__(lake, "settings", lake.settings.model_copy(update={"gates": gates}))
@@ -86,6 +103,8 @@ def _file(lake: Lake) -> Path:
         ("transforms deterministic", a_clock, "staging"),
         ("inputs present", an_input_never_made, "features"),
         ("no day is held", a_held_day, "staging"),
+        ("last rerun equal", a_rerun_with_other_rows, "staging"),
+        ("keys unique", rows_that_another_program_appended, "staging"),
         ("rollback possible", a_file_that_is_gone, "staging"),
         ("rollback possible", a_file_that_was_cut, "staging"),
         ("keys within max_key_share", a_key_of_most_rows, "features"),
