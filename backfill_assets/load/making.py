@@ -16,6 +16,7 @@ from backfill_assets.core.view import LakeView
 from backfill_assets.lake.columns import spark_name
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.load.built_twice import refuse_literals
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.steadiness import refuse_unsteady, settings_kept, telling_mistakes
 
@@ -100,13 +101,15 @@ def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]
 
 
 def _transformed(lake_session: LakeSession, states: States, table: Table, chunk: Chunk) -> "DataFrame":
-    if table.transform is None:
+    transform = table.transform
+    if transform is None:
         raise ValueError(f"{table.name} has no transform: it is loaded, not built")
     frames = {i.table: _input_frame(lake_session, states, i, chunk) for i in table.contract.inputs}
     session = lake_session.spark()
     with telling_mistakes(table), settings_kept(session, table):
-        frame = table.transform(frames, chunk)
+        frame = transform(frames, chunk)
         refuse_unsteady(session, table, frame, frames, states.contracts)
+        refuse_literals(table, frame, lambda: transform(frames, chunk))
     return frame
 
 
