@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from backfill_assets.lake.settings import LakeSettings
     from backfill_assets.orchestration.assemble import assemble
     from backfill_assets.pipeline.tables import tables
+    from backfill_assets.pipeline.transforms.spread import spread_join
     from backfill_assets.pipeline.transforms.staging import as_known
     from backfill_assets.reading import open_lake
 
@@ -39,6 +40,7 @@ __all__ = [
     "assemble",
     "lake_folder",
     "open_lake",
+    "spread_join",
     "tables",
 ]
 
@@ -51,6 +53,7 @@ _NAMES_OF = {
     "lake.settings": ("LakeSettings",),
     "orchestration.assemble": ("assemble",),
     "pipeline.tables": ("tables",),
+    "pipeline.transforms.spread": ("spread_join",),
     "pipeline.transforms.staging": ("as_known",),
     "reading": ("open_lake",),
 }

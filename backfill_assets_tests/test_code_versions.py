@@ -47,15 +47,15 @@ DECIDES_NO_ROW = {
 PINNED = {
     "raw 1": "6f92583fab261992869aa43e3d8d3080",
     "staging 1": "bcd2e56ac43ec67550345dab9f0f9315",
-    "features 1": "30ae6152cf8cf1309b6b90611194b6c4",
-    "features_as_known 1": "30ae6152cf8cf1309b6b90611194b6c4",
-    "labels 1": "25e9d2162c1ffa72e09e824c8359c2b7",
-    "training 1": "fb81b05972d82bb0e438f748d5865667",
-    "declared features 1": "30ae6152cf8cf1309b6b90611194b6c4",
-    "declared labels 1": "25e9d2162c1ffa72e09e824c8359c2b7",
-    "declared training 1": "fb81b05972d82bb0e438f748d5865667",
-    "sql as known 1": "8a2686192df600607198a9a34d3a6911",
-    "sql 1": "f259cb3ac3113d478bd35c7179fc3516",
+    "features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
+    "features_as_known 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
+    "labels 1": "aeaa73756fb186e0fb3d363f82d23c76",
+    "training 1": "f803fa143a8b4169d93b6b01ca4eda54",
+    "declared features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
+    "declared labels 1": "aeaa73756fb186e0fb3d363f82d23c76",
+    "declared training 1": "f803fa143a8b4169d93b6b01ca4eda54",
+    "sql as known 1": "ad6e2b4782795836eb25560405247073",
+    "sql 1": "df4efe539bc60c9e7156e628ff6fba42",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

@@ -28,13 +28,14 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>, columns=None, by=(), isolate_nulls=False, "
-    "salt=1)",
+    "salt=1, finer=())",
     "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "
     "revisions=None, account=None, compiled=<factory>, code_inputs=(), code_version='', settings_read=<factory>)",
     "as_known": "(versions, days, before, grace_hours=0)",
     "assemble": "(root, tables_of, rebuilt=None, hears=None)",
     "lake_folder": "(named=None)",
     "open_lake": "(folder=None)",
+    "spread_join": "(left, right, choice, how='left')",
     "tables": "(settings)",
 }
 WITHOUT_SIGNATURE = {

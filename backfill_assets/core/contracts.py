@@ -59,8 +59,9 @@ class Input:
     Days through `d` are required, later ones as soon as they lie before the frontier; a missing required day makes
     day `d` incomplete. `columns`: all that the transform gets of the table (None: every column); what changes in others
     makes no day stale. `by`: the columns of it that the transform groups or joins by; receipts keep how many rows of a
-    day their greatest key holds. A choice against such a key: `isolate_nulls` computes rows without a key apart, `salt`
-    spreads each key over so many tasks. They reach no content: rows stay the same, receipts name them.
+    day their greatest key holds. Choices against such a key: `isolate_nulls` computes rows without a key apart, `salt`
+    spreads each key over so many tasks, `finer` columns are grouped by first, besides `by`. They change how rows are
+    computed and none of the rows; receipts name them.
     """
 
     table: str
@@ -71,16 +72,21 @@ class Input:
     by: tuple[str, ...] = field(default=(), repr=False, compare=False)
     isolate_nulls: bool = field(default=False, repr=False, compare=False)
     salt: int = field(default=1, repr=False, compare=False)
+    finer: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.salt < 1 or (not self.by and (self.isolate_nulls or self.salt > 1)):
+        if self.salt < 1 or (not self.by and (self.isolate_nulls or self.salt > 1 or self.finer)):
             raise ValueError(f"input {self.table}: salt is at least 1, and a choice against skew needs `by`")
 
     @property
     def spread(self) -> str:
         """The choice against skew in words; empty if there is none."""
-        nulls = ["NULL apart"] if self.isolate_nulls else []
-        return ", ".join([*nulls, *([f"salt {self.salt}"] if self.salt > 1 else [])])
+        told = {
+            "NULL apart": self.isolate_nulls,
+            f"salt {self.salt}": self.salt > 1,
+            f"with {' and '.join(self.finer)} first": self.finer,
+        }
+        return ", ".join(text for text, chosen in told.items() if chosen)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Not here: reading the file and the other sections (`settings`), the types of a p
 
 import re
 from datetime import date
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -138,7 +138,7 @@ class FeatureSettings(Section):
     columns.
 
     `entity`: the columns of the payload that together name one. `columns`: none means the built-in ones. `source` names
-    the source of features in a lake with several.
+    the source of features in a lake with several. `by_day_first`: a choice against an entity that has most events.
     """
 
     entity: tuple[str, ...] = Field(default=("entity",), min_length=1)
@@ -146,6 +146,12 @@ class FeatureSettings(Section):
     windows_days: tuple[PositiveDays, PositiveDays] = (7, 28)
     cutoff_grace_hours: int = Field(default=0, ge=0, le=24 * 365)
     source: str | None = None
+    by_day_first: bool = False
+
+    @property
+    def grouping(self) -> dict[str, Any]:
+        """How features and labels group staging, as arguments of an `Input`: rows without an entity leave at once."""
+        return {"by": self.entity, "isolate_nulls": True, "finer": ("event_date",) if self.by_day_first else ()}
 
     @model_validator(mode="after")
     def _windows_in_order_and_names_once(self) -> Self:

@@ -74,7 +74,7 @@ def _share(lake: Lake, states: States, wanted: Input, readers: tuple[str, ...], 
         return None
     bounds = lake.settings.gates.tables.get(wanted.table)
     bound = bounds.max_key_share if bounds else None
-    heavy = {d: _rows(e, wanted)[0] // wanted.salt for d, e in known.items()}
+    heavy = {d: 1 if wanted.finer else _rows(e, wanted)[0] // wanted.salt for d, e in known.items()}
     day = max(heavy, key=lambda d: heavy[d])
     _, most, nulls = _rows(known[day], wanted)
     return KeyShare(

@@ -229,7 +229,7 @@ def features(
         shown,
         "feature_date",
         entity,
-        (Input(source_table, longest - 1, 0, basis, read, by=entity, isolate_nulls=True),),
+        (Input(source_table, longest - 1, 0, basis, read, **settings.features.grouping),),
         waits_for_cut=as_known,
         rules=(*([HAS_EVENTS] if built_in else []), *(rule for c in columns for rule in c.rules)),
     )
@@ -254,7 +254,7 @@ def labels(settings: LakeSettings, terms: Sequence[Declared], source_table: str,
         "label_date",
         entity,
         (
-            Input(source_table, horizon - 1, horizon, columns=read, by=entity, isolate_nulls=True),
+            Input(source_table, horizon - 1, horizon, columns=read, **settings.features.grouping),
             Input("features_as_known", columns=None if every_feature else (*entity, "feature_date")),
         ),
         waits_for_cut=True,

@@ -29,6 +29,7 @@ COLUMN = re.compile(
     r"(?P<type>[A-Za-z][\w(), <>]*?)(?P<null>\s+(?:NOT\s+)?NULL)?\s*(?:--\s*(?P<told>.*))?", re.IGNORECASE
 )
 AS_KNOWN_CODE = "backfill_assets.pipeline.transforms.staging"
+SPREAD_CODE = "backfill_assets.pipeline.transforms.spread"
 RESERVED = ("first_day", "last_day", "frontier")
 
 
@@ -39,6 +40,9 @@ class _Window(BaseModel):
     as_known: bool = False
     columns: list[str] | None = Field(default=None, min_length=1)
     by: list[str] = Field(default_factory=list)
+    isolate_nulls: bool = False
+    salt: int = Field(default=1, ge=1, le=1000)
+    joined: str | None = None
 
 
 class _Rule(BaseModel):
@@ -75,9 +79,11 @@ def sql_table(path: Path, settings: LakeSettings) -> Table:
         raise _refused(path, f"{error.object}: {error.culprit}", error.fix) from None
     grace = settings.features.cutoff_grace_hours
     known = {"cutoff_grace_hours": grace} if any(w.as_known for w in header.inputs.values()) else {}
-    sources: tuple[Source, ...] = (file, __name__, AS_KNOWN_CODE) if known else (file, __name__)
+    sources: tuple[Source, ...] = (file, __name__, SPREAD_CODE, *([AS_KNOWN_CODE] if known else []))
     version = "sql as known 1" if known else "sql 1"
-    return Table(contract, _runs(header, query, grace), {**header.parameters, **known}, sources, code_version=version)
+    return Table(
+        contract, _runs(contract, header, query, grace), {**header.parameters, **known}, sources, code_version=version
+    )
 
 
 def _parts(path: Path) -> tuple[SourceFile, _Header, str]:
@@ -111,9 +117,14 @@ def _contract(path: Path, header: _Header) -> Contract:
             Basis.KNOWN_AT_CUT if w.as_known else Basis.CONTENT,
             tuple(w.columns) if w.columns else None,
             tuple(w.by),
+            w.isolate_nulls,
+            w.salt,
         )
         for name, w in header.inputs.items()
     )
+    for name, window in header.inputs.items():
+        if window.joined is not None and (window.joined not in header.inputs or not window.by):
+            raise ValueError(f"inputs.{name}: `joined` names another input, and `by` the columns of both to join by")
     columns = tuple(_column(name, told, header) for name, told in header.columns.items())
     waits = any(w.as_known for w in header.inputs.values())
     rules = tuple(_rule(name, told) for name, told in header.rules.items())
@@ -139,18 +150,24 @@ def _rule(name: str, told: str | _Rule) -> Rule:
     return Rule(name, expression.strip(), description.strip() or name)
 
 
-def _runs(header: _Header, query: str, grace: int) -> Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]:
+def _runs(
+    contract: Contract, header: _Header, query: str, grace: int
+) -> Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]:
     named = ", ".join(f"`{name}` AS (SELECT * FROM {{{name}}})" for name in header.inputs)
     day = f"`{header.day}`"
 
     def run(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
-        """The query over the inputs, each as known at the cuts where the header says so."""
+        """The query over the inputs, each as known at the cuts, and joined to another, where the header says so."""
+        from backfill_assets.pipeline.transforms.spread import spread_join
         from backfill_assets.pipeline.transforms.staging import as_known
 
         seen = {
             name: as_known(frames[name], chunk.days, window.before, grace) if window.as_known else frames[name]
             for name, window in header.inputs.items()
         }
+        for wanted in contract.inputs:
+            if right := header.inputs[wanted.table].joined:
+                seen[wanted.table] = spread_join(seen[wanted.table], seen[right], wanted)
         first, last = _literal(chunk.days.start), _literal(chunk.days.last)
         said = {"first_day": chunk.days.start, "last_day": chunk.days.last, "frontier": chunk.frontier}
         filled = _filled(query, {**header.parameters, **said}).replace("{", "{{").replace("}", "}}")

@@ -97,6 +97,7 @@ def _features(settings: LakeSettings) -> tuple[Table, Table]:
     source, built_in = settings.source_of("features"), _has_built_in(settings, "features")
     settings, staging = settings.of_source(source), named(contracts.STAGING, source)
     entity, grace = settings.features.entity, settings.features.cutoff_grace_hours
+    finer = settings.features.by_day_first
     if settings.features.columns:
         from backfill_assets.pipeline.declared import declared_features
 
@@ -113,12 +114,12 @@ def _features(settings: LakeSettings) -> tuple[Table, Table]:
     def _now(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import now
 
-        return now(frames[staging], chunk.days, entity, columns)
+        return now(frames[staging], chunk.days, entity, columns, by_day_first=finer)
 
     def _at_cut(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import at_cut
 
-        return at_cut(frames[staging], chunk.days, entity, columns, grace)
+        return at_cut(frames[staging], chunk.days, entity, columns, grace, by_day_first=finer)
 
     def _table(transform: Transform, reach: dict[str, Any], *, as_known: bool) -> Table:
         contract = contracts.features(settings, found, staging, as_known=as_known, built_in=built_in)
@@ -164,7 +165,8 @@ def _labels(settings: LakeSettings) -> Table:
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import labels
 
-        return labels((frames[staging], frames["features_as_known"]), chunk.days, entity, outcome, chunk.frontier)
+        both = (frames[staging], frames["features_as_known"])
+        return labels(both, chunk.days, entity, outcome, chunk.frontier, by_day_first=settings.features.by_day_first)
 
     def _flips(before: str, after: str) -> str:
         return queries.flips(before, after, entity)

@@ -97,7 +97,7 @@ def spark_work(folder: Path) -> SparkWork:
     """The sum over all event logs below a folder, running applications included."""
     jobs = stages = tasks = shuffled = 0
     cpu_ns = 0
-    for event in _events(folder):
+    for event in events(folder):
         kind = event["Event"]
         jobs += kind == "SparkListenerJobStart"
         stages += kind == "SparkListenerStageCompleted"
@@ -115,7 +115,8 @@ def since(after: SparkWork, before: SparkWork) -> SparkWork:
     return SparkWork(**{name: round(value - old[name], 1) for name, value in asdict(after).items()})
 
 
-def _events(folder: Path) -> list[dict[str, Any]]:
+def events(folder: Path) -> list[dict[str, Any]]:
+    """All events of the logs below a folder, running applications included."""
     import pyarrow as pa
 
     found = []

@@ -116,6 +116,8 @@ def test_a_date_and_the_same_text_are_two_settings(tmp_path: Path) -> None:
         ),
         ("*/", "rules = { paid = 'spent >' }\n*/", "the rule paid of .*: it is no expression"),
         ("*/", "rules = { paid = { per = ['day'] } }\n*/", "rules.paid._Rule.expression: Field required"),
+        ("before = 1", 'joined = "staging"', "inputs.staging: `joined` names another input, and `by` the columns"),
+        ("before = 1", "salt = 2", "input staging: .* a choice against skew needs `by`"),
         ("before = 1", "before = -1", "inputs.staging.before: Input should be greater than or equal to 0"),
     ],
 )
@@ -175,3 +177,29 @@ def test_the_query_sees_its_inputs_its_parameters_and_the_days_and_gives_no_othe
 
     assert made(SPENDING) == [(2, 2 + 7), (3, 7)]
     assert made(KNOWN) == [(2, 2 + 5), (3, 5)]
+
+
+RANKS = """
+/*
+description = "Money per rank and day."
+day = "day"
+key = ["rank"]
+columns = { rank = "STRING", day = "DATE", spent = "BIGINT" }
+inputs = { staging = { by = ["entity"], joined = "ranks", CHOICE }, ranks = {} }
+*/
+SELECT coalesce(rank, 'none') AS rank, event_date AS day, sum(value) AS spent FROM staging GROUP BY ALL
+"""
+
+
+@pytest.mark.parametrize("choice", ["salt = 1", "isolate_nulls = true", "isolate_nulls = true, salt = 16"])
+def test_a_header_joins_an_input_to_another_and_no_choice_changes_the_rows(
+    spark: "SparkSession", tmp_path: Path, choice: str
+) -> None:
+    rows = [("k", e, 1, None, None, date(2024, 3, 2)) for e in ("A", "A", "A", None, None, "B")]
+    ranks = spark.createDataFrame([("A", "gold"), (None, "never")], "entity string, rank string")
+    table = written(tmp_path, RANKS.replace("CHOICE", choice))
+    assert table.transform is not None
+    made = table.transform(
+        {"staging": spark.createDataFrame(rows, SCHEMA), "ranks": ranks}, Chunk(asked_days("2024-03-02"), None)
+    )
+    assert sorted((r["rank"], r["spent"]) for r in made.collect()) == [("gold", 3), ("none", 3)]

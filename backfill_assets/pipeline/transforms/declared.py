@@ -17,18 +17,31 @@ from backfill_assets.pipeline.transforms.measures import Measure, Part, every_ev
 FIRST_DAY, LAST_DAY, DAY = "__first_day", "__last_day", "__day"
 
 
-def now(staging: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation]) -> DataFrame:
+def now(
+    staging: DataFrame,
+    days: DayRange,
+    entity: Sequence[str],
+    columns: Sequence[Aggregation],
+    *,
+    by_day_first: bool = False,
+) -> DataFrame:
     """One row per entity and day of `days` (half-open) with an event in the longest window, as known now.
 
     `staging` must hold the event days from `days.start - (longest - 1)` on. An entity with a NULL part leaves here.
     """
     always = {FIRST_DAY: F.lit(None).cast("date"), LAST_DAY: F.lit(None).cast("date")}
     current = whole(staging, entity).where("known_until IS NULL").withColumns(always)
-    return _features(current, days, entity, columns)
+    return _features(current, days, entity, columns, by_day_first)
 
 
 def at_cut(
-    staging: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation], grace_hours: int
+    staging: DataFrame,
+    days: DayRange,
+    entity: Sequence[str],
+    columns: Sequence[Aggregation],
+    grace_hours: int,
+    *,
+    by_day_first: bool = False,
 ) -> DataFrame:
     """The same from what was known at the cut of each day: midnight after it plus `grace_hours`.
 
@@ -39,7 +52,7 @@ def at_cut(
         F.to_date(F.col(c) - F.expr(f"INTERVAL '{grace_hours}' HOUR")) for c in ("known_from", "known_until")
     )
     known = whole(staging, entity).withColumns({FIRST_DAY: first, LAST_DAY: F.date_sub(last, 1)})
-    return _features(known, days, entity, columns)
+    return _features(known, days, entity, columns, by_day_first)
 
 
 def whole(staging: DataFrame, entity: Sequence[str]) -> DataFrame:
@@ -50,7 +63,7 @@ def whole(staging: DataFrame, entity: Sequence[str]) -> DataFrame:
 
 
 def aggregates(
-    rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation]
+    rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation], by_day_first: bool = False
 ) -> tuple[DataFrame, list[Column], list[Column]]:
     """What `on_each_day` tells of these rows, and each of `columns` as an expression over it, by its name: as it is
     told, and as it decides (`exactly`)."""
@@ -60,13 +73,15 @@ def aggregates(
     def _parts(column: Aggregation) -> Callable[[Part], Column]:
         return lambda part: F.col(names[Measure(part, column.value, column.reach)])
 
-    found = on_each_day(rows, entity, days, {name: m for m, name in names.items()})
+    found = on_each_day(rows, entity, days, {name: m for m, name in names.items()}, by_day_first=by_day_first)
     told = [result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
     return found, told, [exactly(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
 
 
-def _features(rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation]) -> DataFrame:
-    found, told, _ = aggregates(rows, days, entity, columns)
+def _features(
+    rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation], by_day_first: bool
+) -> DataFrame:
+    found, told, _ = aggregates(rows, days, entity, columns, by_day_first)
     return found.select(*entity, *told, F.date_add(F.lit(days.start), F.col(DAY)).alias("feature_date"))
 
 
@@ -76,6 +91,8 @@ def labels(
     entity: Sequence[str],
     outcome: Outcome,
     frontier: datetime | None,
+    *,
+    by_day_first: bool = False,
 ) -> DataFrame:
     """One row per entity of features_as_known and day of `days` (half-open), from staging as known now.
 
@@ -85,7 +102,7 @@ def labels(
     staging, features_as_known = frames
     always = {FIRST_DAY: F.lit(None).cast("date"), LAST_DAY: F.lit(None).cast("date")}
     current = whole(staging, entity).where("known_until IS NULL").withColumns(always)
-    found, results, exact = aggregates(current, days, entity, outcome.terms)
+    found, results, exact = aggregates(current, days, entity, outcome.terms, by_day_first)
     asked = features_as_known.where(F.col("feature_date").between(F.lit(days.start), F.lit(days.last))).select(
         *entity, F.datediff("feature_date", F.lit(days.start)).cast("int").alias(DAY)
     )

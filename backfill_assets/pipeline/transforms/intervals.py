@@ -29,15 +29,21 @@ BEGIN, END, BEFORE, FROM = 0, 1, 2, 3
 POINT = ("side", "which", "cut", "position", "limit")
 
 
-def on_each_day(rows: DataFrame, entity: Sequence[str], days: DayRange, measures: Measures) -> DataFrame:
+def on_each_day(
+    rows: DataFrame, entity: Sequence[str], days: DayRange, measures: Measures, *, by_day_first: bool = False
+) -> DataFrame:
     """`entity`, `__day` (0: the first of `days`) and the measures, for every day of `days` on which an event counts.
 
     `rows` hold `entity`, event_date, event_ts, event_key, what the values are made of, and `__first_day` and
     `__last_day` (included; NULL: no bound). An event counts for a reach on the days that lie in it and in these bounds.
+    `by_day_first`: events are grouped by entity and day before rows meet by entity, so that an entity of most events
+    has a row per day; one more shuffle.
     """
     values = {v: f"value_{i}" for i, v in enumerate(dict.fromkeys(m.value for m in measures.values()))}
     named = {f"entity_{i}": column for i, column in enumerate(entity)}  # an entity may be called `first` or `day`
     placed = _placed(rows, named, days, values).where(_reaches(measures))
+    if len(days) > 1 and not by_day_first:
+        placed = placed.repartition(*named)  # each entity lies in one place
     each = _on_the_day if len(days) == 1 else _on_each_day
     found = each(placed, list(named), len(days) - 1, (measures, values))
     return found.select(*(F.col(k).alias(c) for k, c in named.items()), F.col("day").alias("__day"), *measures)
@@ -66,7 +72,6 @@ def _on_each_day(
     placed: DataFrame, key: Sequence[str], last: int, asked: tuple[Measures, Mapping[Value, str]]
 ) -> DataFrame:
     measures, values = asked
-    placed = placed.repartition(*key)  # each entity lies in one place
     known = {name: m for name, m in measures.items() if m.part != "distinct"}
     once = {(m.part, m.value): name for name, m in known.items()}  # whatever the reach, the partial value is the same
     partials = (partial(part, v, F.col(values[v])).alias(name) for (part, v), name in once.items())

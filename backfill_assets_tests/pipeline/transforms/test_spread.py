@@ -1,0 +1,87 @@
+"""A spread join gives the rows of a plain join, whatever the choice; so do features grouped by entity and day first.
+
+Tested here: `pipeline.transforms.spread` and `by_day_first` of `intervals`, by all rows. Not tested here: what a choice
+costs (`benchmarks/skew.py`).
+"""
+
+from collections import Counter
+from datetime import UTC, date, datetime, time
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from backfill_assets.core.contracts import Input
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, built_in_columns, trailing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BY = ("shop", "customer")
+CHOICES = [
+    Input("staging", by=BY, isolate_nulls=True),
+    Input("staging", by=BY, salt=16),
+    Input("staging", by=BY, isolate_nulls=True, salt=3),
+]
+LEFT = [
+    *(("A", "hot", n, float(n % 2), ["x"] * (n % 3)) for n in range(60)),
+    *(("A", None, n, None, None) for n in range(20)), *((None, "hot", n, -0.0, []) for n in range(10)),
+    *(("B", f"c{n % 5}", n, float("nan"), ["y"]) for n in range(10)),
+]  # fmt: skip
+RIGHT = [("A", "hot", "gold"), ("A", "hot", "twice"), ("B", "c1", None), ("A", None, "no match"), ("Z", "z", "alone")]
+FIRST = date(2024, 1, 1)
+
+
+def _rows(frame: "DataFrame") -> Counter[str]:
+    return Counter(str(sorted(row.asDict().items())) for row in frame.collect())
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_every_choice_gives_the_rows_and_columns_of_a_plain_join(
+    spark: "SparkSession", how: Literal["inner", "left"]
+) -> None:
+    from backfill_assets.pipeline.transforms.spread import spread_join
+
+    left = spark.createDataFrame(LEFT, "shop STRING, customer STRING, n INT, x DOUBLE, tags ARRAY<STRING>")
+    right = spark.createDataFrame(RIGHT, "shop STRING, customer STRING, rank STRING")
+    plain = left.join(right, [*BY], how)
+    for choice in CHOICES:
+        found = spread_join(left, right, choice, how)
+        assert (found.columns, found.dtypes) == (plain.columns, plain.dtypes)
+        assert _rows(found) == _rows(plain), choice.spread
+
+
+def test_a_column_of_both_sides_that_is_no_key_is_refused_by_its_name(spark: "SparkSession") -> None:
+    from backfill_assets.pipeline.transforms.spread import spread_join
+
+    frame = spark.createDataFrame(RIGHT, "shop STRING, customer STRING, rank STRING")
+    with pytest.raises(BackfillError, match="the join of staging by shop, customer: both sides have rank"):
+        spread_join(frame, frame, CHOICES[0])
+
+
+def _event(key: int) -> tuple[Any, ...]:
+    entity = "hot" if key % 10 < 6 else None if key % 10 == 9 else f"e{key % 7}"
+    day = FIRST + ONE_DAY * (key % 11)
+    at = datetime.combine(day, time(10), UTC)
+    return f"k{key}", at, entity, key * 37 % 101, key % 2, at, None if key % 4 else at + ONE_DAY * 3, day
+
+
+def test_features_by_day_first_are_the_same_rows(spark: "SparkSession") -> None:
+    from backfill_assets.pipeline.transforms.declared import at_cut, now
+
+    schema = "event_key STRING, event_ts TIMESTAMP, entity STRING, value BIGINT, flag INT, known_from TIMESTAMP"
+    told = [_event(n) for n in range(200)]
+    events = spark.createDataFrame(told, f"{schema}, known_until TIMESTAMP, event_date DATE")
+    of = Value("value", "BIGINT")
+    columns = (*built_in_columns((2, 5)), *(Aggregation(a, a, of, trailing(5)) for a in ("sum", "min", "last")))
+    days = DayRange(FIRST + ONE_DAY * 2, FIRST + ONE_DAY * 12)
+    for known in (False, True):
+        plain, finer = (
+            at_cut(events, days, ["entity"], columns, 0, by_day_first=first)
+            if known
+            else now(events, days, ["entity"], columns, by_day_first=first)
+            for first in (False, True)
+        )
+        assert _rows(finer) == _rows(plain)
+        assert plain.count()
