@@ -3,6 +3,7 @@
 Not here: the statistic (`core.profiles`) and reading receipts (`operations.drift`).
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,10 @@ def drift(
     off, compared = report.off, len(report.found)
     headline = f"{number(len(off))} of {number(compared)} column(s) of days are off"
     if html:
-        write_page(html, Page("drift", "Drift", str(lake.root), [_section(off)], [headline]))
+        from backfill_assets.cli.plots import drift_figures
+
+        page = replace(_section(off), figures=drift_figures(report))
+        write_page(html, Page("drift", "Drift", str(lake.root), [page], [headline]))
     if as_json:
         print_json(report)
     elif not html:

@@ -72,7 +72,7 @@ def report(html: Path | None, prometheus: Path | None, as_json: bool) -> None:
     from backfill_assets.operations.report import report as report_of
 
     lake, pipeline = opened()
-    gathered = report_of(lake, pipeline, utc_now())
+    gathered = report_of(lake, pipeline, utc_now(), with_checks=as_json or html is not None)
 
     from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.lake.gates import ALL_CHECKS
@@ -89,9 +89,10 @@ def report(html: Path | None, prometheus: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({**vars(gathered), "dagster": history, "metrics": {name: values for name, _, _, values in every}})
     if html:
-        from backfill_assets.cli.report_page import page
+        from backfill_assets.cli.report_page import drift_section, page
+        from backfill_assets.operations.drift import measure_drift
 
-        write_page(html, page(gathered, history, section))
+        write_page(html, page(gathered, history, drift_section(measure_drift(lake, pipeline)), section))
     if prometheus:
         write_whole(prometheus, exposition(every), umask=0o022)  # a scraper is another user
     if not (as_json or html or prometheus):

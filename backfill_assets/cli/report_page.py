@@ -7,19 +7,23 @@ here: the numbers (`operations.report`) and the colours (templates).
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from backfill_assets.cli.drawing import TextTable, number, percent
 from backfill_assets.cli.lateness import completeness, watermarks
 from backfill_assets.cli.pages import Page, PageSection, environment
-from backfill_assets.cli.plots import lateness_figures
+from backfill_assets.cli.plots import check_figure, drift_figures, lateness_figures
 from backfill_assets.core.days import ONE_DAY, from_inclusive
 from backfill_assets.core.states import State
 from backfill_assets.operations.rejected import kinds
 from backfill_assets.operations.report import Delivered, LakeReport
 from backfill_assets.operations.status import DayStatus, StatusReport
 from backfill_assets.orchestration.history import History
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.drift import DriftReport
 
 MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_WRONG = 60, 40, 30, 5
 BECAUSE = "made from days that need making"
@@ -47,7 +51,7 @@ def page(report: LakeReport, history: History, *more: PageSection) -> Page:
     lines += [f"The lake's world stops at {status.as_of:%Y-%m-%d %H:%M} UTC (as_of)."] if status.as_of else []
     sections = [
         _days(status), *_landed(report.delivered), _lateness(report), _durations(report), _checks(report, history),
-        *_controls(report), _runs(report, history), _writes(report), *more,
+        *_controls(report), *_proofs(report), _runs(report, history), _writes(report), *more,
     ]  # fmt: skip
     return Page("report", "What the lake holds, and how sure that is", status.lake, sections, [" ".join(lines)])
 
@@ -149,11 +153,33 @@ def _checks(report: LakeReport, history: History) -> PageSection:
         for f in history.findings
     ]
     newest = TextTable(("table", "check", "day", "severity", "what"), found, "the newest findings")
-    line = "Days by their newest verdict, as this lake's runs gave it; stale days by the receipts."
-    if not rows:
-        return PageSection("Checks", about=["Dagster remembers no check of these tables."])
-    table = TextTable(("table", *names, "stale days now"), rows)
-    return PageSection("Checks", [table], [line], folded=[newest] if found else [])
+    line = "In Dagster: days by their newest verdict, as this lake's runs gave it; stale days by the receipts."
+    again = [(h.table, h.check, h.days - len(h.found), h.warned, h.failed) for h in report.checks if h.found]
+    judged = TextTable(
+        ("table", "check", "pass", "warn", "fail"), again, "written days, judged again by their receipts"
+    )
+    folded = [t for t in (judged, newest) if t.rows]
+    figures = [f for f in (check_figure(report.checks),) if f]
+    given = [TextTable(("table", *names, "stale days now"), rows)] if rows else []
+    lines = [line] if rows else ["Dagster remembers no check of these tables."]
+    return PageSection("Checks", given, lines, figures=figures, folded=folded)
+
+
+def _proofs(report: LakeReport) -> Iterator[PageSection]:
+    """Yield the days that were computed again, per table and newest first, where there are any."""
+    if report.proofs:
+        outcomes = dict.fromkeys(p.outcome for p in report.proofs)
+        counts = Counter((p.table, p.outcome) for p in report.proofs)
+        rows = [(t, *(counts[t, o] for o in outcomes)) for t in dict.fromkeys(p.table for p in report.proofs)]
+        newest = [(p.at[:19], p.table, p.day, p.outcome, p.words) for p in report.proofs[: -MOST_RUNS - 1 : -1]]
+        last = TextTable(("at", "table", "day", "outcome", "what"), newest, "the newest proofs")
+        yield PageSection("Proofs: days computed again", [TextTable(("table", *outcomes), rows)], folded=[last])
+
+
+def drift_section(drift: "DriftReport") -> PageSection:
+    """Return how many days are off, and plots of the columns that are off most."""
+    found = f"{number(len(drift.off))} of {number(len(drift.found))} column(s) of days are off"
+    return PageSection("Drift", about=[f"{found}: `backfill-assets drift` ranks them."], figures=drift_figures(drift))
 
 
 def _runs(report: LakeReport, history: History) -> PageSection:

@@ -1,4 +1,4 @@
-"""The report of a whole lake: states of all days, landed rows and their account, lateness, durations, writes.
+"""The report of a lake: states of all days, landed rows and their account, lateness, durations, writes, checks, proofs.
 
 Not here: its parts (`status`, `lateness`, `writes`), Dagster's runs and checks (`orchestration.history`), and the page
 (`cli.report_page`). No JVM, no Dagster.
@@ -17,9 +17,11 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import Account, accounts, together
+from backfill_assets.operations.check_history import CheckHistory, check_history
 from backfill_assets.operations.controls import ControlOutcome, last_outcomes
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
 from backfill_assets.operations.rejected import refused_rows
+from backfill_assets.operations.standing_proof import Proof, proofs
 from backfill_assets.operations.status import StatusReport, status_of
 from backfill_assets.operations.writes import Durations, TableWrite, durations, writes
 
@@ -53,9 +55,11 @@ class LakeReport:
     durations: tuple[Durations, ...]
     writes: tuple[TableWrite, ...]
     controls: tuple[ControlOutcome, ...] = ()
+    checks: tuple[CheckHistory, ...] = ()
+    proofs: tuple[Proof, ...] = ()
 
 
-def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
+def report(lake: Lake, pipeline: Pipeline, now: datetime, *, with_checks: bool = True) -> LakeReport:
     """Return the report of the lake; `now` is the clock (aware). All parts share one state of the lake."""
     states = pipeline.states(read_view(lake, pipeline.contracts))
     try:
@@ -64,8 +68,9 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
         late = None  # nothing is loaded, which the rest of the report says
     written = writes(lake, pipeline)
     took = durations(written, [t.name for t in pipeline.tables])
+    checks = check_history(lake, states) if with_checks else ()
     found, came, controls = status_of(lake, states), delivered(lake, states.view), tuple(last_outcomes(lake))
-    return LakeReport(now, found, came, late, took, written, controls)
+    return LakeReport(now, found, came, late, took, written, controls, checks, tuple(proofs(lake)))
 
 
 def delivered(lake: Lake, view: LakeView) -> Delivered:

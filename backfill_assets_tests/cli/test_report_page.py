@@ -14,9 +14,12 @@ from backfill_assets.cli.pages import html_of
 from backfill_assets.cli.report_page import page as sections_of
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
+from backfill_assets.lake.gates import Finding
 from backfill_assets.operations.account import Account
+from backfill_assets.operations.check_history import CheckHistory
 from backfill_assets.operations.controls import ControlOutcome
 from backfill_assets.operations.report import Delivered, LakeReport, report
+from backfill_assets.operations.standing_proof import Proof
 from backfill_assets.operations.status import DayStatus
 from backfill_assets.orchestration.history import CheckCounts, History, PastFinding, PastRun
 from backfill_assets_tests.cli.typed import HOSTILE
@@ -37,7 +40,7 @@ def bare(told: LakeReport) -> LakeReport:
     """The same without what plots are drawn from, because drawing takes most of a page's time."""
     assert told.lateness
     late = replace(told.lateness, ages=(), by_arrival=(), completeness=())
-    return replace(told, lateness=late, durations=())
+    return replace(told, lateness=late, durations=(), checks=())
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +146,16 @@ def test_known_totals_are_told_with_their_outcome_and_when_they_were_judged(bare
     told = page(replace(bare, controls=(outcome,)), NOTHING)
     for text in ("Known totals", "revenue", "broken", "2026-11-24T12:00", "2 value(s) differ: 2024-03-01: 6"):
         assert text in told
+
+
+def test_checks_over_time_are_counted_and_drawn_and_proofs_are_told_newest_first(bare: LakeReport) -> None:
+    found = tuple(Finding("row_count", START + ONE_DAY * n, False, n == 9, f"{n} rows") for n in (3, 9))
+    history = CheckHistory("raw", "row_count", 30, found), CheckHistory("raw", "profile", 30, ())
+    proofs = [Proof("raw", f"2024-03-0{n}", f"2026-01-0{n}T04:00:00", o) for n, o in ((1, "equal"), (2, "differs"))]
+    html = page(replace(bare, checks=history, proofs=tuple(proofs)), NOTHING)
+    assert re.search(r'>raw<td>row_count<td class="n">28<td class="n">1<td class="n">1<', html)
+    assert "Days on which a check does not pass" in html
+    assert html.index("2024-03-02<td>differs") < html.index("2024-03-01<td>equal")
 
 
 def test_three_years_of_days_stay_a_small_page(told: LakeReport) -> None:

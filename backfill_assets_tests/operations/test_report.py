@@ -82,7 +82,17 @@ def test_the_lakes_view_is_opened_once_for_all_parts(tmp_path: Path, monkeypatch
 def test_the_report_is_json_and_holds_every_part(tmp_path: Path) -> None:
     lake, pipeline = late_lake(tmp_path)
     said = json.loads(json.dumps(json_of(report(lake, pipeline, NOW))))
-    assert set(said) == {"made_at", "status", "delivered", "lateness", "durations", "writes", "controls"}
+    assert set(said) == {
+        "made_at",
+        "status",
+        "delivered",
+        "lateness",
+        "durations",
+        "writes",
+        "controls",
+        "checks",
+        "proofs",
+    }
     assert said["lateness"]["late"] == 1
     assert {w["table"] for w in said["writes"]} == {c.name for c in pipeline.contracts}
 
