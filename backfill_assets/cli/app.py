@@ -23,6 +23,7 @@ INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 COMMANDS = {  # by name: the module, and the line in a list
     "audit": ("report", "Every write: who, when, why."),
     "backfill": ("backfill", "Make days of tables again."),
+    "candidate": ("candidate", "Tables built beside, switched at once."),
     "catch-up": ("catch_up", "Load and rebuild all that needs it."),
     "check-engine": ("compare", "Days again on the other engine."),
     "compare": ("compare", "What differs between two versions."),

@@ -46,7 +46,7 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
     """
     lake, pipeline = opened()
     days = allowed(inclusive(first, last), lake.settings.start_date)
-    asked = BackfillRequest(days, chosen(named, [t.name for t in pipeline.tables]), force, note)
+    asked = BackfillRequest(days, chosen(named, [t.name for t in pipeline.tables if lake.writes(t.name)]), force, note)
     outcome = made(lake, pipeline, asked)
     if as_json:
         print_json({"from": str(days.start), "to": str(days.last), **outcome.to_dict()})

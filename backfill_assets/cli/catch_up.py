@@ -66,7 +66,7 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
     """
     lake = named_lake()
     if not dry_run:
-        blocked = scan_as_needed(lake)
+        blocked = scan_as_needed(lake) if lake.shared is None else ()
         done = replace(until_settled(lake, note, "catch-up"), blocked=blocked)
         say_unusable(lake)
         report(done, as_json)
@@ -84,7 +84,11 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
 def _states_and_needs(lake: Lake) -> tuple[States, Needs]:
     _, pipeline = opened()
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    return states, needs(states, {}, utc_today())
+    found = needs(states, {}, utc_today())
+    if lake.shared is not None:  # a candidate's other tables are the lake's beside it
+        ours = {name: days if lake.writes(name) else frozenset[date]() for name, days in found.needed.items()}
+        found = replace(found, needed=ours, ready={name: found.ready[name] & days for name, days in ours.items()})
+    return states, found
 
 
 def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day] = ()) -> CaughtUp:

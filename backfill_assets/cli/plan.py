@@ -98,7 +98,7 @@ def _make(asked: dict[str, Any], as_json: bool) -> bool:
     its JSON has no id."""
     lake, pipeline = opened()
     days = allowed(_days(asked), lake.settings.start_date)
-    tables = chosen(asked["named"], [t.name for t in pipeline.tables])
+    tables = chosen(asked["named"], [t.name for t in pipeline.tables if lake.writes(t.name)])
     rest = {name: asked[name] for name in ("reason", "note", "look", "code")}
     if asked["max_parallel"] is None and not asked["template"]:
         asked["max_parallel"], rest["parallel"] = usual_parallel(lake.settings)

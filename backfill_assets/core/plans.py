@@ -17,7 +17,7 @@ PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
 MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
 MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
-ROLLBACK, RELEASE = "rollback", "release"  # reasons of receipts
+ROLLBACK, RELEASE, PUBLISH = "rollback", "release", "publish"  # reasons of receipts
 TO_VERSION = "to_version"  # tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ
 NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
 

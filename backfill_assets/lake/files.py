@@ -107,6 +107,14 @@ def delete_empty(folder: Path, root: Path) -> None:
         folder = folder.parent
 
 
+def link(source: Path, target: Path) -> None:
+    """Give a file a further name, or copy it where the file system has no hard links."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 def rename(path: Path, name: str) -> None:
     """Give a file another name in its folder, atomically; `sync` the folder afterwards."""
     path.rename(path.with_name(name))

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.ownership import take_rights
 from backfill_assets.lake.settings import LakeSettings
 
 # Folders that the lake's own programs create; the rest is the user's.
 SNAPSHOTS = ".snapshots"
 RECONCILED = ".reconciled"
-OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster", ".plans", SNAPSHOTS, RECONCILED)
+CANDIDATES = ".candidates"
+OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster", ".plans", SNAPSHOTS, RECONCILED, CANDIDATES)
+CANDIDATE_FILE = "candidate.json"  # in a candidate's folder: which lake it stands beside, and its own tables
 PATTERN = "*?[\\"  # DuckDB takes a path with one of the first three for a pattern, delta-rs the last one for a /
 DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml
 
@@ -24,12 +26,15 @@ DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagste
 class LakeFolder:
     """A lake as its storage knows it: its folder (absolute) and its settings.
 
-    `source` names the source that the settings are narrowed to, if the lake has several (`of_source`).
+    `source` names the source that the settings are narrowed to, if the lake has several (`of_source`). A candidate has
+    a folder of its own, `shared`, the folder of the lake whose tables it reads, and its `own` tables: those it writes.
     """
 
     root: Path
     settings: LakeSettings
     source: str = ""
+    shared: Path | None = None
+    own: frozenset[str] = frozenset()
 
     def of_source(self, name: str) -> Self:
         """The lake as a load of one of its sources sees it; itself if it has one source, which has no name."""
@@ -46,7 +51,19 @@ class LakeFolder:
 
     def table_path(self, name: str) -> Path:
         """The folder of a Delta table, for this room only; `name` comes from a contract."""
-        return self.tables / name
+        return (self.root if self.writes(name) or self.shared is None else self.shared) / "tables" / name
+
+    def writes(self, name: str) -> bool:
+        """Whether the table is the lake's to write: all are, but for the ones that a candidate only reads."""
+        return self.shared is None or name in self.own
+
+    def refuse_shared(self, name: str) -> None:
+        """Raise BackfillError if the table is one that a candidate only reads."""
+        if not self.writes(name):
+            raise BackfillError(
+                f"the table {name}", f"the candidate {self.root.name} reads it from the lake {self.shared}",
+                "Nothing was written", f"Work on that lake, or on {', '.join(sorted(self.own))} here",
+            )  # fmt: skip
 
     def table_uri(self, name: str) -> str:
         """The folder of a table as a `file:` URI, for people and other programs."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.folder import OWN_FOLDERS, LakeFolder, close_folder, refuse_file
+from backfill_assets.lake.files import read_json
+from backfill_assets.lake.folder import CANDIDATE_FILE, OWN_FOLDERS, LakeFolder, close_folder, refuse_file
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.store import TableStore
 
@@ -35,7 +36,9 @@ def open_lake(root: Path) -> Lake:
     os.umask(settings.access.umask)
     for name in OWN_FOLDERS:
         close_folder(root / name, settings.access.umask)
-    return Lake(root, settings)
+    if not (told := read_json(root / CANDIDATE_FILE)):
+        return Lake(root, settings)
+    return Lake(root, settings, shared=Path(told["of"]), own=frozenset(told["tables"]))
 
 
 def refuse_unwritable(lake: Lake) -> None:

@@ -171,6 +171,7 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
     The commit that reports it takes the number of the version that was set aside: a number that other receipts name
     never becomes the number of other rows.
     """
+    lake.refuse_shared(contract.name)
     path = lake.table_path(contract.name)
     with files.table_lock(lake.locks, contract.name):
         found = damage(lake, contract)

@@ -166,7 +166,16 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
             keyed = [t.name for t in made.tables if t.contract.read_by]
             why = "no table groups or joins it by a key (`by` of an input)"
             _refuse_unknown(lake, "[gates.tables] max_key_share", [name], keyed, why)
-    return made
+    return made if lake.shared is None else _without_followers(made, lake.own)
+
+
+def _without_followers(made: Pipeline, own: Collection[str]) -> Pipeline:
+    """The pipeline of a candidate: without tables of the lake beside it that are made from the candidate's own."""
+    made_from_own = set(own)
+    for contract in made.contracts:
+        if any(i.table in made_from_own for i in contract.inputs):
+            made_from_own.add(contract.name)
+    return replace(made, tables=tuple(t for t in made.tables if t.name in own or t.name not in made_from_own))
 
 
 def _refuse_unknown(lake: Lake, key: str, named: Iterable[str], known: Sequence[str], why: str) -> None:

@@ -118,6 +118,7 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
 def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenance) -> int | None:
     """Restore the days in one commit; gives its version, or None if they are held so already. Raises as
     `prepare_restore`."""
+    lake.refuse_shared(wanted.contract.name)
     with table_lock(lake.locks, wanted.contract.name):
         found = prepare_restore(lake, wanted)
         if not found.entries:
@@ -136,6 +137,7 @@ def release_partitions(lake: Lake, contract: Contract, days: Collection[date], p
     Commits once per write that made the days and gives the versions; days that are not held are left out. After a kill
     the other days are still held.
     """
+    lake.refuse_shared(contract.name)
     path = lake.table_path(contract.name)
     with table_lock(lake.locks, contract.name):
         view = LOGS.state(path, contract.day_column)

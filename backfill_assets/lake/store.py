@@ -154,8 +154,9 @@ class TableStore:
     def lock(self, table: str) -> AbstractContextManager[None]:
         """One writer at a time: hold it to replace or append. Raises TransientError if it is held for an hour.
 
-        The kernel frees it when its holder dies.
+        The kernel frees it when its holder dies. Raises BackfillError for a table that a candidate only reads.
         """
+        self.lake.refuse_shared(table)
         return files.table_lock(self.lake.locks, table)
 
     def replace_days(self, contract: Contract, staged: Staged | None, days: Collection[date], receipt: Receipt) -> int:
@@ -174,6 +175,7 @@ class TableStore:
         return self._commit(contract, staged, receipt, staged.files, ())
 
     def _ensure_table(self, contract: Contract) -> None:
+        self.lake.refuse_shared(contract.name)
         ensure_table(self.lake.table_path(contract.name), contract, self.lake.settings.retention.rollback_days)
 
     def _commit(

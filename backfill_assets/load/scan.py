@@ -38,6 +38,7 @@ def scan_all(lake_session: LakeSession) -> ScanReport:
     """Scan every source; raises as `scan` does, after it recorded the sources before."""
     found = {}
     for lake in lake_session.lake.by_source():
+        lake.refuse_shared(of_source(FILES, lake.source).name)
         with load_lock(lake.locks, lake.source), telling_source(lake.source):
             found[lake.source] = scan(LakeSession(lake))
     return together(found)

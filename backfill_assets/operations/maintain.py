@@ -83,4 +83,8 @@ def _contracts(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> list[
     for name in tables:
         if name not in known:
             pipeline.contract(name, "Nothing was deleted")
-    return [(of, c) for of, c in owned if (not tables or c.name in tables) and lake.store.exists(c.name)]
+    return [
+        (of, c)
+        for of, c in owned
+        if (not tables or c.name in tables) and lake.writes(c.name) and lake.store.exists(c.name)
+    ]

@@ -17,7 +17,7 @@ import dagster as dg
 from filelock import FileLock
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.plans import RELEASE, ROLLBACK
+from backfill_assets.core.plans import PUBLISH, RELEASE, ROLLBACK
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.files import write_json
@@ -44,8 +44,8 @@ UNDONE = "days undone"  # 1 while checks of days after a rollback or release are
 TOLD_FROM = "the receipt: the run ended before it could say so"
 JUDGED_FROM = "the receipt of the rows that stand there now"
 UNHAPPY = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-UNDOING = (ROLLBACK, RELEASE)
-UNDONE_FROM = "a rollback or release: no run made it"
+UNDOING = (ROLLBACK, RELEASE, PUBLISH)
+UNDONE_FROM = "a rollback, release or publish: no run made it"
 ELSEWHERE_FROM = "the receipt: the run is one of another Dagster instance"
 
 

@@ -14,6 +14,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.downstream import unheld
 from backfill_assets.core.states import State
+from backfill_assets.lake.folder import CANDIDATE_FILE
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.scan import scan_all
@@ -85,6 +86,8 @@ def lake_sensor(
         """One tick."""
         if lake_context.missing is not None:
             return dg.SensorResult(skip_reason=str(lake_context.missing))
+        if (lake_context.root / CANDIDATE_FILE).exists():
+            return dg.SensorResult(skip_reason="a candidate is brought up to date by `catch-up`, not by sensors")
         return _result(context, lake_context, name, tick(context.instance))
 
     return sensor

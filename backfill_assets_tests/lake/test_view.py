@@ -159,7 +159,7 @@ class _Watching(Lake):
 
 def _overtaken(lake: Lake, method: str, table: str, done: Callable[[], None]) -> Lake:
     held = _Overtaken(lake, method, table, [done])
-    return _Watching(lake.root, lake.settings, lake.source, held)
+    return _Watching(lake.root, lake.settings, lake.source, held=held)
 
 
 def test_rows_of_the_ledger_are_kept_as_those_of_the_version_that_was_looked_at(lake: Lake) -> None:

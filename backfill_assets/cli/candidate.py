@@ -1,0 +1,131 @@
+"""`backfill-assets candidate`: tables built beside those of a lake, then made current at once.
+
+Not here: building them (every command takes the candidate by `--lake`), and publishing (`operations.candidates`).
+"""
+
+import shlex
+
+import click
+
+from backfill_assets.cli.backfill import chosen
+from backfill_assets.cli.catch_up import report, until_settled
+from backfill_assets.cli.common import LAKE_KEY, SPAN, TEXT, json_and_lake, lake_option, opened, print_json
+from backfill_assets.cli.drawing import say
+from backfill_assets.core.days import DayRange
+from backfill_assets.lake.home import Lake
+from backfill_assets.operations.candidates import (
+    Publication,
+    PublishRequest,
+    candidate_names,
+    create_candidate,
+    discard_candidate,
+    find_candidate,
+    publish,
+)
+
+
+@click.group()
+@lake_option
+def candidate() -> None:
+    """Tables beside those of the lake, with code or settings of their own, until `publish` makes them current."""
+
+
+@candidate.command("create", short_help="Make an empty one.")
+@click.argument("name")
+@click.option("--tables", "named", required=True, help="The tables that it builds, comma-separated.")
+@click.option("--note", type=TEXT, default="", help="Why; it is kept in the candidate.")
+@json_and_lake
+def create(name: str, named: str, note: str, as_json: bool) -> None:
+    """Make the empty candidate NAME: copies of lake.toml and of your pipeline files, to be changed there. All tables
+    that it does not build it reads from the lake, as they are.
+    """
+    from backfill_assets.pipeline.own_files import reached
+
+    lake, pipeline = opened()
+    made = create_candidate(lake, pipeline, name, chosen(named, [t.name for t in pipeline.tables]), reached, note)
+    if as_json:
+        print_json({"name": name, "folder": made.root, "tables": sorted(made.own)})
+        return
+    folder = shlex.quote(str(made.root))
+    say(f"Made {made.root}. Change its lake.toml or pipeline files, then build and look:")
+    say(f"backfill-assets backfill --from FIRST --to LAST --lake {folder}")
+    say(f"backfill-assets candidate publish {name}")
+
+
+@candidate.command("list", short_help="All candidates of the lake.")
+@json_and_lake
+def list_candidates(as_json: bool) -> None:
+    """Name all candidates of the lake with their folders and tables."""
+    lake, _ = opened()
+    found = [find_candidate(lake, name) for name in candidate_names(lake)]
+    if as_json:
+        print_json([{"name": c.root.name, "folder": c.root, "tables": sorted(c.own)} for c in found])
+        return
+    for one in found:
+        say(f"{one.root.name}: {', '.join(sorted(one.own))} in {one.root}")
+    if not found:
+        say("This lake has no candidates.")
+
+
+@candidate.command("publish", short_help="Make its days current (--yes).")
+@click.argument("name")
+@click.option("--days", type=SPAN, help="The first and the last day, both included: A..B. [default: all it built]")
+@click.option("--catch-up", is_flag=True, help="Bring the candidate up to date first.")
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
+@click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
+@json_and_lake
+def publish_candidate(name: str, days: DayRange | None, catch_up: bool, yes: bool, note: str, as_json: bool) -> None:
+    """Make the days of the candidate NAME current: per table one commit that names its files, upstream first. Shows
+    them first.
+
+    It is refused where a day there is not up to date, or the lake's own code is not the candidate's yet.
+    """
+    from backfill_assets.pipeline.chosen import chosen_pipeline
+
+    lake, pipeline = opened()
+    found = find_candidate(lake, name)
+    if catch_up and yes:
+        _bring_up(found, note)
+    request = PublishRequest(lake, pipeline, found, chosen_pipeline(found), days, note)
+    done = publish(request, act=yes)
+    if as_json:
+        print_json(done)
+    else:
+        _draw(lake, name, done)
+
+
+def _bring_up(found: Lake, note: str) -> None:
+    """Run what the candidate needs; ends with exit code 1 if days are left."""
+    context = click.get_current_context()
+    before = context.meta.get(LAKE_KEY)
+    context.meta[LAKE_KEY] = str(found.root)
+    try:
+        done = until_settled(found, note, "catch-up")
+    finally:
+        context.meta[LAKE_KEY] = before
+    if not done.success:
+        report(done, as_json=False)
+
+
+def _draw(lake: Lake, name: str, done: Publication) -> None:
+    for table in done.tables:
+        say(str(table))
+    if not done.done:
+        say(f"Nothing was done. `backfill-assets candidate publish {name} --yes` does it.")
+        return
+    folder = shlex.quote(str(lake.root))
+    say(f"Take it back with: backfill-assets rollback --plan {done.id} --yes --lake {folder}")
+    say(f"The candidate stays until: backfill-assets candidate discard {name} --yes --lake {folder}")
+
+
+@candidate.command("discard", short_help="Delete it (--yes).")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is deleted.")
+@lake_option
+def discard(name: str, yes: bool) -> None:
+    """Delete the candidate NAME with all that it built. Days that were published stay current."""
+    lake, _ = opened()
+    found = find_candidate(lake, name)
+    if yes:
+        discard_candidate(lake, name)
+    say(f"{found.root} {'deleted' if yes else 'would be deleted (--yes deletes it)'}")

@@ -1,0 +1,280 @@
+"""Candidates: tables built beside those of a lake, with code or settings of their own, and made current at once.
+
+A candidate is a lake of its own, `LAKE/.candidates/NAME`, that writes its own tables and reads all others from the lake
+beside it, as they are now; every command works on it. Not here: how it finds their folders (`lake.folder`).
+"""
+
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import DayRange, ranges
+from backfill_assets.core.digests import PARAMETERS, parameters_of
+from backfill_assets.core.engines import ENGINE
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import BY, whoami
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
+from backfill_assets.core.states import State, States
+from backfill_assets.core.view import Stamp
+from backfill_assets.lake.data_files import files_of, files_of_days, refuse_altered
+from backfill_assets.lake.files import link, make_folder, write_json
+from backfill_assets.lake.folder import CANDIDATE_FILE, CANDIDATES
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.lake.staging import Staged, StagedFile, filling
+from backfill_assets.lake.view import read_view, writes_of
+from backfill_assets.load.candidate import VERSIONS
+from backfill_assets.load.making import version_read
+from backfill_assets.operations.plan_files import new_id
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NOTHING = "Nothing was published"
+FIT = (State.FRESH, State.INCOMPLETE)  # a day whose labels are not mature yet is published as it is
+Reach = Callable[[Path], tuple[Path, ...]]  # a Python file and all that it imports from beside it, itself first
+
+
+@dataclass(frozen=True)
+class TablePublication:
+    """Days of a candidate's table to make current (or made current by `version`): rows that the lake's table holds for
+    them now, and rows that it then holds; `same` days hold these rows already."""
+
+    table: str
+    days: tuple[date, ...]
+    rows_now: int
+    rows_then: int
+    same: int
+    version: int | None = None
+
+    def __str__(self) -> str:
+        """The publication as one line."""
+        done = f", by version {self.version}" if self.version is not None else ""
+        return (
+            f"{self.table}: {ranges(self.days) or 'no day'}, {self.rows_now} row(s) now, {self.rows_then} then, "
+            f"{self.same} day(s) the same{done}"
+        )
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What `publish` does or did: the id by which `rollback --plan` takes it back, and its tables, upstream first."""
+
+    id: str
+    tables: tuple[TablePublication, ...]
+    done: bool = False
+
+
+def folder_of_candidate(lake: Lake, name: str) -> Path:
+    """The folder of a candidate of that name; it need not exist."""
+    return lake.root / CANDIDATES / name
+
+
+def candidate_names(lake: Lake) -> list[str]:
+    """The names of a lake's candidates, ascending."""
+    return sorted(p.parent.name for p in (lake.root / CANDIDATES).glob(f"*/{CANDIDATE_FILE}"))
+
+
+def find_candidate(lake: Lake, name: str) -> Lake:
+    """Open a candidate; raises BackfillError if there is none of that name."""
+    if name not in candidate_names(lake):
+        known = ", ".join(candidate_names(lake)) or "none"
+        raise _refused(name, "this lake has no such candidate", "Nothing was done", f"Its candidates: {known}")
+    return open_lake(folder_of_candidate(lake, name))
+
+
+def create_candidate(
+    lake: Lake, pipeline: Pipeline, name: str, tables: Collection[str], reached: Reach, note: str = ""
+) -> Lake:
+    """Make an empty candidate of some tables, with copies of lake.toml and of the user's own pipeline files; `reached`
+    gives a file and its imports. Raises BackfillError for a name that is taken or not allowed, and unknown tables."""
+    folder = folder_of_candidate(lake, name)
+    if not NAME.fullmatch(name) or lake.shared is not None:
+        what = "it is no name of letters, digits, `.`, `_` and `-`" if lake.shared is None else "the lake is one itself"
+        raise _refused(name, what, "Nothing was made", "Choose another name, or the lake beside it")
+    if folder.exists():
+        fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
+        raise _refused(name, "it is there already", "Nothing was made", fix)
+    own = [pipeline.contract(t, "Nothing was made") for t in tables]
+    if odd := [c.name for c in own if c.is_landed or c.partition_column != c.day_column]:
+        why = f"{', '.join(odd)} is loaded from files, or not laid out by its day"
+        raise _refused(name, why, "Nothing was made", "Choose tables that are made from other tables, one folder a day")
+    for file in _own_files(lake, reached):
+        target = folder / file.relative_to(lake.root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+    told = {"of": str(lake.root), "tables": [c.name for c in own], "by": whoami(), "at": utc_now().isoformat()}
+    write_json(folder / CANDIDATE_FILE, {**told, "note": note})
+    return open_lake(folder)
+
+
+def _own_files(lake: Lake, reached: Reach) -> Iterator[Path]:
+    """The files of the lake's folder that say what its tables are."""
+    yield lake.root / FILE_NAME
+    place = (lake.settings.pipeline.tables or "").rpartition(":")[0]
+    if place.endswith(".py"):
+        yield from (f for f in reached(lake.root / place) if f.is_relative_to(lake.root))
+    if lake.settings.pipeline.sql:
+        yield from sorted(lake.root.glob(lake.settings.pipeline.sql))
+
+
+def discard_candidate(lake: Lake, name: str) -> None:
+    """Delete a candidate with all that it built; days that were published stay."""
+    shutil.rmtree(find_candidate(lake, name).root)
+
+
+def publish(request: "PublishRequest", act: bool) -> Publication:
+    """Make the candidate's days current: per table one commit that names its files, upstream first; without `act` only
+    say what it would change.
+
+    Stopped in between, upstream tables are current and others stale; done again, it goes on. Raises BackfillError if a
+    day is not up to date, the lake's code of a table is not the candidate's, or days are held.
+    """
+    chosen = _chosen(request)
+    found = Publication(new_id(utc_now()), tuple(_compared(request, t, s) for t, s in chosen), act)
+    if not act:
+        return found
+    done = [_published(request, t, s, found.id) for t, s in chosen]
+    return replace(found, tables=tuple(replace(t, version=v) for t, v in zip(found.tables, done, strict=True)))
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """A lake and a candidate of it, each with its pipeline, the days to publish (None: all that the candidate built),
+    and why."""
+
+    lake: Lake
+    pipeline: Pipeline
+    candidate: Lake
+    theirs: Pipeline
+    days: DayRange | None = None
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """The candidate's name."""
+        return self.candidate.root.name
+
+    def states(self) -> States:
+        """The states of the lake's days now."""
+        return self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
+
+    def states_there(self) -> States:
+        """The states of the candidate's days now."""
+        return self.theirs.states(read_view(self.candidate, self.theirs.contracts))
+
+
+def _chosen(request: PublishRequest) -> list[tuple[Table, dict[date, Stamp]]]:
+    """The candidate's own tables, upstream first, each with the newest receipts of its days."""
+    states, found = request.states_there(), list[tuple[Table, dict[date, Stamp]]]()
+    for table in request.theirs.tables:
+        name = table.name
+        if not request.candidate.writes(name):
+            continue
+        _refuse_other_code(request, name)
+        view = states.view.table(name)
+        stamps = {d: s for d, s in sorted(view.stamps.items()) if request.days is None or d in request.days}
+        if unfit := [d for d in stamps if states.of(name, d) not in FIT]:
+            told = f"{ranges(unfit)} of {name} are {', '.join(sorted({states.of(name, d).value for d in unfit}))} there"
+            raise _refused(request.name, told, NOTHING, f"`{_command(request, 'catch-up')}`, or publish other --days")
+        if stamps:
+            found.append((table, stamps))
+    if not found:
+        fix = f"Build some: `{_command(request, 'backfill --from FIRST --to LAST')}`"
+        raise _refused(request.name, "it holds no such day", NOTHING, fix)
+    return found
+
+
+def _refuse_other_code(request: PublishRequest, name: str) -> None:
+    ours, theirs = request.pipeline.codes.get(name), request.theirs.codes[name]
+    if ours is None:
+        what = f"the lake beside it has no table {name}"
+    elif (ours.code_digest, ours.settings_digest) != (theirs.code_digest, theirs.settings_digest):
+        part = "code" if ours.code_digest != theirs.code_digest else "settings"
+        what = f"the lake's {part} of {name} is not the candidate's, so that the days would show as outdated at once"
+    else:
+        return
+    fix = f"Bring lake.toml and the pipeline's files from {request.candidate.root} to {request.lake.root} first"
+    raise _refused(request.name, what, NOTHING, fix)
+
+
+def _compared(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp]) -> TablePublication:
+    now = request.lake.store.view(table.name, table.contract.day_column).stamps
+    held = [now[d].entry for d in stamps if d in now]
+    same = sum(d in now and now[d].entry.content == s.entry.content for d, s in stamps.items())
+    rows = sum(e.rows for e in held), sum(s.entry.rows for s in stamps.values())
+    return TablePublication(table.name, tuple(stamps), *rows, same)
+
+
+def _published(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp], plan: str) -> int:
+    """Commit the days of one table; the version of the lake's table afterwards."""
+    contract, states = table.contract, request.states()
+    moved = [d for d, s in stamps.items() if states.digests.of(table.name, d) != s.entry.input_digest]
+    if moved:
+        what = f"inputs of {table.name} {ranges(moved)} moved since they were built"
+        raise _refused(
+            request.name, what, "Tables before it are published", f"`{_command(request, 'catch-up')}`, again"
+        )
+    staged = _linked(request, contract, stamps)
+    base = states.view.table(table.name).version
+    entries = {d: s.entry for d, s in stamps.items()}
+    write = Write(contract, staged, entries, base, _signed(request, table, states, stamps, plan))
+
+    def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
+        """The input digests by the lake's heads as they are when it is called."""
+        digests = request.states().digests
+        return {d: digests.of(table.name, d) for d in asked}
+
+    try:
+        return replace_days(request.lake, write, digests_now).version
+    finally:
+        staged.drop()
+
+
+def _linked(request: PublishRequest, contract: Contract, stamps: Collection[date]) -> Staged:
+    """The candidate's data files of these days, by further names in the lake's table: no byte is copied where the file
+    system has hard links."""
+    candidate = request.candidate
+    path, live = candidate.table_path(contract.name), files_of(candidate, contract)
+    found = files_of_days(live, contract, stamps)
+    refuse_altered(path, found)
+    with filling(request.lake, contract) as staged:
+        made = []
+        for number, file in enumerate(found):
+            target = staged.folder / f"{contract.partition_column}={file.partition}" / f"part-{number}.parquet"
+            make_folder(target.parent)
+            link(path / file.path, target)
+            made.append(StagedFile(target, file.partition))
+        staged.files = tuple(made)
+    return staged
+
+
+def _signed(
+    request: PublishRequest, table: Table, states: States, stamps: Mapping[date, Stamp], plan: str
+) -> Provenance:
+    """Who published, and by what the days were made: the engine of the candidate's newest write of them."""
+    codes, view = request.pipeline.codes[table.name], states.view
+    made = [r for r, _ in writes_of(request.candidate.store, table.name, stamps) if r is not None]
+    kept = {k: v for k, v in made[-1].tags.items() if k in (ENGINE, VERSIONS)} if made else {}
+    parameters = parameters_of(table.contract, view).to_json()
+    tags = {**kept, **({PARAMETERS: parameters} if parameters else {}), **states.frontiers.told(table.name)}
+    tags |= {BY: whoami(), PLAN_TAG: plan, CHUNK_TAG: "1", "candidate": request.name}
+    return Provenance(
+        PUBLISH, note=request.note, code_digest=codes.code_digest, settings_digest=codes.settings_digest,
+        frontier=states.frontier(table.name), inputs={i.table: version_read(view, i) for i in table.contract.inputs},
+        tags=tags,
+    )  # fmt: skip
+
+
+def _command(request: PublishRequest, words: str) -> str:
+    return f"backfill-assets {words} --lake {shlex.quote(str(request.candidate.root))}"
+
+
+def _refused(name: str, culprit: str, consequence: str, fix: str) -> BackfillError:
+    return BackfillError(f"the candidate {name}", culprit, consequence, fix)
