@@ -19,6 +19,7 @@ from backfill_assets.cli.common import (
     overrides,
     print_json,
     say_unusable,
+    target_option,
 )
 from backfill_assets.cli.drawing import aside, draw_table, say
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Compute and write even what is known to be right.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @click.option("--profile", is_flag=True, help="Say where the time of each table went.")
+@target_option
 @json_and_lake
 def backfill(  # noqa: PLR0913 - the options of a command are its arguments
     first: date, last: date, named: str | None, force: bool, note: str, profile: bool, as_json: bool

@@ -9,7 +9,7 @@ import click
 
 from backfill_assets.cli.backfill import chosen
 from backfill_assets.cli.catch_up import report, until_settled
-from backfill_assets.cli.common import LAKE_KEY, SPAN, TEXT, json_and_lake, lake_option, opened, print_json
+from backfill_assets.cli.common import SPAN, TARGET_KEY, TEXT, json_and_lake, lake_option, opened, print_json
 from backfill_assets.cli.drawing import say
 from backfill_assets.core.days import DayRange
 from backfill_assets.lake.home import Lake
@@ -50,6 +50,20 @@ def create(name: str, named: str, note: str, as_json: bool) -> None:
     say(f"Made {made.root}. Change its lake.toml or pipeline files, then build and look:")
     say(f"backfill-assets backfill --from FIRST --to LAST --lake {folder}")
     say(f"backfill-assets candidate publish {name}")
+
+
+def make_target(named: str | None) -> None:
+    """Make the candidate that `--target` names, of the named tables, if there is none of that name."""
+    meta = click.get_current_context().meta
+    target = meta.pop(TARGET_KEY, None)
+    if target is None:
+        return
+    lake, pipeline = opened()
+    if named and target not in candidate_names(lake):
+        from backfill_assets.pipeline.own_files import reached
+
+        create_candidate(lake, pipeline, target, chosen(named, [t.name for t in pipeline.tables]), reached)
+    meta[TARGET_KEY] = target
 
 
 @candidate.command("list", short_help="All candidates of the lake.")
@@ -97,12 +111,11 @@ def publish_candidate(name: str, days: DayRange | None, catch_up: bool, yes: boo
 def _bring_up(found: Lake, note: str) -> None:
     """Run what the candidate needs; ends with exit code 1 if days are left."""
     context = click.get_current_context()
-    before = context.meta.get(LAKE_KEY)
-    context.meta[LAKE_KEY] = str(found.root)
+    context.meta[TARGET_KEY] = found.root.name
     try:
         done = until_settled(found, note, "catch-up")
     finally:
-        context.meta[LAKE_KEY] = before
+        del context.meta[TARGET_KEY]
     if not done.success:
         report(done, as_json=False)
 

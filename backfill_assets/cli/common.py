@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
 
-LAKE_KEY = "backfill_assets.lake"
+LAKE_KEY, TARGET_KEY = "backfill_assets.lake", "backfill_assets.target"
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
@@ -33,6 +33,15 @@ def _remember(ctx: click.Context, _parameter: click.Parameter, value: str | None
     if value:
         ctx.meta[LAKE_KEY] = value
 
+
+def _aim(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value:
+        ctx.meta[TARGET_KEY] = value
+
+
+target_option = click.option(
+    "--target", metavar="NAME", expose_value=False, callback=_aim, help="A candidate of the lake, in place of the lake."
+)
 
 # Before or after the verb: `meta` is shared by a command and its groups, and the innermost is read last.
 lake_option = click.option(
@@ -109,8 +118,21 @@ def days_asked(first: date | None, last: date | None) -> DayRange | None:
 
 
 def lake_root() -> Path:
-    """Return the absolute folder of the chosen lake; it need not exist."""
-    return lake_folder(click.get_current_context().meta.get(LAKE_KEY))
+    """Return the absolute folder of the chosen lake; it need not exist. That of a candidate if `--target` names one:
+    raises BackfillError if there is none."""
+    meta = click.get_current_context().meta
+    root = lake_folder(meta.get(LAKE_KEY))
+    if (target := meta.get(TARGET_KEY)) is None:
+        return root
+    from backfill_assets.lake.folder import CANDIDATE_FILE, CANDIDATES
+
+    folder: Path = root / CANDIDATES / target
+    if not (folder / CANDIDATE_FILE).is_file():
+        raise BackfillError(
+            f"the candidate {target}", f"the lake {root} has none of that name", "Nothing was done",
+            f"`backfill-assets candidate create {target} --tables NAMES` makes one",
+        )  # fmt: skip
+    return folder
 
 
 @dataclass(frozen=True)

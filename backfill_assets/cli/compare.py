@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, SPAN, json_and_lake, opened, print_json
+from backfill_assets.cli.common import FILE, SPAN, json_and_lake, opened, print_json, target_option
 from backfill_assets.cli.drawing import TextTable, draw_table, number, say
 from backfill_assets.cli.pages import Page, PageSection, write_page
 from backfill_assets.core.days import DayRange
@@ -43,6 +43,7 @@ MOMENTS = ("from_version", "to_version", "from_time", "to_time", "other_lake")
 @click.option("--meant", help="Columns that were meant to change, comma-separated; others that did are named.")
 @click.option("--seed", type=int, default=0, help="Which rows are drawn as samples. [default: 0]")
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
+@target_option
 @json_and_lake
 def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
     """Rows added, removed and changed, per day and by column, with samples and the drift of every column.

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from backfill_assets.cli.backfill import allowed, chosen
+from backfill_assets.cli.candidate import make_target
 from backfill_assets.cli.common import (
     DAY,
     FILE,
@@ -21,6 +22,7 @@ from backfill_assets.cli.common import (
     lake_option,
     opened,
     print_json,
+    target_option,
     usage,
 )
 from backfill_assets.cli.plan_page import draw_list, show_progress
@@ -73,6 +75,7 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option("--code", metavar="REF", default="", help="The pipeline's files as git knows them at this commit or tag.")
 @click.option("--reason", type=TEXT, default="", help="Why, in a word or two.")
 @click.option("--note", type=TEXT, default="", help="Why, in full; it is kept in the receipts.")
+@target_option
 @json_and_lake
 def plan(as_json: bool, **asked: Any) -> None:
     """Plan a backfill: days and why, what follows, chunks, gates, price, pins. Writes the plan's file, nothing else.
@@ -86,6 +89,7 @@ def plan(as_json: bool, **asked: Any) -> None:
 
     if asked["write_mode"] == "append":
         raise click.UsageError(str(refuse_append()))
+    make_target(asked["named"])
     code = pin_code(opened()[0], asked["code"], reached) if asked["code"] else None
     with working_by(code):
         may_run = _make({**asked, "code": code}, as_json)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.common import json_and_lake, opened, say_unusable
+from backfill_assets.cli.common import json_and_lake, opened, say_unusable, target_option
 from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.plan_page import show_progress
 from backfill_assets.cli.progress import BackfillRequest
@@ -31,6 +31,7 @@ WAITS = 3  # the exit code of a plan that waits as it was told to
 @click.option("--daemon", is_flag=True, help="Let `dagster dev` run it: its sensor `plans` begins within seconds.")
 @click.option("--only", type=click.IntRange(1), hidden=True, help="For `run` itself: this chunk, without its gate.")
 @click.option("--parent", nargs=2, hidden=True, help="With --only: ids of the run that asks for it, and of its root.")
+@target_option
 @json_and_lake
 def run(
     plan_id: str, accept: int | None, daemon: bool, only: int | None, parent: tuple[str, str] | None, as_json: bool

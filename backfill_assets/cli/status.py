@@ -10,7 +10,16 @@ from itertools import groupby
 
 import click
 
-from backfill_assets.cli.common import DAY, days_asked, days_options, json_and_lake, opened, print_json, usage
+from backfill_assets.cli.common import (
+    DAY,
+    days_asked,
+    days_options,
+    json_and_lake,
+    opened,
+    print_json,
+    target_option,
+    usage,
+)
 from backfill_assets.cli.drawing import draw_table, number, say, text_of
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import contiguous, from_inclusive
@@ -36,6 +45,7 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @click.option("--why", is_flag=True, help="With --stale: the input days that were written since, per day.")
 @click.option("--check", is_flag=True, help="Exit code 1 if a day is missing, stale or incomplete.")
 @click.option("--every-day", is_flag=True, help="One row per day, however many.")
+@target_option
 @json_and_lake
 def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
@@ -161,6 +171,7 @@ def _draw_commands(word: str, report: StatusReport, wanting: Iterable[DayStatus]
 @click.command()
 @click.argument("table")
 @click.argument("day", type=DAY)
+@target_option
 @json_and_lake
 def show(table: str, day: date, as_json: bool) -> None:
     """Receipt, inputs, landed files, quarantine and history of DAY (YYYY-MM-DD) of TABLE."""

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 from backfill_assets.core.contracts import Contract
 from backfill_assets.lake import files
 from backfill_assets.lake.columns import arrow_type
+from backfill_assets.lake.data_files import files_of, files_of_days, refuse_altered
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import actions, find_write
 
@@ -130,6 +131,23 @@ def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any
         table = pa.table({c.name: pa.array(list(cells), arrow_type(c.kind)) for c, cells in columns})
         pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
         staged.files = found_files(staged.folder, "")
+    return staged
+
+
+def stage_links(lake: LakeFolder, contract: Contract, other: LakeFolder, days: Collection[date]) -> Staged:
+    """Stage the data files that another lake's table, laid out by day, holds for these days, by further names: no byte
+    is copied where the file system has hard links. Raises Altered if a file is gone or altered."""
+    path = other.table_path(contract.name)
+    found = files_of_days(files_of(other, contract), contract, days)
+    refuse_altered(path, found)
+    with filling(lake, contract) as staged:
+        made = []
+        for number, file in enumerate(found):
+            target = staged.folder / f"{contract.partition_column}={file.partition}" / f"part-{number}.parquet"
+            files.make_folder(target.parent)
+            files.link(path / file.path, target)
+            made.append(StagedFile(target, file.partition))
+        staged.files = tuple(made)
     return staged
 
 

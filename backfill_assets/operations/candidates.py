@@ -13,7 +13,6 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.digests import PARAMETERS, parameters_of
 from backfill_assets.core.engines import ENGINE
@@ -22,14 +21,13 @@ from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import Stamp
-from backfill_assets.lake.data_files import files_of, files_of_days, refuse_altered
-from backfill_assets.lake.files import link, make_folder, write_json
+from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import CANDIDATE_FILE, CANDIDATES
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.lake.staging import Staged, StagedFile, filling
+from backfill_assets.lake.staging import stage_links
 from backfill_assets.lake.view import read_view, writes_of
 from backfill_assets.load.candidate import VERSIONS
 from backfill_assets.load.making import version_read
@@ -196,8 +194,7 @@ def _refuse_other_code(request: PublishRequest, name: str) -> None:
     if ours is None:
         what = f"the lake beside it has no table {name}"
     elif (ours.code_digest, ours.settings_digest) != (theirs.code_digest, theirs.settings_digest):
-        part = "code" if ours.code_digest != theirs.code_digest else "settings"
-        what = f"the lake's {part} of {name} is not the candidate's, so that the days would show as outdated at once"
+        what = f"code or settings of {name} are others in the lake, so that the days would show as outdated at once"
     else:
         return
     fix = f"Bring lake.toml and the pipeline's files from {request.candidate.root} to {request.lake.root} first"
@@ -221,7 +218,7 @@ def _published(request: PublishRequest, table: Table, stamps: Mapping[date, Stam
         raise _refused(
             request.name, what, "Tables before it are published", f"`{_command(request, 'catch-up')}`, again"
         )
-    staged = _linked(request, contract, stamps)
+    staged = stage_links(request.lake, contract, request.candidate, stamps)
     base = states.view.table(table.name).version
     entries = {d: s.entry for d, s in stamps.items()}
     write = Write(contract, staged, entries, base, _signed(request, table, states, stamps, plan))
@@ -235,24 +232,6 @@ def _published(request: PublishRequest, table: Table, stamps: Mapping[date, Stam
         return replace_days(request.lake, write, digests_now).version
     finally:
         staged.drop()
-
-
-def _linked(request: PublishRequest, contract: Contract, stamps: Collection[date]) -> Staged:
-    """The candidate's data files of these days, by further names in the lake's table: no byte is copied where the file
-    system has hard links."""
-    candidate = request.candidate
-    path, live = candidate.table_path(contract.name), files_of(candidate, contract)
-    found = files_of_days(live, contract, stamps)
-    refuse_altered(path, found)
-    with filling(request.lake, contract) as staged:
-        made = []
-        for number, file in enumerate(found):
-            target = staged.folder / f"{contract.partition_column}={file.partition}" / f"part-{number}.parquet"
-            make_folder(target.parent)
-            link(path / file.path, target)
-            made.append(StagedFile(target, file.partition))
-        staged.files = tuple(made)
-    return staged
 
 
 def _signed(

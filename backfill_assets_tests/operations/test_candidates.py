@@ -106,7 +106,7 @@ def test_a_publication_is_taken_back_as_a_plan_is(beside: Beside) -> None:
 
 def test_it_is_refused_while_the_lake_has_other_code(beside: Beside) -> None:
     beside.build_all(5)
-    with pytest.raises(BackfillError, match="the lake's code of staging is not the candidate's"):
+    with pytest.raises(BackfillError, match="code or settings of staging are others in the lake"):
         publish(beside.request(deployed=False), act=False)
 
 
