@@ -103,6 +103,9 @@ def create_candidate(
     if odd := [c.name for c in own if c.is_landed or c.partition_column != c.day_column]:
         why = f"{', '.join(odd)} is loaded from files, or not laid out by its day"
         raise _refused(name, why, "Nothing was made", "Choose tables that are made from other tables, one folder a day")
+    if between := _between(pipeline, {c.name for c in own}):
+        why = f"{', '.join(between)} is made from one of these tables, and another of them reads it"
+        raise _refused(name, why, "Nothing was made", f"Name {', '.join(between)} in --tables, too")
     for file in _own_files(lake, reached):
         target = folder / file.relative_to(lake.root)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -110,6 +113,16 @@ def create_candidate(
     told = {"of": str(lake.root), "tables": [c.name for c in own], "by": whoami(), "at": utc_now().isoformat()}
     write_json(folder / CANDIDATE_FILE, {**told, "note": note})
     return open_lake(folder)
+
+
+def _between(pipeline: Pipeline, own: Collection[str]) -> list[str]:
+    """The other tables that are made from one of these and read by one of these, directly or through others."""
+    after, before = set(own), set(own)
+    for contract in pipeline.contracts:
+        after |= {contract.name} if any(i.table in after for i in contract.inputs) else set()
+    for contract in reversed(pipeline.contracts):
+        before |= {i.table for i in contract.inputs} if contract.name in before else set()
+    return [c.name for c in pipeline.contracts if c.name in (after & before) - set(own)]
 
 
 def _own_files(lake: Lake, reached: Reach) -> Iterator[Path]:

@@ -23,7 +23,7 @@ DELIVERIES = [
     for n in range(24)
 ]
 WIDER: dict[str, Any] = {"features": {"windows_days": [2, 4]}}
-OWN = ("features", "features_as_known", "training")
+OWN = ("features", "features_as_known", "labels", "training")
 
 
 def request(lake: Lake, candidate: Lake) -> PublishRequest:
@@ -35,6 +35,8 @@ def test_a_published_candidate_leaves_the_lake_as_if_it_had_been_built_so(tmp_pa
     lake = make_lake(tmp_path / "lake", DELIVERIES, FIRST)
     backfill(lake, FIRST, LAST)
     old = content(lake, "features")
+    with pytest.raises(BackfillError, match="labels is made from one of these tables, and another of them reads it"):
+        create_candidate(lake, chosen_pipeline(lake), "wider", [t for t in OWN if t != "labels"], lambda path: (path,))
     candidate = create_candidate(lake, chosen_pipeline(lake), "wider", OWN, lambda path: (path,))
     candidate = configure(candidate.root, FIRST, **WIDER)
     backfill(candidate, FIRST, LAST, OWN)
