@@ -80,8 +80,8 @@ def _p95(seconds: list[float]) -> dict[str, float | None]:
 def metrics_section(gauges: Iterable[Gauge]) -> PageSection:
     """Return the known values as a section of the report."""
     rows = [
-        (name, key or "–", f"{value:,.3f}".rstrip("0").removesuffix("."))
-        for name, _, _, values in gauges
+        (name, f"{label} {key}" if key else "–", f"{value:,.3f}".rstrip("0").removesuffix("."))
+        for name, _, label, values in gauges
         for key, value in values.items()
         if value is not None
     ]

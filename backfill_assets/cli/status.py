@@ -26,7 +26,7 @@ from backfill_assets.core.days import contiguous, from_inclusive
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.states import State
 from backfill_assets.operations.plan_files import held_back
-from backfill_assets.operations.rejected import declared_totals, kinds, unusable
+from backfill_assets.operations.rejected import kinds, unusable
 from backfill_assets.operations.show import DayReport, InputDay, find
 from backfill_assets.operations.show import show as day_report
 from backfill_assets.operations.status import STUCK, DayStatus, StatusReport, attention
@@ -55,18 +55,16 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     with usage():
         report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
-    as_declared, contradicted = declared_totals(lake)
-    needs_a_person = sorted({*report.wrong, *attention(lake.root), *held_back(lake).values(), *contradicted})
+    needs_a_person = sorted({*report.wrong, *attention(lake.root), *held_back(lake).values(), *unused.contradicted})
     if as_json:
-        counts = {"unusable": unused, "as_declared": as_declared}
-        document = report.to_dict() | {"needs_a_person": needs_a_person} | counts
+        document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused}
         if flags["stale"]:
             document["days"] = [d for d in document["days"] if d["state"] == State.STALE]
         print_json(document)
     else:
         _draw(report, flags["stale"], flags["every_day"])
-        if as_declared:
-            click.echo(f"declared totals: {number(as_declared)} file(s) are as their manifests declare")
+        if unused.as_declared:
+            click.echo(f"declared totals: {number(unused.as_declared)} file(s) are as their manifests declare")
         for line in needs_a_person:
             click.echo(f"needs a person: {line}")
         if str(unused):

@@ -17,7 +17,7 @@ from backfill_assets.core.scans import shown
 from backfill_assets.core.texts import plain, shortened
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source, read_arrivals, read_files
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, FileRecord, of_source, read_arrivals, read_files
 from backfill_assets.lake.too_late import contract_of, waiting
 
 NEWEST_DAYS = 7  # a week of arrivals shows what is wrong now
@@ -101,13 +101,16 @@ def _with_rows(view: TableView) -> dict[date, int]:
 @dataclass(frozen=True)
 class Unusable:
     """Unusable rows, of which `files` stand for a whole file each, rows by `reasons` as far as these are known, the
-    queries that show all, and rows that came too `late`."""
+    queries that show all, and rows that came too `late`. `as_declared`: files that are what their manifests declare;
+    `contradicted`: a line per file that was recorded before its manifest declared something else."""
 
     rows: int = 0
     files: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     queries: tuple[str, ...] = ()
     late: int = 0
+    as_declared: int = 0
+    contradicted: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return one line; empty where every row can be used."""
@@ -130,8 +133,8 @@ class Unusable:
     def to_dict(self) -> dict[str, Any]:
         """Return the counts and the reasons as JSON values."""
         first = next(iter(self.reasons), None)
-        counts = {"rows": self.rows, "files": self.files, "reason": first, "too_late": self.late}
-        return {**counts, "reasons": dict(self.reasons)}
+        counts = {"rows": self.rows, "files": self.files, "reason": first, "reasons": dict(self.reasons)}
+        return {**counts, "too_late": self.late, "files_as_declared": self.as_declared}
 
 
 def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: bool = True) -> Unusable:
@@ -147,6 +150,8 @@ def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: boo
         dict(sum((Counter(one.reasons) for one in found), Counter[str]()).most_common()),
         tuple(query for one in found if one.rows for query in one.queries),
         sum(one.late for one in found),
+        sum(one.as_declared for one in found),
+        sum((one.contradicted for one in found), ()),
     )
 
 
@@ -156,7 +161,8 @@ def _of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Un
     kept = {day: rows for day, rows in _with_rows(view).items() if days is None or day in days}
     counted: dict[date, int] = {}
     refused = {}
-    for record in {r.sha256: r for r in read_files(lake.store, lake.source) if not r.withdrawn}.values():
+    live = [r for r in read_files(lake.store, lake.source) if not r.withdrawn]
+    for record in {r.sha256: r for r in live}.values():
         bad_rows = {day: bad for day, (_, bad, _) in record.days.items() if bad and (days is None or day in days)}
         for day, bad in bad_rows.items():
             counted[day] = counted.get(day, 0) + bad
@@ -172,19 +178,16 @@ def _of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Un
     source = ledger if view.version >= 0 else f"{named(FILES.name, lake.source)} WHERE bad_rows > 0"
     late = _with_rows(lake.store.view(named(TOO_LATE, lake.source), QUARANTINE.day_column))
     waits = sum(n for day, n in late.items() if days is None or day in days)
-    return Unusable(rows, len(refused), reasons, (f"SELECT * FROM {source}",), waits)
+    as_declared = sum(r.is_as_declared for r in live)
+    return Unusable(
+        rows, len(refused), reasons, (f"SELECT * FROM {source}",), waits, as_declared, _contradicted(lake, live)
+    )  # fmt: skip
 
 
-def declared_totals(lake: Lake) -> tuple[int, list[str]]:
-    """Return the files that are as their manifests declare, and a line per file that was recorded before its manifest
-    declared something else."""
-    live = [(one, r) for one in lake.by_source() for r in read_files(one.store, one.source) if not r.withdrawn]
-    return sum(r.is_as_declared for _, r in live), [
-        f"{plain(shown(r.path, one.source))}: loaded, but {r.contradicted}; its days are not rebuilt until the "
-        'manifest is mended or `backfill-assets landing accept --note "why"` sets the file aside'
-        for one, r in live
-        if r.contradicted
-    ]
+def _contradicted(lake: Lake, live: Sequence[FileRecord]) -> tuple[str, ...]:
+    found = ((plain(shown(r.path, lake.source)), r.contradicted) for r in live if r.contradicted)
+    until = 'its manifest is mended or `backfill-assets landing accept --note "why"` sets the file aside'
+    return tuple(f"{path}: loaded, but {why}; its days are not rebuilt until {until}" for path, why in found)
 
 
 class Kinds(NamedTuple):

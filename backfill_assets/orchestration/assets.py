@@ -166,7 +166,8 @@ def _warn_of_unusable(context: dg.AssetExecutionContext, rebuild: Rebuild) -> No
     if kept := str(unusable(lake, request.days)):
         context.log.warning(kept)
     fresh = {*request.days} - {*rebuild.ready.settled}
-    if fresh and (news := str(unusable(lake, fresh))):
+    news = kept if len(fresh) == len(request.days) else str(unusable(lake, fresh)) if fresh else ""
+    if news:
         report_alarms(lake.root, context.instance, QUARANTINE, {f"{contract.name} {ranges(fresh)}": news})
 
 

@@ -67,4 +67,4 @@ def test_a_lake_without_runs_and_reconciliations_has_no_sample_of_them(made: tup
 
 def test_the_table_has_a_row_per_known_value(tmp_path: Path) -> None:
     section = metrics_section([("a_seconds", "A.", "table", {"raw": 1234.5, "labels": None}), ("b", "B.", "", {"": 2})])
-    assert section.tables[0].rows == [("a_seconds", "raw", "1,234.5"), ("b", "–", "2")]
+    assert section.tables[0].rows == [("a_seconds", "table raw", "1,234.5"), ("b", "–", "2")]

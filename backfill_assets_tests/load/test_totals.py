@@ -24,7 +24,7 @@ from backfill_assets.load.landed_changes import landed
 from backfill_assets.load.raw import AS_DECLARED
 from backfill_assets.load.scan import accept, scan
 from backfill_assets.load.totals import disagreement
-from backfill_assets.operations.rejected import declared_totals
+from backfill_assets.operations.rejected import unusable
 from backfill_assets.operations.show import show
 from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -117,8 +117,8 @@ def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_change
         backfill(lake, START, START, ["raw"], force=True)
     assert content(lake, "raw") == before
     assert landed(session).is_refused
-    held, [line] = declared_totals(lake)
-    assert (held, "loaded, but its totals" in line) == (0, True)
+    found = unusable(lake)
+    assert (found.as_declared, ["loaded, but its totals" in line for line in found.contradicted]) == (0, [True])
 
     (lake.root / "landing" / "a.jsonl.totals.json").unlink()
     assert scan(session).is_clean
@@ -129,7 +129,7 @@ def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_change
     assert accept(session, "the sender says so") == ["a.jsonl"]
     backfill(lake, START, START, ["raw"])
     assert len(content(lake, "raw")) == 1
-    assert declared_totals(lake) == (0, [])
+    assert unusable(lake).contradicted == ()
 
 
 def test_a_manifest_that_came_first_is_told_as_waiting(spark: "SparkSession", tmp_path: Path) -> None:

@@ -83,7 +83,9 @@ def test_several_sources_are_told_together_each_with_its_ledger(tmp_path: Path) 
     publish_by_hand(lake, of_source(QUARANTINE, "events"), [kept(day(1), n, "op is neither") for n in range(2)])
     found = unusable(lake)
     reasons = {"op is neither": 2, "truth:bad.csv: not a whole file": 1, "truth:worse.csv: no column of its own": 1}
-    assert found.to_dict() == {"rows": 4, "files": 2, "reason": "op is neither", "too_late": 0, "reasons": reasons}
+    assert found.to_dict() == {
+        "rows": 4, "files": 2, "reason": "op is neither", "reasons": reasons, "too_late": 0, "files_as_declared": 0,
+    }  # fmt: skip
     assert [query.split()[3] for query in found.queries] == [named("quarantine", "events"), named("files", "truth")]
 
 
