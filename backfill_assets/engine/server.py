@@ -191,6 +191,8 @@ def _end_all(state: ServerFolder) -> None:
     """End the lake's supervisor and server, recorded or not; a record may be forged, so it decides nothing here."""
     end_in(state.folder, SERVER_PROGRAMS, 2 * STOP_GRACE_SECONDS + 1)
     state.remove_record()
+    for socket in state.folder.glob("*.sock"):  # a killed process leaves its name behind
+        socket.unlink(missing_ok=True)
 
 
 def end_server(lake: Path, server: Process) -> None:

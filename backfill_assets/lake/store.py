@@ -92,9 +92,9 @@ class TableStore:
         return [str(path / f.path) for f in found]
 
     def rows(
-        self, table: str, version: int | None = None, columns: Sequence[str] | None = None
+        self, table: str, version: int | None = None, columns: Sequence[str] | None = None, where: str = "true"
     ) -> list[dict[str, Any]]:
-        """The rows of a small table (columns: None = all) at a version (None: the newest).
+        """The rows of a small table (columns: None = all) at a version (None: the newest), `where` SQL says so.
 
         Raises BackfillError if a data file is gone.
         """
@@ -104,7 +104,8 @@ class TableStore:
         pinned = LOGS.opened(path, version)
         names = list(columns) if columns else [f.name for f in pinned.schema().fields]
         try:
-            found = list(self.query(f"SELECT {', '.join(map(quoted, names))} FROM t", {"t": (table, pinned.version())}))
+            query = f"SELECT {', '.join(map(quoted, names))} FROM t WHERE {where}"
+            found = list(self.query(query, {"t": (table, pinned.version())}))
         except Exception as error:
             if gone := gone_or_altered(path, live_files(pinned, "")):
                 raise _lost(path, gone) from error

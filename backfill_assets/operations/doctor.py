@@ -92,6 +92,8 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], dee
     if not has_errors(found):
         found.append(fine("Dagster's pages", PAGES))
         found += _run([("contents", partial(examine_contents, lake, contracts))]) if deep else []
+    elif deep:
+        found.append(odd("contents", "they were not read", "Mend what is broken, then run `doctor --deep` again"))
     return found
 
 

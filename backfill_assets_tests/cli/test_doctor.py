@@ -15,7 +15,7 @@ def test_doctor_ends_with_one_when_something_is_broken(tmp_path: Path) -> None:
     result = run("doctor", "--deep", "--lake", tmp_path)
     assert result.exit_code == 1
     assert "error the table staging: 1 data file(s)" in result.stdout
-    assert "not read while something is broken" in result.stderr
+    assert "contents: they were not read" in result.stdout
 
 
 def test_doctor_says_who_can_open_dagsters_pages(tmp_path: Path) -> None:
