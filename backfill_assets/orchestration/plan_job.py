@@ -139,8 +139,9 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
             worker = chunk_maker(context.instance, lake_context, rebuild_of, context.run, context.log.info)
             with working_by(plan.code):
                 now = run_plan(lake_context.open, plan, worker)
-            context.log.info(f"plan {plan.id} is {now.state}{f': {now.why}' if now.why else ''}")
-            context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_table(now))})
+            state = f"{now.state}{f': {now.why}' if now.why else ''}"
+            context.log.info(f"plan {plan.id} is {state}")
+            context.add_output_metadata({"plan": plan.id, "state": state, "chunks": dg.MetadataValue.md(_table(now))})
 
     yesterday = max(start, utc_today() - ONE_DAY)
     first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))
@@ -177,7 +178,7 @@ def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
         raise _config_error(str(error), "Correct these numbers") from None
     for plan in plans(lake):
         same = (plan.days, set(plan.tables), plan.policy) == (days, names, policy)
-        if same and state_of(lake, plan) in ("active", "stopped"):
+        if same and state_of(lake, plan) in ("active", "stopped", "waiting"):
             return plan
     plan = make_plan(lake, pipeline, PlanRequest(days, tables, policy, note=config.note))
     if not plan.nothing_to_do:

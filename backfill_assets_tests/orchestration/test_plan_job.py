@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.core.days import from_inclusive, parse_day
 from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import FINISHED, keep_plan, mark
+from backfill_assets.operations.plan_files import FINISHED, keep_plan, mark, resume, state_of
 from backfill_assets.operations.plan_model import Policy
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
@@ -43,6 +43,8 @@ def run(root: Path, **config: Any) -> str:
         ({"end_date": "2999-01-01"}, "not all of the days"),
         ({"tables": "stagin"}, "no table stagin"),
         ({"max_parallel": 0}, "max_parallel at least 1"),
+        ({"stop_after": "noon"}, "'noon' is no point of a plan"),
+        ({"expect": ["staging.size ±0"]}, "size is no figure of a table"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_in_one_line(tmp_path: Path, config: dict[str, Any], told: str) -> None:
@@ -66,3 +68,16 @@ def test_a_finished_plan_ends_well_without_a_run(tmp_path: Path) -> None:
     before = [name for name in versions_of(lake) if name.startswith(("tables", ".plans"))]
     assert run(lake.root, plan=plan.id) == ""
     assert [name for name in versions_of(lake) if name.startswith(("tables", ".plans"))] == before
+
+
+def test_a_plan_that_waits_for_a_person_ends_its_run_well(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 5)
+    days = from_inclusive(parse_day(DAYS["start_date"]), parse_day(DAYS["end_date"]))
+    plan = make_plan(lake, pipeline, PlanRequest(days, ("staging",), Policy("1d", stop_after="canary")))
+    keep_plan(lake, plan)
+    assert run(lake.root, plan=plan.id) == ""
+    assert state_of(lake, plan) == "waiting"
+    assert f"is waiting (chunk 1 ({days.start}) is made" in run(lake.root, plan=plan.id)
+    resume(lake, plan, "looked")
+    assert run(lake.root, plan=plan.id) == ""
+    assert state_of(lake, plan) == FINISHED
