@@ -8,7 +8,10 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
@@ -38,7 +41,8 @@ GRAMMAR = (
     "Write FIGURE BOUND: TABLE.rows, TABLE.keys, share_changed(TABLE.COLUMN), or sum, mean, nulls, distinct of one; "
     "then ±N or ±N% (against before), = N, <= N, >= N, or between A and B"
 )
-CLOSE = 1e-9  # of a mean: what the order of an addition may change
+CLOSE = 1e-9  # share of a floating-point figure: what the order of an addition may change
+Figure = Any  # of a chunk's days: an int, float or Fraction; None: there are no rows to count
 
 
 @dataclass(frozen=True)
@@ -55,22 +59,23 @@ class Expectation:
     least: float = float("-inf")
     most: float = float("inf")
 
-    def holds(self, before: float | None, now: float | None) -> bool:
+    def holds(self, before: Figure, now: Figure) -> bool:
         """Whether the figure now is as expected; one without a value (no rows) never is, unless both have none."""
         if now is None or (self.by is not None and before is None):
             return self.by is not None and now is before
-        if self.by is None or before is None:
-            return self.least <= now <= self.most
-        return abs(now - before) <= self.by * (abs(before) if self.relative else 1) + CLOSE * abs(before)
+        if self.by is None:
+            return bool(self.least <= now <= self.most)
+        slack = CLOSE * abs(before) if isinstance(now, float) else 0
+        return bool(abs(now - before) <= self.by * (abs(before) if self.relative else 1) + slack)
 
 
 @dataclass(frozen=True)
 class FigureOutcome:
-    """An expectation with its figures over a chunk's days (None: there are no rows to count)."""
+    """An expectation with its figures over a chunk's days."""
 
     expected: Expectation
-    before: float | None
-    now: float | None
+    before: Figure
+    now: Figure
 
     @property
     def holds(self) -> bool:
@@ -78,7 +83,7 @@ class FigureOutcome:
         return self.expected.holds(self.before, self.now)
 
     def __str__(self) -> str:
-        told = [f"{v:.10g}" if v is not None else "no value" for v in (self.before, self.now)]
+        told = [f"{float(v):.15g}" if v is not None else "no value" for v in (self.before, self.now)]
         figures = told[1] if self.expected.figure == CHANGED else f"{told[0]} before, {told[1]} now"
         return f"expected {self.expected.text}: {figures}"
 
@@ -160,8 +165,7 @@ def judge_expectations(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Pr
         sides = [f"(SELECT * FROM ({selection(side, contract)}) WHERE {within})" for side in files]
         with whole_files(contract, "The gate was not passed"), connection(lake) as engine:
             row = engine.execute(f"SELECT {_sql(wanted, contract, sides)}").fetchone() or (None, None)
-        before, after = (None if value is None else float(value) for value in row)
-        yield FigureOutcome(wanted, before, after)
+        yield FigureOutcome(wanted, *(Fraction(v) if isinstance(v, Decimal) else v for v in row))
 
 
 def _sql(wanted: Expectation, contract: Contract, sides: Sequence[str]) -> str:

@@ -53,17 +53,7 @@ from backfill_assets.orchestration.ticks import Tick
 
 BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
 NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed
-POLICY_FIELDS = {
-    "chunk",
-    "canary",
-    "max_parallel",
-    "write_mode",
-    "retries",
-    "force",
-    "keep_removed",
-    "stop_after",
-    "expect",
-}
+POLICY_FIELDS = {"chunk", "canary", "max_parallel", "write_mode", "retries", "force", "keep_removed", "stop_after"}
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
 Log = Callable[[str], None]
 
@@ -173,7 +163,7 @@ def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
         raise _config_error(f"no table {', '.join(unknown)}", "Correct `tables`")
     tables = tuple(name for name in known if name in names)
     try:
-        policy = Policy(**config.model_dump(include=POLICY_FIELDS))
+        policy = Policy(**config.model_dump(include=POLICY_FIELDS), expect=tuple(config.expect))
     except ValueError as error:
         raise _config_error(str(error), "Correct these numbers") from None
     for plan in plans(lake):

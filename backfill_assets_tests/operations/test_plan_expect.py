@@ -5,6 +5,7 @@ Tested here: `operations.plan_expect`, by itself and through `run_plan`. Not tes
 """
 
 from datetime import date
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,19 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError, GateRefused
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan_expect import parse_expectation, read_expectations
+from backfill_assets.operations.plan_expect import Figure, parse_expectation, read_expectations
 from backfill_assets.operations.plan_model import Tolerances
 from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.pipeline import contracts
 from backfill_assets_tests.operations.planning import DAYS, HandWorker, bare_staging, good_rows, planned, write_by_hand
-
-pytestmark = pytest.mark.usefixtures("storages")
 
 Opened = tuple[Lake, Pipeline]
 ANY = Tolerances(nulls=None)
+STAGING = contracts.staging()
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Opened:
+def lake(tmp_path: Path, storages: None) -> Opened:
     """Ten days of staging as they should be: 30 rows each, with the values 0 to 29."""
     made = bare_staging(tmp_path)
     write_by_hand(*made, DAYS, good_rows)
@@ -89,11 +90,31 @@ def test_before_is_the_version_before_the_plan_also_after_it_stopped(lake: Opene
     assert [line.rpartition(" ")[2] for line in by.lines if "expected" in line] == ["0.5"] * 3
 
 
+@pytest.mark.usefixtures("storages")
 def test_a_figure_without_rows_is_not_as_expected(tmp_path: Path) -> None:
     made = bare_staging(tmp_path)
     plan = planned(*made, expect=("share_changed(staging.value) <= 1",))
     with pytest.raises(GateRefused, match=r"share_changed.* <= 1: no value"):
         run_plan(lambda: made, plan, HandWorker(*made))
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "now", "holds"),
+    [
+        ("staging.rows ±0", 2**60, 2**60 + 1, False),
+        ("sum(staging.value) ±0", Fraction(10**30), Fraction(10**30) + Fraction(1, 10**6), False),
+        ("mean(staging.value) ±0", 0.1 + 0.2, 0.3, True),
+        ("mean(staging.value) ±0", 0.3, 0.3001, False),
+        ("mean(staging.value) <= 1", 0.3, float("nan"), False),
+        ("mean(staging.value) ±1", None, None, True),
+        ("staging.rows ±10%", 0, 1, False),
+        ("staging.rows +/- 10%", -100, -110, True),
+    ],
+)
+def test_counts_are_compared_exactly_and_floating_points_up_to_their_noise(
+    text: str, before: Figure, now: Figure, holds: bool
+) -> None:
+    assert parse_expectation(text, [STAGING]).holds(before, now) is holds
 
 
 @pytest.mark.parametrize(
@@ -114,9 +135,9 @@ def test_a_figure_without_rows_is_not_as_expected(tmp_path: Path) -> None:
         ("staging.rows <= 5 rows", "'<= 5 rows' is no bound"),
     ],
 )
-def test_what_is_no_expectation_is_refused_by_name(lake: Opened, text: str, told: str) -> None:
+def test_what_is_no_expectation_is_refused_by_name(text: str, told: str) -> None:
     with pytest.raises(BackfillError) as refused:
-        parse_expectation(text, [lake[1].table("staging").contract])
+        parse_expectation(text, [STAGING])
     assert told in str(refused.value)
 
 
