@@ -14,6 +14,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT, SCHEME, DayProfile
 
 SCHEMA = 1
+SPREAD = "spread"  # the tag with the choices of the contract against skew
 KEPT = "kept"  # the count of a merged day: rows that stood there and that its inputs do not give
 AS_THEY_ARE = ("write_id", "table", "reason", "run_id", "note", "seconds", "cpu_seconds", "start_seconds", "bytes")
 UNNUMBERED = 1  # the scheme of receipts from before they named it: never called equal to one of ours

@@ -24,7 +24,7 @@ from backfill_assets.core.profiles import (
     counted_most,
     counted_nulls,
 )
-from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.receipts import SPREAD, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import TableView
 from backfill_assets.engine.usage import CpuMeter
@@ -35,7 +35,6 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
 
-SPREAD = "spread"  # the tag of a receipt: the choices of the contract against skew
 VERSIONS = "versions"  # the tag of a receipt: Python and the libraries that computed and wrote its days
 
 

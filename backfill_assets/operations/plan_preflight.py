@@ -140,7 +140,7 @@ def _skew(plan: Plan) -> Iterator[PreflightTick]:
     """Check that no day to be read has a key beyond the bound that the lake sets, if it sets one."""
     bounded = [s for s in plan.shares if s.bound is not None]
     wrong = [f"{s}; max_key_share = {s.bound:g} on {ranges(s.beyond)}" for s in bounded if s.beyond]
-    fix = "; choose `salt` or `isolate_nulls` for the input, or raise [gates.tables.NAME] max_key_share"
+    fix = "; choose [features] by_day_first (of an input of your own: salt, isolate_nulls), or raise the bound"
     if bounded:
         yield _tick("keys within max_key_share", wrong, fix, "; ".join(map(str, bounded)))
 

@@ -74,8 +74,8 @@ def _share(lake: Lake, states: States, wanted: Input, readers: tuple[str, ...], 
         return None
     bounds = lake.settings.gates.tables.get(wanted.table)
     bound = bounds.max_key_share if bounds else None
+    day = max(known, key=lambda d: _rows(known[d], wanted)[0])
     heavy = {d: 1 if wanted.finer else _rows(e, wanted)[0] // wanted.salt for d, e in known.items()}
-    day = max(heavy, key=lambda d: heavy[d])
     _, most, nulls = _rows(known[day], wanted)
     return KeyShare(
         wanted.table, wanted.by, readers, wanted.spread, day, known[day].rows, heavy[day], most, nulls,

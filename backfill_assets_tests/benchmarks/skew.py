@@ -165,4 +165,4 @@ def _tell(one: Tried, stages: list[list[Mapping[str, float]]]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200_000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)
