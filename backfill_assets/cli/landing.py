@@ -87,7 +87,8 @@ def landing() -> None:
 @json_and_lake
 @click.pass_context
 def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool) -> None:
-    """Follow what lies in the landing folder now: altered and missing files (all, or PATHS as `scan` prints them)."""
+    """Follow what lies in the landing folder now: files that are altered, missing, or disagree with their manifests
+    (all, or PATHS as `scan` prints them)."""
     from backfill_assets.load.scan import accept_all
 
     if not note.strip():

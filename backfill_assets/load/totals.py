@@ -3,6 +3,7 @@
 Not here: reading manifests (`landing.declared`) and recording the outcome (`scan`). No JVM.
 """
 
+import re
 from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 EXACT = Context(prec=4 * MOST_DIGITS)  # a sum of 10^400 numbers beside 400 digits behind the point
-EXACT_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+EXACT_TYPES = re.compile(r"U?(TINY|SMALL|BIG)INT|U?INTEGER|DECIMAL\((1?\d|2[0-8]),\d+\)")  # 38 digits hold their sums
 AT_ONCE = 10_000  # values
 
 
@@ -62,7 +63,7 @@ def _summed(engine: "DuckDBPyConnection", rows: str, column: str, kind: str) -> 
     """The exact sum of a column, and how many of its values are no numbers."""
     name = quoted(column)
     query = f"SELECT CAST({name} AS VARCHAR), count(*) FROM {rows} WHERE {name} IS NOT NULL GROUP BY 1"
-    if kind in EXACT_TYPES:
+    if EXACT_TYPES.fullmatch(kind):
         query = f"SELECT CAST(sum({name}) AS VARCHAR), 1 FROM {rows} HAVING count({name}) > 0"
     result, total, others = engine.execute(query), Decimal(0), 0
     with localcontext(EXACT):
