@@ -139,10 +139,11 @@ class _Matching:
         ]
         doubled = self._number_rows()
         self._run(f"CREATE TEMP TABLE off AS {self._pairs()}")
+        near = self._near()
         return ReconcileReport(
             self.sides[0].name, self.sides[1].name, self.key, self._days(), self._columns(), (nulls[0], nulls[1]),
             doubled, self.unmatched, self._examples(), self._spot_check(),
-            self._digests(), ";\n".join([*self.script, ""]), self._near(),
+            self._digests(), ";\n".join([*self.script, ""]), near,
         )  # fmt: skip
 
     def _number_rows(self) -> tuple[int, int]:

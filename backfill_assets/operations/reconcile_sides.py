@@ -241,7 +241,7 @@ def unreadable(name: str, fix: str = FORMS) -> Iterator[None]:
     except duckdb.Error as error:
         lines = [line.strip() for line in str(error).partition("Please try installing")[0].splitlines() if line.strip()]
         fetched = "DuckDB fetches no extension here: convert it to Parquet or CSV first"
-        raise _refused(name, lines[0].rstrip(". "), fetched if "extension" in lines[0] else fix) from error
+        raise _refused(name, lines[0].rstrip(".! "), fetched if "extension" in lines[0] else fix) from error
 
 
 def columns_of(engine: "DuckDBPyConnection", side: Side) -> dict[str, str]:
