@@ -1,7 +1,7 @@
 """Our own pages in a browser: accessible by an automatic look (axe), whole without a network, quick with three years.
 
-Tested here: the pages of `report --html` and `lateness --html`, light and dark, wide and narrow. Not tested here: what
-they say (`cli/test_report.py`, `cli/test_lateness.py`).
+Tested here: the pages of `report`, `lateness` and `reconcile`, light and dark, wide and narrow. Not tested here: what
+they say (`cli/test_report.py`, …).
 """
 
 from dataclasses import replace
@@ -22,7 +22,9 @@ from backfill_assets.operations.status import status
 from backfill_assets.operations.writes import durations, writes
 from backfill_assets.orchestration.history import CheckCounts, History, PastFinding, PastRun
 from backfill_assets_tests.browser.ui import SHOTS
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.late_lake import FRONTIER, SINCE, late_lake
+from backfill_assets_tests.operations.readable_lake import readable_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 if TYPE_CHECKING:
@@ -67,6 +69,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, text in texts.items():
         written[name] = folder / f"{name}.html"
         written[name].write_text(text, encoding="utf-8")
+    readable_lake(folder / "readable")
+    written["reconcile"] = folder / "reconcile.html"
+    sides = ("staging", "--with", "duckdb:SELECT * FROM staging WHERE value < 9", "--sample", "2", "--sha256")
+    run("reconcile", *sides, "--html", written["reconcile"], "--lake", folder / "readable")
     return written
 
 
@@ -78,7 +84,7 @@ def opened(chromium: "Browser", file: Path, **options: Any) -> "Page":
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["report", "report of three years", "lateness"])
+@pytest.mark.parametrize("name", ["report", "report of three years", "lateness", "reconcile"])
 def test_a_page_has_no_violation_that_an_automatic_look_finds(
     chromium: "Browser", pages: dict[str, Path], name: str, scheme: str
 ) -> None:
@@ -91,7 +97,7 @@ def test_a_page_has_no_violation_that_an_automatic_look_finds(
     assert found.violations_count == 0, found.generate_report()
 
 
-@pytest.mark.parametrize("name", ["report", "report of three years", "lateness"])
+@pytest.mark.parametrize("name", ["report", "report of three years", "lateness", "reconcile"])
 def test_a_page_says_nothing_on_the_console_and_does_not_scroll_sideways(
     chromium: "Browser", pages: dict[str, Path], name: str
 ) -> None:
