@@ -28,6 +28,7 @@ from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.staging import stage_links
+from backfill_assets.lake.switch import switch_of, switching
 from backfill_assets.lake.view import read_view, writes_of
 from backfill_assets.load.candidate import VERSIONS
 from backfill_assets.load.making import version_read
@@ -136,22 +137,31 @@ def _own_files(lake: Lake, reached: Reach) -> Iterator[Path]:
 
 
 def discard_candidate(lake: Lake, name: str) -> None:
-    """Delete a candidate with all that it built; days that were published stay."""
-    shutil.rmtree(find_candidate(lake, name).root)
+    """Delete a candidate with all that it built; days that were published stay. Raises BackfillError if a publication
+    of it was stopped."""
+    found, switch = find_candidate(lake, name), switch_of(lake)
+    if switch.what == _switch(name):
+        raise _refused(name, str(switch), "Nothing was deleted", "Then discard it")
+    shutil.rmtree(found.root)
+
+
+def _switch(name: str) -> str:
+    return f"publish {name}"
 
 
 def publish(request: "PublishRequest", act: bool) -> Publication:
     """Make the candidate's days current: per table one commit that names its files, upstream first; without `act` only
     say what it would change.
 
-    Stopped in between, upstream tables are current and others stale; done again, it goes on. Raises BackfillError if a
-    day is not up to date, the lake's code of a table is not the candidate's, or days are held.
+    Readers see the days of all tables before or after it (`lake.switch`). Stopped in between, done again, it goes on.
+    Raises BackfillError if a day is not up to date, code or settings are others in the lake, or days are held.
     """
     chosen = _chosen(request)
     found = Publication(new_id(utc_now()), tuple(_compared(request, t, s) for t, s in chosen), act)
     if not act:
         return found
-    done = [_published(request, t, s, found.id) for t, s in chosen]
+    with switching(request.lake, _switch(request.name), [t.contract for t, _ in chosen]):
+        done = [_published(request, t, s, found.id) for t, s in chosen]
     return replace(found, tables=tuple(replace(t, version=v) for t, v in zip(found.tables, done, strict=True)))
 
 

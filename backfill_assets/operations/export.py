@@ -14,7 +14,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.switch import settled_view
 from backfill_assets.operations.export_sinks import DayBatch, HeldDay, Sink, sink_of
 from backfill_assets.operations.fitness import told, unfit_days_now
 
@@ -50,7 +50,7 @@ def export(lake: Lake, pipeline: Pipeline, table: str, to: str, days: DayRange |
     table, and a place that cannot be written, which then holds whole days, old or new.
     """
     contract = pipeline.contract(table, "Nothing was exported")
-    states = pipeline.states(read_view(lake, pipeline.contracts))
+    states = pipeline.states(settled_view(lake, pipeline.contracts))
     view = states.view.table(table)
     wanted = sorted(d for d in view.stamps if days is None or d in days)
     if not wanted:

@@ -21,7 +21,7 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.switch import settled_view
 from backfill_assets.operations.compare import Moment, whole_files
 from backfill_assets.operations.fitness import Unfit, settle, unfit_days_now, unfit_days_then
 from backfill_assets.operations.snapshots import KeptTable, Snapshot, file_of, find_snapshot
@@ -176,7 +176,7 @@ class TableReader(Readable):
         if self.moment:
             view, states = store.view(contract.name, contract.day_column, self.moment.of(contract.name)), None
         else:
-            states = self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
+            states = self.pipeline.states(settled_view(self.lake, self.pipeline.contracts))
             view = states.view.table(contract.name)
         days = sorted(d for d, stamp in view.stamps.items() if stamp.entry.built is not Built.PENDING)
         days = days if self.span is None else list(self.span)

@@ -20,6 +20,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import PreparedRestore, RestoreRequest
+from backfill_assets.lake.switch import switching
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import find_plan, plan_ids
 
@@ -120,10 +121,11 @@ def roll_back(lake: Lake, pipeline: Pipeline, asked: RollbackRequest, provenance
     """
     found = preview(lake, pipeline, asked)
     done: list[PreparedRestore] = []
-    for table in reversed(found.tables):
-        wanted = RestoreRequest(table.contract, table.targets, {d: stamp.version for d, stamp in table.now.items()})
-        version = restore.restore_partitions(lake, wanted, asked.signed(provenance))
-        done.insert(0, replace(table, version=version))
+    with switching(lake, str(asked), [t.contract for t in found.tables], takes_over=bool(asked.plan)):
+        for table in reversed(found.tables):
+            wanted = RestoreRequest(table.contract, table.targets, {d: s.version for d, s in table.now.items()})
+            version = restore.restore_partitions(lake, wanted, asked.signed(provenance))
+            done.insert(0, replace(table, version=version))
     return replace(found, tables=tuple(done))
 
 

@@ -29,7 +29,7 @@ from backfill_assets.lake.files import sync
 from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.switch import settled_view
 from backfill_assets.operations.fitness import Unfit, differing_days, settle, unfit_days_now
 
 FILE, SCHEMA = "snapshot.json", 1
@@ -140,7 +140,7 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> S
 
 def _chosen(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> list[Chosen]:
     contracts = [pipeline.contract(n, "Nothing was kept") for n in asked.tables] or list(pipeline.contracts)
-    states = pipeline.states(read_view(lake, pipeline.contracts))
+    states = pipeline.states(settled_view(lake, pipeline.contracts))
     found: list[Chosen] = []
     for contract in contracts:
         view = states.view.table(contract.name)

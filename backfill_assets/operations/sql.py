@@ -23,8 +23,8 @@ from backfill_assets.lake.files import make_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.switch import settled_view
 from backfill_assets.lake.too_late import contract_of
-from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import told, unfit_days_now
 from backfill_assets.operations.reader import SnapshotReader
@@ -122,7 +122,7 @@ def _tables(
     if at is not None:
         moment = Moment(lake, at=at)
         return [(c, store.data_files(c, moment.of(n)) if n in written else []) for n, c in known.items()], {}
-    states = pipeline.states(read_view(lake, pipeline.contracts))
+    states = pipeline.states(settled_view(lake, pipeline.contracts))
     tables: list[tuple[Contract, Sequence[str]]] = []
     unfit: dict[str, str] = {}
     for name, contract in known.items():

@@ -21,6 +21,8 @@ from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.switch import FILE as SWITCH_FILE
+from backfill_assets.lake.switch import Switch
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import Hold, brief, holds, in_full
 
@@ -194,4 +196,5 @@ def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
 def attention(root: Path) -> list[str]:
     """Return the alarms of the lake at `root`, a line each; empty where its sensors found nothing or never ran."""
     found = [read_json(path) for path in sorted((root / FOLDER).glob("*.json")) if not path.name.startswith(BEFORE)]
-    return sorted({line for alarms in found for line in map(str, alarms.values())})
+    switch = [line] if (line := str(Switch(**read_json(root / SWITCH_FILE)))) else []
+    return sorted({*switch, *(line for alarms in found for line in map(str, alarms.values()))})

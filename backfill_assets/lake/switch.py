@@ -1,0 +1,89 @@
+"""A switch of several tables: until its last commit, readers see every table as it was before its first.
+
+Not here: what is switched (`operations.candidates`, `operations.rollback`). Writers always read the heads (`view`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError, TransientError
+from backfill_assets.core.view import LakeView
+from backfill_assets.lake.files import read_json, write_json
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.view import read_view
+
+FILE = ".switch.json"  # absent: no switch ever ran
+LOOKS = 10  # a switch of six tables takes a second, a look milliseconds
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The switch of a lake: its number (each start and each end adds one), what it is for (empty: none runs), and the
+    versions that readers see meanwhile."""
+
+    number: int = 0
+    what: str = ""
+    tables: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The switch as a line for people; empty if none runs."""
+        if not self.what:
+            return ""
+        return (
+            f"{self.what} runs or was stopped: readers see {', '.join(self.tables)} as before it. If it was stopped, "
+            "do it again, or take it back with `backfill-assets rollback --plan ID`"
+        )
+
+
+def switch_of(lake: Lake) -> Switch:
+    """The switch that runs or was stopped."""
+    return Switch(**read_json(lake.root / FILE))
+
+
+@contextmanager
+def switching(lake: Lake, what: str, contracts: Iterable[Contract], takes_over: bool = False) -> Iterator[None]:
+    """Within, readers see these tables as they are now; afterwards as they are then.
+
+    Stopped inside after a commit, they stay as before, until the same switch is done again or one that `takes_over`.
+    Raises BackfillError if another one was stopped.
+    """
+    known, before = tuple(contracts), switch_of(lake)
+    if before.what and before.what != what and not takes_over:
+        raise BackfillError(f"the lake {lake.root}", str(before), "Nothing was switched", "Finish that first")
+
+    def heads() -> dict[str, int]:
+        return {c.name: lake.store.view(c.name, c.day_column).version for c in known}
+
+    now = heads()
+    _write(lake, Switch(before.number + 1, what, {**now, **before.tables}))
+    try:
+        yield
+    except BaseException:
+        if not before.what and heads() == now:
+            _write(lake, Switch(before.number + 2))
+        raise
+    _write(lake, Switch(before.number + 2))
+
+
+def _write(lake: Lake, switch: Switch) -> None:
+    write_json(lake.root / FILE, asdict(switch))
+
+
+def settled_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
+    """The view of the lake as readers see it: all tables before a switch or all after it, never between.
+
+    Raises TransientError if switches come too fast to look between them.
+    """
+    known = tuple(contracts)
+    for _ in range(LOOKS):
+        switch = switch_of(lake)
+        view = read_view(lake, known)
+        if switch_of(lake).number == switch.number:
+            columns = {c.name: c.day_column for c in known if c.name in switch.tables}
+            pinned = {n: lake.store.view(n, columns[n], switch.tables[n]) for n in columns}
+            return replace(view, tables={**view.tables, **pinned}) if pinned else view
+    raise TransientError(
+        f"the lake {lake.root}", "its tables were switched at every look", "Nothing was read", "Read again"
+    )
