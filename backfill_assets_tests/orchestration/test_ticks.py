@@ -12,11 +12,13 @@ import pytest
 
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.load.landed_changes import Comparison
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.control_checks import CONTROLS
 from backfill_assets.orchestration.plan_job import PLANS
-from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
+from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, _note_landing
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.orchestration.ticking import (
     DAYS,
@@ -155,6 +157,14 @@ def test_altered_and_vanished_files_are_alarms(lake: tuple[Lake, Pipeline], inst
         "altered files": True, "missing files": True,
     }  # fmt: skip
     assert not any("scan" in name for name in alarms)
+
+
+def test_a_recorded_file_that_a_later_manifest_contradicts_is_an_alarm_and_holds_its_days_back() -> None:
+    seen = datetime(2026, 1, 1, tzinfo=UTC)
+    file = FileRecord("a.csv", "a", 1, 0, seen, day(1), {day(1): (2, 0, 2)}, contradicted="its totals (m) disagree")
+    tick = Tick()
+    assert _note_landing(tick, Comparison([], [], [], [], contradicted=[file]), "") == {day(1)}
+    assert "a.csv" in tick.alarms["contradicted files"]
 
 
 def test_a_file_with_a_time_stamp_in_the_future_is_scanned_and_not_waited_for(
