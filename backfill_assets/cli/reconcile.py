@@ -209,4 +209,5 @@ def _remarks(report: "ReconcileReport") -> list[str]:
 
 
 def _cells(rows: "Iterable[MatchedRow]") -> list[tuple[object, ...]]:
-    return [(r.kind, *([f"{c}={v}" for c, v in side.items()] for side in (r.key, r.left, r.right))) for r in rows]
+    sides = ((r.kind, (r.key, r.left, r.right)) for r in rows)
+    return [(kind, *([f"{c}={'NULL' if v is None else v}" for c, v in s.items()] for s in of)) for kind, of in sides]

@@ -30,6 +30,7 @@ def test_a_difference_is_drawn_with_its_day_column_and_rows_and_ends_with_1(lake
     assert ["2024-03-02", "2", "1", "1", "1"] in lines
     assert ["value", "BIGINT", "BIGINT", "1", "0"] in lines
     assert any(line[:2] == ["differs", "event_key=c"] for line in lines)
+    assert "entity=NULL" in shown.stdout
 
 
 def test_equal_sides_end_with_0_and_every_run_is_kept_with_its_sql(lake: Path) -> None:
