@@ -79,8 +79,10 @@ def pytest_configure(config: pytest.Config) -> None:
     started = config.stash[STARTED] = []
 
     def note(event: str, args: tuple[object, ...]) -> None:
+        if event not in STARTS:  # first: a million of other events are heard
+            return
         is_decoder = event == "subprocess.Popen" and DECODER in list(args[1])  # type: ignore[call-overload]
-        if event in STARTS and not is_decoder and BY_LIBRARIES.isdisjoint(args[:1]):
+        if not is_decoder and BY_LIBRARIES.isdisjoint(args[:1]):
             started.append(f"{event} {args[0] if args else ''}")
 
     sys.addaudithook(note)
@@ -99,6 +101,17 @@ def _disks_are_not_waited_for() -> Iterator[None]:
     """No power is cut during tests; the tests of what a power cut leaves stand in for the disk themselves."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_duckdb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """All lakes of a process share one DuckDB, whose start takes as long as a hundred questions to it. It is kept by
+    its folder to spill into, which here is one for all; separate engines (`new_engine`) stay separate."""
+    embedded = sys.modules.get("backfill_assets.lake.embedded")  # else nothing collected asks it
+    with pytest.MonkeyPatch.context() as patch:
+        if embedded:
+            patch.setattr(embedded, "SPILL", tmp_path_factory.mktemp("spill"))
         yield
 
 

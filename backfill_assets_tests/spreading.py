@@ -56,14 +56,13 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Folders, and so the whole suite, run in several processes, whole modules in each; named files and tests in one.
 
-    What quick tests write is in memory where that is as large. `-n` and `--pdb` win over it.
+    `-n` and `--pdb` win over it. What quick tests write is in memory where that is as large.
     """
     option = config.option
-    named = any(".py" in arg for arg in config.args)
+    named, is_quick = any(".py" in arg for arg in config.args), option.markexpr == QUICK
+    if is_quick and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
+        tempfile.tempdir = str(MEMORY)  # pytest's folders, too
     if getattr(option, "numprocesses", 0) is None and not (named or option.usepdb or hasattr(config, "workerinput")):
-        is_quick = option.markexpr == QUICK
-        if is_quick and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
-            tempfile.tempdir = str(MEMORY)  # pytest's folders, too
         option.numprocesses, option.dist = QUICK_PROCESSES if is_quick else PROCESSES, "loadscope"
         option.loadscopereorder = False  # it would begin with the many quick tests, and wait for a long one at the end
 

@@ -13,7 +13,7 @@ from backfill_assets.core.contracts import Basis, Contract, first_reading, versi
 from backfill_assets.core.days import matures_after, newest_mature
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.view import LakeView
-from backfill_assets.lake.embedded import new_engine, selection
+from backfill_assets.lake.embedded import connection, selection
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -134,9 +134,11 @@ def count_flips(
     import duckdb
 
     last = [newest_mature(since, matures_after(label.horizon_days, m)) for m in MATURITIES_DAYS]
-    with new_engine(lake) as engine:
+    with connection(lake) as engine:
         for name, (contract, version) in zip(("versions", "asked"), tables, strict=True):
-            engine.execute(f"CREATE VIEW {name} AS {selection(lake.store.data_files(contract, version), contract)}")
+            engine.execute(
+                f"CREATE TEMP VIEW {name} AS {selection(lake.store.data_files(contract, version), contract)}"
+            )
         try:
             (counted,) = engine.sql(_query(label, since, last)).fetchall()
         except duckdb.Error as error:

@@ -7,6 +7,7 @@ that a handful of loads tries them all.
 """
 
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from random import Random
@@ -21,6 +22,7 @@ from backfill_assets.load import arrivals
 from backfill_assets.load.scan import accept
 from backfill_assets_tests.clocks import Jumping, set_to
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, make_world
+from backfill_assets_tests.lakes import death_before_the_ledger
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK
 
@@ -72,16 +74,8 @@ def put(world: World, arrival: int, rows: list[Row], version: int) -> None:
 
 
 def load(world: World, days: DayRange, *, dies: bool = False) -> None:
-    def cut_off(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch, set_to(Jumping()):
-        if dies:
-            patch.setattr("backfill_assets.load.raw.commit_arrivals", cut_off)
-            with pytest.raises(KeyboardInterrupt):
-                world.backfill(days, "raw")
-        else:
-            world.backfill(days, "raw")
+    with set_to(Jumping()), death_before_the_ledger() if dies else nullcontext():
+        world.backfill(days, "raw")
 
 
 def said(world: World) -> dict[tuple[date, date], tuple[Any, ...]]:

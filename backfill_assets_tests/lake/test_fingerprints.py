@@ -5,13 +5,13 @@ Tested here: `lake.fingerprints`. Not tested here: fingerprints of files that Sp
 
 import hashlib
 import struct
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,22 +81,24 @@ FAR_DAYS = (-(2**31), -(2**31) + 1, -(2**31) + 2, -719529, 0, 3663500, 2**31 - 2
 FAR_MOMENTS = (-(2**63), -(2**63) + 1, -(2**63) + 2, -62_200_000_000_000_000, 0, 2**63 - 2, 2**63 - 1)
 
 
-@pytest.mark.parametrize("days", FAR_DAYS)
-@pytest.mark.parametrize("moment", FAR_MOMENTS)
-def test_a_date_or_time_of_any_year_is_its_number_also_those_that_duckdb_takes_for_infinite(
-    tmp_path: Path, days: int, moment: int
-) -> None:
+def test_a_date_or_time_of_any_year_is_its_number_also_those_that_duckdb_takes_for_infinite(tmp_path: Path) -> None:
+    """Each pair on a day of its own: the days 0, 1, … since 1970."""
     columns = (Column("day", "DATE", "d"), Column("due", "DATE", "d"), Column("until", "TIMESTAMP", "u"))
     made, lake = Contract("t", "t", columns, "day", (), ()), bare_lake(tmp_path)
-    staged = stage_by_hand(lake, made, [{"day": date(1970, 1, 3), "due": date(1970, 1, 3), "until": None}])
-    due = pa.array([days], pa.int32()).cast(pa.date32())
-    pq.write_table(
-        pa.table({"due": due, "until": pa.array([moment], pa.int64()).cast(pa.timestamp("us", "UTC"))}),
-        staged.files[0].path,
-    )
-    digits = hashlib.md5(f"2|{days}|{moment}".encode(), usedforsecurity=False).hexdigest()
-    expected = ".".join(f"{int(digits[i : i + 15], 16):X}" for i in (0, 15))
-    assert audit(lake, staged.paths, made)[date(1970, 1, 3)].fingerprint == expected
+    pairs = list(product(FAR_DAYS, FAR_MOMENTS))
+    on = [date(1970, 1, 1) + timedelta(days=n) for n in range(len(pairs))]
+    staged = stage_by_hand(lake, made, [{"day": d, "due": d, "until": None} for d in on])
+    for file, (days, moment) in zip(staged.files, pairs, strict=True):
+        due = pa.array([days], pa.int32()).cast(pa.date32())
+        until = pa.array([moment], pa.int64()).cast(pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table({"due": due, "until": until}), file.path)
+    expected = {d: far_fingerprint(n, *pair) for n, (d, pair) in enumerate(zip(on, pairs, strict=True))}
+    assert {d: profile.fingerprint for d, profile in audit(lake, staged.paths, made).items()} == expected
+
+
+def far_fingerprint(day: int, due: int, until: int) -> str:
+    digits = hashlib.md5(f"{day}|{due}|{until}".encode(), usedforsecurity=False).hexdigest()
+    return ".".join(f"{int(digits[i : i + 15], 16):X}" for i in (0, 15))
 
 
 def test_the_scale_of_a_decimal_and_the_width_of_a_whole_number_do_not_show(tmp_path: Path) -> None:

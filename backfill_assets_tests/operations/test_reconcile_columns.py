@@ -3,7 +3,6 @@
 Tested here: `operations.reconcile_columns`. Not tested here: matching rows (`test_reconcile`).
 """
 
-import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +19,7 @@ from backfill_assets.operations.reconcile_columns import (
     parse_tolerances,
     row_digest,
 )
+from backfill_assets_tests.pipeline import oracle
 
 pytestmark = pytest.mark.quick
 COLUMNS = (
@@ -57,8 +57,10 @@ def test_a_digest_is_the_same_in_any_order_and_another_for_other_rows(
 
 
 def digest(rows: "list[tuple[str | None, int | None]]") -> str:
-    with duckdb.connect() as engine:
-        engine.execute("CREATE TABLE t (k VARCHAR, n DECIMAL(18,2))")
-        for row in rows:
-            engine.execute("INSERT INTO t VALUES (?, ?)", list(row))
+    with oracle.engine() as engine:
+        engine.execute("CREATE OR REPLACE TEMP TABLE t (k VARCHAR, n DECIMAL(18,2))")
+        if rows:
+            engine.execute(
+                f"INSERT INTO t VALUES {', '.join(['(?, ?)'] * len(rows))}", [c for row in rows for c in row]
+            )
         return str(engine.execute(row_digest(COLUMNS, "t")).fetchall()[0][0])

@@ -49,6 +49,12 @@ READS = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _little_garbage() -> None:
+    """What a section that is kept costs is a search for garbage, else among all that tests made until now."""
+    gc.freeze()
+
+
 def codes(root: Path, reads: str, horizon: int = 7, maturity: int = 7) -> dict[str, Codes]:
     (root / "lake.toml").write_text(TOML.format(horizon=horizon, maturity=maturity))
     (root / "pipeline.py").write_text(OWN_PIPELINE.replace(GIVEN, reads + GIVEN))
