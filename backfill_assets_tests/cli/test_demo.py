@@ -15,8 +15,8 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.sail import why_not_private
 from backfill_assets.lake.home import open_lake
-from backfill_assets.operations.doctor import EVENT_STORAGE
 from backfill_assets.operations.example_lakes import MARKER
+from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import run
 
 pytestmark = pytest.mark.on_spark("it is the whole way on the engine that users have by default")
@@ -73,7 +73,7 @@ def test_the_sample_on_sail_prints_its_tables_and_both_runs_without_java(tmp_pat
     if why := why_not_private():
         pytest.skip(why)
     lake = tmp_path / "lake"
-    (tmp_path / "dagster").mkdir()
+    make_home(tmp_path / "dagster")
     try:
         done = _command(lake, "demo", "--days", "14", "--engine", "sail", JAVA_HOME=str(tmp_path / "no java"))
         assert done.returncode == 0, done.stderr
@@ -94,8 +94,7 @@ def test_the_sample_on_sail_prints_its_tables_and_both_runs_without_java(tmp_pat
 
 @pytest.mark.slow
 def test_the_sample_goes_through_dagster_and_a_second_run_changes_nothing(spark_server: Path) -> None:
-    (spark_server.parent / "dagster").mkdir()
-    (spark_server.parent / "dagster" / "dagster.yaml").write_text(f"{EVENT_STORAGE}\n")
+    make_home(spark_server.parent / "dagster")
     try:
         done = _command(spark_server, "demo", "--days", "14", "--json")
         assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import CHECKOUT
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -42,8 +43,7 @@ def run_steps(steps: list[Step], folder: Path, env: Mapping[str, str]) -> list[s
     """What each step prints, run from an empty folder in one shell that ends at the first command that fails."""
     script = f"\necho '{MARK}'\n".join(step.commands for step in steps)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    home = folder.parent / f"{folder.name}-dagster"
-    home.mkdir()
+    home = make_home(folder.parent / f"{folder.name}-dagster")
     around = {**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT), "DAGSTER_HOME": str(home), **env}
     done = subprocess.run(
         ["bash", "-euc", script], cwd=folder, env=around, capture_output=True, text=True, timeout=SECONDS, check=False

@@ -12,7 +12,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dagster as dg
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -25,6 +24,7 @@ from backfill_assets.orchestration.alert_channels import WEBHOOK
 from backfill_assets.orchestration.alerts import outbox
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
+from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.lakes import run_rebuild
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def test_a_run_that_loads_such_rows_says_so_in_a_warning_and_by_alert(
 ) -> None:
     monkeypatch.setenv(WEBHOOK, "http://127.0.0.1:9/")
     world = far_lake(tmp_path / "lake", "jsonl", list(far_rows(is_text=True).values()))
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+    with opened_home(tmp_path) as instance:
         result = run_rebuild(open_lake(world.root), DAYS.start, DAYS.start, instance, ["raw"], delivered)
         assert result.success
         warned = [e.user_message for e in instance.all_logs(result.run_id) if e.level == logging.WARNING]

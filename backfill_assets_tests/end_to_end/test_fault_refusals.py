@@ -16,6 +16,7 @@ import pytest
 
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.log_state import LOGS
+from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.lakes import (
     backfill,
     content,
@@ -62,7 +63,7 @@ def lake(loaded: Path, tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as made:
+    with opened_home(tmp_path) as made:
         yield made
 
 

@@ -16,6 +16,7 @@ import pytest
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets_tests.end_to_end.replay import Replay
 from backfill_assets_tests.end_to_end.worlds import make_world
+from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ RULES = Rules(START, datetime.fromisoformat("2024-03-15"), date(2024, 3, 14), ea
 
 @pytest.fixture
 def told(spark: "SparkSession", tmp_path: Path) -> Iterator[Replay]:
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+    with opened_home(tmp_path) as instance:
         yield Replay(make_world(tmp_path / "lake", RULES, as_of=False), instance)
 
 

@@ -29,6 +29,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.clocks import Jumping, jumps, set_to
 from backfill_assets_tests.end_to_end.replay import Replay
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, by_arrival, land, make_world, span
+from backfill_assets_tests.homes import make_home, opened_home
 from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered, unruly
 from backfill_assets_tests.processes import run_python
 
@@ -44,10 +45,10 @@ LONG_BEFORE = datetime.fromisoformat("2024-01-01")
 KILLED = """
 import logging, os, signal, sys, warnings
 from pathlib import Path
-import dagster as dg
 import backfill_assets.lake.store as store_module
 from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.daemon import Daemon
+from backfill_assets_tests.homes import opened_home
 
 warnings.simplefilter("ignore")
 left = int(sys.argv[3])
@@ -64,7 +65,7 @@ def commit(*args):
     return version
 
 store_module.commit_files = commit
-with dg.DagsterInstance.local_temp(sys.argv[2]) as instance:
+with opened_home(sys.argv[2]) as instance:
     Daemon(open_lake(Path(sys.argv[1])), instance).settle()
 """
 
@@ -76,7 +77,7 @@ def spark_server() -> None:
 
 @pytest.fixture
 def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as made:
+    with opened_home(tmp_path) as made:
         yield made
 
 
@@ -198,7 +199,7 @@ def test_rows_beyond_the_window_are_kept_apart_and_shown_until_they_are_released
     assert {r["event_key"] for r in told.world.content("staging")} == {*(f"k{n}" for n in range(1, 8)), "just in time"}
     before = files_of(told.world)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-    (tmp_path / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    make_home(tmp_path)
     command = ["--lake", str(told.world.root), "replay-late", "--from", "2024-03-01", "--to", "2024-03-03"]
     assert CliRunner().invoke(app, command).exit_code == 2, "a note is asked for"
     tried = CliRunner().invoke(app, [*command, "--note", "the sender was down", "--dry-run"])

@@ -18,6 +18,7 @@ from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.end_to_end.typed import PATIENCE_SECONDS, answer, command, told_file
+from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import delivery, make_lake
 from backfill_assets_tests.processes import run_python, until
 
@@ -33,7 +34,7 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     root = tmp_path_factory.mktemp("plan")
     rows = [delivery(n, f"2024-03-0{n} 10:00:00", None, f"k{n}") for n in (1, 2, 3, 4)]
     lake = make_lake(root / "lake", rows, FIRST, spark={"engine": "embedded", "memory": "1g"})
-    (root / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    make_home(root)
     yield lake
     stop_server(lake.root, force=True)
 
@@ -65,16 +66,16 @@ def test_a_plan_that_was_killed_goes_on_where_it_stood(spark_server: Lake) -> No
 LAUNCHED = """
 import json, sys
 from pathlib import Path
-import dagster as dg
 from backfill_assets.core.plans import CHUNK_TAG
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.operations.plan_work import PARENT
 from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.homes import opened_home
 
 job = assemble(Path(sys.argv[1]), tables).resolve_job_def(BACKFILL_RANGE)
 config = {"ops": {RUN_CHUNKS: {"config": json.loads(sys.argv[3])}}}
-with dg.DagsterInstance.local_temp(sys.argv[2]) as instance:
+with opened_home(sys.argv[2]) as instance:
     result = job.execute_in_process(instance=instance, run_config=config)
     runs = [r for r in instance.get_runs() if r.tags.get(PARENT) == result.run_id]
     print("chunks", *sorted(r.tags[CHUNK_TAG] for r in runs))

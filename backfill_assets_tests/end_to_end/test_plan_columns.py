@@ -17,6 +17,7 @@ from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.end_to_end.typed import PATIENCE_SECONDS, answer, command, said, told_file
+from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import delivery, make_lake
 
 pytestmark = pytest.mark.skipif(bool(why_not_private()), reason=why_not_private() or "")
@@ -50,7 +51,7 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
     made = make_lake(tmp_path / "lake", rows, FIRST, spark=SAIL)
     with (made.root / "lake.toml").open("a") as settings:
         settings.write('\n[pipeline]\ntables = "pipeline.py:tables"\n')
-    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    make_home(tmp_path)
     yield made
     stop_server(made.root, force=True)
 

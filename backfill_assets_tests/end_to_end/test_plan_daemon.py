@@ -25,12 +25,12 @@ from backfill_assets_tests.end_to_end.typed import (
     days_lake,
     told_file,
 )
+from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import CHECKOUT, until
 
 DAYS = 3
 SPAN = f"2024-03-01..2024-03-0{DAYS}"
 INSTANCE = """
-telemetry: {enabled: false}
 run_queue: {dequeue_interval_seconds: 1}
 run_monitoring: {enabled: true, poll_interval_seconds: 10}
 """
@@ -40,7 +40,7 @@ run_monitoring: {enabled: true, poll_interval_seconds: 10}
 def spark_server(tmp_path: Path) -> Iterator[Lake]:
     """A lake of three days that is made, with its daemon running; both are stopped at the end."""
     lake = days_lake(tmp_path, DAYS)
-    (tmp_path / "dagster.yaml").write_text(INSTANCE)
+    make_home(tmp_path, INSTANCE)
     answer(lake, "backfill", "--from", "2024-03-01", "--to", f"2024-03-0{DAYS}")
     env = {
         **os.environ, "DAGSTER_HOME": str(tmp_path), "BACKFILL_ASSETS_LAKE": str(lake.root),

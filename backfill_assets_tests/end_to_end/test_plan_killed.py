@@ -36,6 +36,7 @@ from backfill_assets_tests.end_to_end.typed import (
     said,
     told_file,
 )
+from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import Delivery, delivery, land, make_lake
 from backfill_assets_tests.processes import run
 
@@ -144,8 +145,7 @@ def test_one_rerun_ends_a_killed_plan_of_chunks_at_once_whatever_lands_before_an
 def sail_lake(folder: Path) -> Lake:
     """Eight days of three entities on Sail; windows of two and three days reach over chunks of two."""
     rows = [late(n // 3, n, f"{FIRST + n // 3 * ONE_DAY} 10:00:00") for n in range(24)]
-    folder.mkdir()
-    (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    make_home(folder)
     return make_lake(folder / "lake", rows, FIRST, spark={"engine": "sail", "memory": "512m", "idle_minutes": 5})
 
 

@@ -19,6 +19,7 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets_tests.end_to_end.typed import answer, chunks_of, content, said
+from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import data_files
 
 WRONG_DAYS = int(os.environ.get("BACKFILL_ASSETS_WRONG_DAYS", "4"))
@@ -42,7 +43,7 @@ def spark_server(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     asked = {"start_date": str(START), "as_of": f"{END + ONE_DAY}T00:00:00Z"}
     lines = [f"{k} = {asked[k]}" if (k := line.partition(" ")[0]) in asked else line for line in lines]
     (root / "lake.toml").write_text("\n".join(lines) + '\n[spark]\nmemory = "1g"\n')
-    (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    make_home(folder)
     lake = open_lake(root)
     answer(lake, "backfill", "--from", str(START), "--to", str(END))
     yield lake

@@ -22,6 +22,7 @@ from backfill_assets.cli.app import COMMANDS
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
 from backfill_assets.lake.settings import load_settings
+from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import CHECKOUT
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
@@ -60,8 +61,7 @@ class Demo:
         self.folder, self.root = folder, folder / ".lake"  # where the own pipeline of the README looks
         self.env = {**os.environ, "DAGSTER_HOME": str(folder / "home"), "PYTHONPATH": str(CHECKOUT),
                     "DAGSTER_DISABLE_TELEMETRY": "1"}  # fmt: skip
-        (folder / "home").mkdir()
-        (folder / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+        make_home(folder / "home")
         self.printed = self.run("demo", "--days", str(DAYS)).stdout
         self.first = date.fromisoformat(json.loads((self.root / ".demo").read_text())["first"])
 

@@ -20,6 +20,7 @@ from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import delivery, make_lake
 from backfill_assets_tests.processes import start
 
@@ -34,7 +35,7 @@ def days_lake(folder: Path, days: int) -> Lake:
     moments = [f"{FIRST + n * ONE_DAY} 10:00:00" for n in range(days)]
     rows = [delivery(n, moment, None, f"k{n}", value=n) for n, moment in enumerate(moments, 1)]
     lake = make_lake(folder / "lake", rows, FIRST, spark=EMBEDDED)
-    (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    make_home(folder)
     return lake
 
 
