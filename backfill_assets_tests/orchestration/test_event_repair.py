@@ -36,6 +36,7 @@ from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.ticks import late_data_tick
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, make_commit
+from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import seen
 
@@ -50,7 +51,7 @@ Made = tuple[Lake, Pipeline]
 @pytest.fixture
 def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
     """Storage as `dagster dev` has it: files of their own for runs, and events in SQLite."""
-    with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("home"))) as made:
+    with opened_home(tmp_path_factory.mktemp("home")) as made:
         yield made
 
 

@@ -22,6 +22,7 @@ from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD, markers_of
 from backfill_assets_tests.builders import CHECKS
+from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, snapshot, toy
 from backfill_assets_tests.orchestration.ticking import seen
 
@@ -58,7 +59,7 @@ def ran(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iter
     rows = [delivery(n, f"{d} 09:00:00", None, f"k{n}", value=n) for n, d in enumerate(DAYS, 1)]
     bad = delivery(9, f"{LAST} 10:00:00", None, "bad", op="no such operation")
     lake = make_lake(tmp_path_factory.mktemp("ran"), {"a.jsonl": [*rows, rows[0]], "b.jsonl": [bad]}, FIRST)
-    with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("home"))) as instance:
+    with opened_home(tmp_path_factory.mktemp("home")) as instance:
         yield Ran(lake, instance)
 
 
@@ -186,7 +187,7 @@ def test_the_standing_fact_tells_stale_days_and_the_command_that_rebuilds_them(
 
 def test_the_reconcile_reports_from_receipts_what_dagster_forgot_and_ends_dead_runs(ran: Ran, tmp_path: Path) -> None:
     pipeline = make_pipeline(toy()(ran.lake.settings))
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as other:
+    with opened_home(tmp_path) as other:
         run_id = ran.result.run_id
         other.add_run(dg.DagsterRun(REBUILD, run_id=run_id, status=dg.DagsterRunStatus.STARTED))
         assert reconcile(other, *seen(ran.lake, pipeline), "me") == []  # as far as we know it goes on
