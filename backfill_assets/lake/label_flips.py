@@ -135,10 +135,8 @@ def count_flips(
 
     last = [newest_mature(since, matures_after(label.horizon_days, m)) for m in MATURITIES_DAYS]
     with connection(lake) as engine:
-        for name, (contract, version) in zip(("versions", "asked"), tables, strict=True):
-            engine.execute(
-                f"CREATE TEMP VIEW {name} AS {selection(lake.store.data_files(contract, version), contract)}"
-            )
+        for name, at in zip(("versions", "asked"), tables, strict=True):  # contract and version
+            engine.execute(f"CREATE TEMP VIEW {name} AS {selection(lake.store.data_files(*at), at[0])}")
         try:
             (counted,) = engine.sql(_query(label, since, last)).fetchall()
         except duckdb.Error as error:
