@@ -49,7 +49,7 @@ class Bench:
         is_immature = matures is not None and not is_mature(day, matures, self.frontier)
         may_be_empty = built is Built.PENDING or is_immature
         usual = usual_null_shares(_before(self.null_shares, day))
-        values = usual_histograms(_before(self.histograms, day))
+        values = {} if is_immature else usual_histograms(_before(self.histograms, day))  # its labels are provisional
         around = Surroundings(_before(self.rows, day), may_be_empty, absent, usual, values, self.settings.incomplete)
         bounds = self.settings.tables.get(self.contract.name, TableGate())
         return judge(Judged(self.contract, day, found, bounds, around))

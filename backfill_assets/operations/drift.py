@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import DayRange, is_mature
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
 from backfill_assets.core.profiles import (
@@ -93,10 +93,12 @@ def measure_drift(
 
 
 def _table(lake: Lake, contract: Contract, column: str | None, days: DayRange | None) -> Iterator[ColumnDrift]:
-    """Yield the drifts of one table; one pass over its log."""
-    newest, earlier = dict[date, DayEntry](), dict[date, DayEntry]()
+    """Yield the drifts of one table, without labels written as provisional; one pass over its log."""
+    newest, earlier, ripe = dict[date, DayEntry](), dict[date, DayEntry](), contract.matures_after_days
     for commit in lake.store.commits(contract.name):
         for day, entry in (commit.receipt.days if commit.receipt else {}).items():
+            if ripe is not None and commit.receipt and not is_mature(day, ripe, commit.receipt.frontier):
+                continue
             if day in newest and newest[day].content != entry.content:
                 earlier[day] = newest[day]
             newest[day] = entry

@@ -60,7 +60,10 @@ class LakeReport:
 
 
 def report(lake: Lake, pipeline: Pipeline, now: datetime, *, with_checks: bool = True) -> LakeReport:
-    """Return the report of the lake; `now` is the clock (aware). All parts share one state of the lake."""
+    """Return the report of the lake; `now` is the clock (aware). All parts share one state of the lake.
+
+    `with_checks`: judge every written day again, too.
+    """
     states = pipeline.states(read_view(lake, pipeline.contracts))
     try:
         late = lateness_of(lake, states, LatenessScope(share=lake.settings.lateness.watermark_share), now)

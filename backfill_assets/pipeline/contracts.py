@@ -28,7 +28,7 @@ RAW, STAGING = "raw", "staging"  # of a source with a name these are lengthened 
 KEY = {"role": "key"}
 DAYS = {"unit": "days"}
 MEASURE = {"role": "measure"}
-SEQUENCE = {"role": "sequence"}  # it grows by itself: no drift
+SEQUENCE = {"role": "sequence"}  # it changes by itself as time passes: no drift
 # True by how rows are made: they tell a changed transform that no longer makes them so, before anything is written.
 LABEL_RULES = (
     Rule("label_is_0_or_1", "label IN (0, 1)", "a label is the outcome of a yes-or-no question"),
@@ -248,7 +248,7 @@ def labels(settings: LakeSettings, terms: Sequence[Declared], source_table: str,
             *_entity(settings, "whom the label belongs to", "features_as_known"),
             *(t.column(source_table, nullable=True if built_in else None) for t in terms),
             Column("label", "INT", f"1 if {asked.label or 'the rule of [labels]'}, else 0", made_from=origins),
-            Column("label_state", "STRING", "mature once horizon and maturity days have passed, else provisional"),
+            Column("label_state", "STRING", "mature once horizon and maturity end, else provisional", tags=SEQUENCE),
             Column("label_date", "DATE", "the day the label belongs to"),
         ),
         "label_date",

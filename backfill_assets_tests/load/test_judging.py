@@ -5,7 +5,7 @@ Tested here: `load.judging`, also of what a check's button finds in a day. Not t
 """
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import as_profile
 from backfill_assets.load.judging import bench, judged_by_receipts
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.builders import CHECKS, STAGING, day
+from backfill_assets_tests.builders import CHECKS, LABELS, STAGING, day
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 ROWS = 100
@@ -104,6 +104,16 @@ def test_values_that_drifted_while_rows_and_sums_match_are_named_with_their_inde
     assert not any(f.passed or f.refuses for f in found)
     assert "the values of value drifted: population stability index 1" in found[-1].message
     assert profile_of(settings, known, {new[0]: drifting({3: 590, 4: 410})}, new[0]).passed
+
+
+def test_values_of_labels_that_are_not_mature_are_not_compared(settings: LakeSettings) -> None:
+    counts = kept_counts(drifting({3: 600, 4: 400}), LABELS.nullable_columns)
+    known = {day(n): DayEntry(1000, "F", "digest", counts=counts) for n in range(MEDIAN_NEEDS_DAYS)}
+    judged, found = day(MEDIAN_NEEDS_DAYS), drifting({1: 1000})
+    ripe = datetime(2024, 4, 1, tzinfo=UTC)
+    for frontier, as_usual in ((None, True), (ripe, False)):
+        by = bench(settings, LABELS, known, {judged: found}, frontier).judge(judged, found, Built.COMPLETE, ())
+        assert [f.passed for f in by if f.check == PROFILE] == [as_usual]
 
 
 def test_receipts_that_did_not_count_say_nothing_of_what_is_usual(settings: LakeSettings) -> None:

@@ -3,12 +3,14 @@
 Tested here: `operations.drift`. Not tested here: the statistic (`core.test_profiles`).
 """
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import kept_counts
 from backfill_assets.core.receipts import DayEntry
@@ -81,3 +83,17 @@ def test_a_text_that_moved_is_named_and_days_of_which_nothing_is_known_are_not_c
     assert off.moved in ("'EUR' went from 100.0% to 0.0%", "'EURO' went from 0.0% to 100.0%")
     by_earlier_receipts = {d: DayEntry(9, "F", "", counts={"bits 1 n": 9, "null t": 3}) for d in map(day, range(9))}
     assert "t" not in _by_column(by_earlier_receipts)
+
+
+def test_labels_that_were_provisional_when_written_are_not_compared(lake: Lake) -> None:
+    frontier = datetime(2024, 3, 20, tzinfo=UTC)
+    contract = replace(TABLE, matures_after_days=3)
+    assert not measure_drift(lake, Pipeline((Table(contract),), {})).found, "no receipt of these names a frontier"
+    entries = {day(n): DayEntry(9, f"{n}", "", counts={"bits 1 n": 9, "null n": 0}) for n in range(30)}
+    replace_days(
+        lake,
+        Write(contract, None, entries, -1, Provenance("test", frontier=frontier)),
+        lambda of: dict.fromkeys(of, ""),
+    )
+    last = frontier.date() - ONE_DAY * 4
+    assert max(d.day for d in measure_drift(lake, Pipeline((Table(contract),), {})).found) == last
