@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.model import Table, source_files
@@ -98,17 +99,17 @@ class _Environment(dict[str, str]):
 def _stand_ins(declared: frozenset[str]) -> Mapping[int, Any]:
     """What a module sees in place of an object, by its id."""
     moment, day, env = datetime.datetime, datetime.date, _Environment(declared)
-    moments = _StandIn(
-        moment,
-        now=lambda tz=None: moment.now(tz) + SHIFT,
-        utcnow=lambda: moment.now(datetime.UTC).replace(tzinfo=None) + SHIFT,
-        today=lambda: moment.now() + SHIFT,  # as `today` does
-    )
-    days = _StandIn(day, today=lambda: day.today() + SHIFT)
+
+    def now(tz: datetime.tzinfo | None = None) -> datetime.datetime:
+        """Another moment, without a zone in UTC."""
+        there = utc_now() + SHIFT
+        return there.astimezone(tz) if tz else there.replace(tzinfo=None)
+
+    moments, days = _StandIn(moment, now=now, utcnow=now, today=now), _StandIn(day, today=lambda: now().date())
     clock = {
-        "time": lambda: time.time() + SHIFT.total_seconds(),
-        "time_ns": lambda: time.time_ns() + int(SHIFT.total_seconds()) * 10**9,
-        "strftime": lambda form, at=None: time.strftime(form, at or time.gmtime(time.time() + SHIFT.total_seconds())),
+        "time": lambda: (utc_now() + SHIFT).timestamp(),
+        "time_ns": lambda: int((utc_now() + SHIFT).timestamp()) * 10**9,
+        "strftime": lambda form, at=None: time.strftime(form, at or now().timetuple()),
     }
     return {
         id(datetime): _StandIn(datetime, datetime=moments, date=days), id(moment): moments, id(day): days,
