@@ -54,8 +54,8 @@ PINNED = {
     "declared features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "declared labels 1": "aeaa73756fb186e0fb3d363f82d23c76",
     "declared training 1": "f803fa143a8b4169d93b6b01ca4eda54",
-    "sql as known 1": "ad6e2b4782795836eb25560405247073",
-    "sql 1": "df4efe539bc60c9e7156e628ff6fba42",
+    "sql as known 1": "028411d5114e3449d25912a3b25a5c33",
+    "sql 1": "bda3e94ecbdb728af046026fdc40c886",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

@@ -7,6 +7,7 @@ import itertools
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ class _Window(BaseModel):
     by: list[str] = Field(default_factory=list)
     isolate_nulls: bool = False
     salt: int = Field(default=1, ge=1, le=1000)
-    joined: str | None = None
+    joined: dict[str, dict[str, str]] = Field(default_factory=dict)
 
 
 class _Rule(BaseModel):
@@ -123,8 +124,8 @@ def _contract(path: Path, header: _Header) -> Contract:
         for name, w in header.inputs.items()
     )
     for name, window in header.inputs.items():
-        if window.joined is not None and (window.joined not in header.inputs or not window.by):
-            raise ValueError(f"inputs.{name}: `joined` names another input, and `by` the columns of both to join by")
+        if {*window.joined} - {*header.inputs} or (window.joined and not window.by):
+            raise ValueError(f"inputs.{name}: `joined` names other inputs, and `by` the columns of both to join by")
     columns = tuple(_column(name, told, header) for name, told in header.columns.items())
     waits = any(w.as_known for w in header.inputs.values())
     rules = tuple(_rule(name, told) for name, told in header.rules.items())
@@ -166,8 +167,10 @@ def _runs(
             for name, window in header.inputs.items()
         }
         for wanted in contract.inputs:
-            if right := header.inputs[wanted.table].joined:
-                seen[wanted.table] = spread_join(seen[wanted.table], seen[right], wanted)
+            for right, alike in header.inputs[wanted.table].joined.items():
+                other = seen[right].withColumnsRenamed({theirs: ours for ours, theirs in alike.items()})
+                choice = replace(wanted, by=(*wanted.by, *alike))
+                seen[wanted.table] = spread_join(seen[wanted.table], other, choice)
         first, last = _literal(chunk.days.start), _literal(chunk.days.last)
         said = {"first_day": chunk.days.start, "last_day": chunk.days.last, "frontier": chunk.frontier}
         filled = _filled(query, {**header.parameters, **said}).replace("{", "{{").replace("}", "}}")

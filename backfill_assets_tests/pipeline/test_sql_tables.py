@@ -116,7 +116,11 @@ def test_a_date_and_the_same_text_are_two_settings(tmp_path: Path) -> None:
         ),
         ("*/", "rules = { paid = 'spent >' }\n*/", "the rule paid of .*: it is no expression"),
         ("*/", "rules = { paid = { per = ['day'] } }\n*/", "rules.paid._Rule.expression: Field required"),
-        ("before = 1", 'joined = "staging"', "inputs.staging: `joined` names another input, and `by` the columns"),
+        (
+            "before = 1",
+            "joined = { staging = {} }",
+            "inputs.staging: `joined` names other inputs, and `by`",
+        ),
         ("before = 1", "salt = 2", "input staging: .* a choice against skew needs `by`"),
         ("before = 1", "before = -1", "inputs.staging.before: Input should be greater than or equal to 0"),
     ],
@@ -185,7 +189,7 @@ description = "Money per rank and day."
 day = "day"
 key = ["rank"]
 columns = { rank = "STRING", day = "DATE", spent = "BIGINT" }
-inputs = { staging = { by = ["entity"], joined = "ranks", CHOICE }, ranks = {} }
+inputs = { staging = { by = ["entity"], joined = { ranks = { event_date = "rank_date" } }, CHOICE }, ranks = {} }
 */
 SELECT coalesce(rank, 'none') AS rank, event_date AS day, sum(value) AS spent FROM staging GROUP BY ALL
 """
@@ -196,7 +200,10 @@ def test_a_header_joins_an_input_to_another_and_no_choice_changes_the_rows(
     spark: "SparkSession", tmp_path: Path, choice: str
 ) -> None:
     rows = [("k", e, 1, None, None, date(2024, 3, 2)) for e in ("A", "A", "A", None, None, "B")]
-    ranks = spark.createDataFrame([("A", "gold"), (None, "never")], "entity string, rank string")
+    told = [("A", "gold", 2), (None, "never", 2), ("A", "of another day", 1)]
+    ranks = spark.createDataFrame(
+        [(e, r, date(2024, 3, n)) for e, r, n in told], "entity string, rank string, rank_date date"
+    )
     table = written(tmp_path, RANKS.replace("CHOICE", choice))
     assert table.transform is not None
     made = table.transform(
