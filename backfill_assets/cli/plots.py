@@ -53,8 +53,10 @@ def lateness_figures(report: LatenessReport) -> list[Figure]:
     if report.completeness:
         wanted = {} if report.age_days is None else {report.age_days: report.asked.share}
         arrived = [a.age_days for a in report.completeness], [a.share for a in report.completeness]
-        caption = f"Against the 28 days before; dotted: the bound of {LARGE_DRIFT:g}; dots: days that are off. "
-        caption += "A day of few rows may lie above the bound by chance."
+        caption = (
+            "Each step from one age to the next counts only event days that are old enough to have been watched that "
+            "long."
+        )
         drawn = svg("completeness", lambda axes: _draw(axes, arrived, "days after the event day", wanted))
         figures.append(Figure("completeness", "How complete an event day is, by age", caption, drawn))
     return figures
@@ -66,9 +68,8 @@ def drift_figures(report: "DriftReport") -> list[Figure]:
     for table, column in [*dict.fromkeys((d.table, d.column) for d in report.off)][:MOST_COLUMNS]:
         found = sorted((d for d in report.found if (d.table, d.column) == (table, column)), key=lambda d: d.day)
         drawn = svg(f"drift-{len(figures)}", partial(_draw_drift, found=found))
-        caption = (
-            f"Against the 28 days before; the dotted line is the bound of {LARGE_DRIFT:g}, dots are days that are off."
-        )
+        caption = f"Against the 28 days before; dotted: the bound of {LARGE_DRIFT:g}; dots: days that are off. "
+        caption += "A day of few rows may lie above the bound by chance."
         figures.append(Figure(f"drift-{len(figures)}", f"Drift of {column} in {table}", caption, drawn))
     return figures
 

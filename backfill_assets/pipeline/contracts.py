@@ -58,13 +58,13 @@ def raw(payload: Payload = DEFAULT_PAYLOAD, source: str = "") -> Contract:
             Column("arrival_ts", "TIMESTAMP", "when we received it (UTC); decides the day"),
             Column("version_ts", "TIMESTAMP", "which version of the event it is: the greatest is current"),
             Column("event_ts", "TIMESTAMP", "when the event happened (UTC); NULL on deletes", nullable=True),
-            Column("event_key", "STRING", "the event that the delivery speaks of"),
+            Column("event_key", "STRING", "the event that the delivery speaks of", tags=KEY),
             Column("op", "STRING", "upsert or delete"),
             *(
                 Column(c.name, c.type, IN_RAW.get(c, f"{CARRIED}; NULL on deletes"), nullable=True, tags=_tags(c))
                 for c in payload
             ),
-            Column("source_file", "STRING", "sha256 of the landed file; its path is in the ledger `files`"),
+            Column("source_file", "STRING", "sha256 of the landed file; its path is in the ledger `files`", tags=KEY),
             Column("arrival_date", "DATE", "the day of arrival (UTC)"),
         ),
         "arrival_date",

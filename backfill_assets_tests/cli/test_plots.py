@@ -25,6 +25,7 @@ def test_the_columns_that_are_off_most_are_drawn_and_a_column_that_is_not_is_lef
     drawn = drift_figures(DriftReport((*off, *fine)))
     assert [f.title for f in drawn] == [f"Drift of c{n} in t" for n in range(MOST_COLUMNS)]
     assert len({f.name for f in drawn}) == MOST_COLUMNS
+    assert "dotted: the bound of 0.25" in drawn[0].caption
 
 
 def test_checks_of_three_years_stay_a_small_figure() -> None:
