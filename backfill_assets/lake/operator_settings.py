@@ -18,9 +18,9 @@ class ControlSettings(Section):
     takes it, with the same columns. `tolerance`: a number, or a share such as 1%."""
 
     query: Text
-    expected: Text
+    expected: Text = Field(coerce_numbers_to_str=True)
     grain: Literal["day", "month", "all"] = "day"
-    tolerance: str = ""
+    tolerance: str = Field(default="", coerce_numbers_to_str=True)
 
 
 class PlanSettings(Section):

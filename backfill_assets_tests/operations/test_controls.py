@@ -34,10 +34,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def declare(root: Path, **more: str) -> Lake:
+def declare(root: Path, **more: str | float) -> Lake:
     """The lake with one control, `revenue`."""
     control = {"query": SUMS, "expected": "totals.csv"} | more
-    text = "\n".join(f'{key} = "{value}"' for key, value in control.items())
+    text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in control.items())
     with (root / FILE_NAME).open("a") as toml:
         toml.write(f"\n[controls.revenue]\n{text}\n")
     return open_lake(root)
@@ -71,14 +71,15 @@ def test_a_missing_day_and_a_day_too_many_break_it(root: Path) -> None:
     "more",
     [
         {"query": "SELECT count(*) AS value FROM staging", "grain": "all", "expected": "4"},
+        {"query": "SELECT count(*) AS value FROM staging", "grain": "all", "expected": 4.5, "tolerance": 1},
         {"query": SUMS, "expected": f"duckdb:{SUMS}"},
         {"query": f"SELECT date_trunc('month', day) AS month, sum(value) AS value FROM ({SUMS}) GROUP BY 1",
          "grain": "month", "expected": "duckdb:SELECT DATE '2024-03-01' AS month, 1152921504606847008 AS value",
          "tolerance": "1%"},
     ],
-    ids=["a number", "a query", "a month within tolerance"],
+    ids=["a number", "numbers of TOML", "a query", "a month within tolerance"],
 )  # fmt: skip
-def test_a_control_takes_a_number_a_query_and_a_tolerance(root: Path, more: dict[str, str]) -> None:
+def test_a_control_takes_a_number_a_query_and_a_tolerance(root: Path, more: dict[str, str | float]) -> None:
     assert judged(declare(root, **more)).holds
 
 
