@@ -21,7 +21,8 @@ def test_all_of_it_stands_beside_the_tables_of_the_browser(tmp_path: Path) -> No
     checked = {k.asset_key.path[-1] for check in found.asset_checks or () for k in check.check_keys}
     assert checked == {"echo", "raw", "sums"}
     assert {"late_data", "landing"} <= {s.name for s in found.sensors or ()}
-    assert len(list(found.schedules or ())) == 2
+    schedules = {s.name for s in found.schedules or ()}
+    assert schedules == {"daily_load", "rolling_reprocess", "weekly_upkeep", "hourly_export"}
     assert len(list(found.jobs or ())) > 3
     assert PYSPARK in (found.resources or {})
 

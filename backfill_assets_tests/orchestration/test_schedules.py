@@ -92,6 +92,7 @@ def test_the_rolling_reprocess_is_off_and_asks_for_the_last_days_but_the_newest_
     path = lake.root / "lake.toml"
     path.write_text(path.read_text() + "[lateness]\nrolling_days = 3\ndelay_days = 2\n")
     statuses = {name: schedule.default_status for name, schedule in schedules_of(lake).items()}
-    assert statuses == {DAILY: dg.DefaultScheduleStatus.RUNNING, ROLLING: dg.DefaultScheduleStatus.STOPPED}
+    assert {n for n, status in statuses.items() if status is dg.DefaultScheduleStatus.RUNNING} == {DAILY}
+    assert ROLLING in statuses
     assert asked(lake, ROLLING, day(DAYS)) == [(str(day(DAYS - 5)), str(day(DAYS - 3)), 5)]
     assert asked(lake, ROLLING, START + timedelta(days=2)) == []
