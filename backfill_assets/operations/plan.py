@@ -100,7 +100,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest) -> Plan:
         reason=asked.reason,
         note=asked.note,
         retention_days=lake.settings.retention.rollback_days,
-        shares=key_shares(lake, states, found),
+        shares=key_shares(lake, states, {i.table: i.reads for i in found if i.days()}),
         look=look_of(states, moved_rows(LakeSession(lake), states, asked.days)) if asked.look else None,
         code=asked.code,
         parallel=asked.parallel,

@@ -3,12 +3,12 @@
 Not here: counting (`lake.audit`), the gate of a write (`lake.gates`), and joins that spread a key (`pipeline`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Input
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.profiles import counted_most, counted_nulls, is_skewed, key_name
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
@@ -16,10 +16,8 @@ from backfill_assets.engine.confs import EngineSettings, local_cores
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 
-if TYPE_CHECKING:
-    from backfill_assets.operations.plan_model import TableImpact
-
 PARTITIONS, SPARK_DEFAULT = "spark.sql.shuffle.partitions", "200"
+Reads = Mapping[str, Mapping[str, Sequence[DayRange]]]  # per table to write: the days of each table that it reads
 
 
 @dataclass(frozen=True)
@@ -52,16 +50,16 @@ class KeyShare:
         return f"{self.table} by {', '.join(self.by)} ({whose}): {told}{none}; {cost}{unknown}"
 
 
-def key_shares(lake: Lake, states: States, impacts: "Iterable[TableImpact]") -> tuple[KeyShare, ...]:
+def key_shares(lake: Lake, states: States, reads: Reads) -> tuple[KeyShare, ...]:
     """Return one share per table that is read, key and choice; none of keys without any known day."""
     asked: dict[tuple[str, str, str], tuple[Input, dict[str, None], set[date]]] = {}
-    for impact in impacts:
-        for wanted in states.contracts[impact.table].inputs if impact.days() else ():
+    for reader, spans in reads.items():
+        for wanted in states.contracts[reader].inputs:
             if wanted.by and key_name(wanted.by) in map(key_name, states.contracts[wanted.table].read_by):
                 at = (wanted.table, key_name(wanted.by), wanted.spread)
                 _, readers, days = asked.setdefault(at, (wanted, {}, set()))
-                readers[impact.table] = None
-                days |= {d for span in impact.reads.get(wanted.table, ()) for d in span}
+                readers[reader] = None
+                days |= {d for span in spans.get(wanted.table, ()) for d in span}
     found = (_share(lake, states, wanted, tuple(readers), days) for wanted, readers, days in asked.values())
     return tuple(share for share in found if share is not None)
 
