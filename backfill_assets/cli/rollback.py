@@ -14,6 +14,7 @@ from backfill_assets.cli.drawing import say
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations.plan_files import plan_ids
 from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, preview, roll_back, spans
 from backfill_assets.operations.rollback import release as release_days
 from backfill_assets.operations.why import Hold
@@ -78,7 +79,7 @@ def release(as_json: bool, yes: bool, **which: Any) -> None:
         say(f"{name}: {', '.join(map(str, contiguous(days)))} {'released' if yes else 'would be released'}", HANG)
     if not yes:
         click.echo("Nothing was done. Add --yes to do it.")
-    elif which["plan"]:
+    elif which["plan"] in plan_ids(lake):  # a publication has no plan of its own
         click.echo(f"Make them again with: backfill-assets run {which['plan']}")
 
 

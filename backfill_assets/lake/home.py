@@ -38,7 +38,7 @@ def open_lake(root: Path) -> Lake:
         close_folder(root / name, settings.access.umask)
     if not (told := read_json(root / CANDIDATE_FILE)):
         return Lake(root, settings)
-    return Lake(root, settings, shared=Path(told["of"]), own=frozenset(told["tables"]))
+    return Lake(root, settings, shared=root.parent.parent, own=frozenset(told["tables"]))
 
 
 def refuse_unwritable(lake: Lake) -> None:

@@ -84,7 +84,10 @@ def landed(lake_session: LakeSession) -> LandingStatus:
 def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
     """The landing folder with what its manifests declare, and the ledger `files`, of the lake's source."""
     source, lake = lake_session.lake.settings.source, lake_session.lake
-    listing, records = list_landing(source.files, lake.root, source.format), read_files(lake.store, lake.source)
+    listing, records = (
+        list_landing(source.files, lake.shared or lake.root, source.format),
+        read_files(lake.store, lake.source),
+    )
     if not listing.manifests:
         return listing, records
     declared = read_declared(listing.manifests, listing.files)

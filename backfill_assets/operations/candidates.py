@@ -111,7 +111,7 @@ def create_candidate(
         target = folder / file.relative_to(lake.root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
-    told = {"of": str(lake.root), "tables": [c.name for c in own], "by": whoami(), "at": utc_now().isoformat()}
+    told = {"tables": [c.name for c in own], "by": whoami(), "at": utc_now().isoformat()}
     write_json(folder / CANDIDATE_FILE, {**told, "note": note})
     return open_lake(folder)
 

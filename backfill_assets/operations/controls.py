@@ -16,6 +16,7 @@ from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.operator_settings import ControlSettings
+from backfill_assets.operations.postgres import DATABASE
 from backfill_assets.operations.reconcile import reconcile
 from backfill_assets.operations.reconcile_report import (
     DOUBLED_LEFT,
@@ -24,7 +25,7 @@ from backfill_assets.operations.reconcile_report import (
     ReconcileReport,
     ReconcileRequest,
 )
-from backfill_assets.operations.reconcile_sides import DATABASE, LAKE, QUERY
+from backfill_assets.operations.reconcile_sides import LAKE, QUERY
 from backfill_assets.operations.sql import known_tables
 from backfill_assets.operations.status import keep_attention
 

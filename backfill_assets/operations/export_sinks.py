@@ -8,10 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
@@ -22,7 +20,7 @@ from backfill_assets.lake.embedded import connection, literal, selection
 from backfill_assets.lake.files import delete, publish, read_json, write_json
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations.reconcile_sides import DATABASE
+from backfill_assets.operations.postgres import DATABASE, connected
 
 NOTES = "_exported.json"  # beside a folder's days; readers of Parquet leave out names that begin with _
 TABLE_OF_NOTES = "backfill_assets_exports"
@@ -89,8 +87,8 @@ def sink_of(lake: Lake, contract: Contract, to: str) -> Iterator[Sink]:
         except Timeout:
             raise _refused(to, "another export of the table to it runs", "Wait for it, then do it again") from None
         return
-    with _connected(to) as (name, connected, table):
-        yield PostgresSink(lake, contract, name, connected, table)
+    with connected(to, _refused) as (name, connection, table):
+        yield PostgresSink(lake, contract, name, connection, ".".join(map(quoted, table.split("."))))
 
 
 @dataclass(frozen=True)
@@ -147,14 +145,14 @@ class PostgresSink:
     lake: Lake
     contract: Contract
     name: str
-    connected: Any
+    connection: Any
     table: str
 
     def held(self) -> dict[date, HeldDay]:
         """What the notes say; nothing where the table is gone."""
-        with self.connected.cursor() as cursor:
+        with self.connection.cursor() as cursor:
             found = self._held(cursor)
-        self.connected.commit()
+        self.connection.commit()
         return found
 
     def _held(self, cursor: Any) -> dict[date, HeldDay]:
@@ -170,7 +168,7 @@ class PostgresSink:
 
     def replace(self, batch: DayBatch) -> None:
         """Replace the days and their notes in one transaction; days that hold a newer version by then stay."""
-        with self.connected.cursor() as cursor:
+        with self.connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext($1))", (self.table,))
             there = self._held(cursor)
             days = [d for d, h in batch.days.items() if d not in there or there[d].version <= h.version]
@@ -185,33 +183,12 @@ class PostgresSink:
             for day in days:
                 held = batch.days[day]
                 cursor.execute(NOTE, (self.table, str(day), held.version, held.rows, held.fingerprint))
-        self.connected.commit()
+        self.connection.commit()
 
     def _insert(self, cursor: Any, rows: Any) -> None:
         schema, _, table = self.table.rpartition(".")
         named = {"db_schema_name": _plain(schema)} if schema else {}
         cursor.adbc_ingest(_plain(table), rows, mode="create_append", **named)
-
-
-@contextmanager
-def _connected(to: str) -> Iterator[tuple[str, Any, str]]:
-    """A connection, the place in words without its password, and the table's name as SQL writes it."""
-    address, _, table = to.partition("#")
-    parts = urlsplit(address)
-    name = f"{parts.scheme}://{parts.hostname or ''}{parts.path}#{table}"
-    if not table:
-        raise _refused(name, "it names no table", "Write postgresql://HOST/DATABASE#TABLE, or #SCHEMA.TABLE")
-    try:
-        dbapi = import_module("adbc_driver_postgresql.dbapi")  # no dependency: the extra `postgres`
-    except ImportError:
-        fix = "Run `pip install 'backfill-assets[postgres]'`"
-        raise _refused(name, "the driver of PostgreSQL is not installed", fix) from None
-    try:
-        with dbapi.connect(address) as connected:
-            yield name, connected, ".".join(map(quoted, table.split(".")))
-    except dbapi.Error as error:
-        fix = "Check the address, the rights, and that its columns are the table's"
-        raise _refused(name, " ".join(str(error).split()), fix) from error
 
 
 def _plain(name: str) -> str:

@@ -8,10 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from backfill_assets.core.column_types import GREATEST_PRECISION
 from backfill_assets.core.contracts import Contract
@@ -22,6 +20,7 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.locations import data_files_at, delta_rows, is_delta
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.compare import Moment
+from backfill_assets.operations.postgres import DATABASE, connected
 from backfill_assets.operations.reader import SnapshotReader
 from backfill_assets.operations.snapshots import find_snapshot
 from backfill_assets.operations.sql import known_tables, named_tables, refuse_others, refuse_writing
@@ -29,7 +28,7 @@ from backfill_assets.operations.sql import known_tables, named_tables, refuse_ot
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-QUERY, LAKE, DATABASE = "duckdb:", "lake:", ("postgresql://", "postgres://")
+QUERY, LAKE = "duckdb:", "lake:"
 WRITE, SNAPSHOT = "write:", "snapshot:"
 NOTHING = "Nothing was compared"
 ALL = "all"
@@ -156,29 +155,16 @@ def _kept(engine: "DuckDBPyConnection", query: str) -> tuple[str, str]:
 
 def _database(engine: "DuckDBPyConnection", text: str) -> Side:
     """The rows of a table, or of a SELECT, in PostgreSQL; the address keeps its password out of the side's name."""
-    address, _, what = text.partition("#")
-    query = what if re.match(r"(select|with)\b", what, re.IGNORECASE) else f"SELECT * FROM {what}"
-    parts = urlsplit(address)
-    name = f"{parts.scheme}://{parts.hostname or ''}{parts.path}#{what}"
-    if not what:
-        raise _refused(name, "it names no table", FORMS)
-    try:
-        dbapi = import_module("adbc_driver_postgresql.dbapi")  # no dependency: the extra `postgres`
-    except ImportError:
-        fix = "Run `pip install 'backfill-assets[postgres]'`"
-        raise _refused(name, "the driver of PostgreSQL is not installed", fix) from None
-    try:
-        with unreadable(name), dbapi.connect(address) as connection, connection.cursor() as cursor:
-            cursor.execute("SET TRANSACTION READ ONLY")
-            cursor.execute(query)
-            batches = cursor.fetch_record_batch()
-            engine.register("from_database", batches)
-            table, _ = _kept(engine, "SELECT * FROM from_database")
-            numbers = [f.name for f in batches.schema if getattr(f.type, "type_name", "") == "numeric"]
-            by_hand = _from_csv(engine, table, f"psql {name.partition('#')[0]} -c", query)
-            return Side(name, _with_numbers(engine, f"SELECT * FROM {table}", numbers), setup=(by_hand,))
-    except dbapi.Error as error:
-        raise _refused(name, " ".join(str(error).split()), "Check the address, the rights and the query") from error
+    with connected(text, _refused) as (name, connection, what), unreadable(name), connection.cursor() as cursor:
+        query = what if re.match(r"(select|with)\b", what, re.IGNORECASE) else f"SELECT * FROM {what}"
+        cursor.execute("SET TRANSACTION READ ONLY")
+        cursor.execute(query)
+        batches = cursor.fetch_record_batch()
+        engine.register("from_database", batches)
+        table, _ = _kept(engine, "SELECT * FROM from_database")
+        numbers = [f.name for f in batches.schema if getattr(f.type, "type_name", "") == "numeric"]
+        by_hand = _from_csv(engine, table, f"psql {name.partition('#')[0]} -c", query)
+        return Side(name, _with_numbers(engine, f"SELECT * FROM {table}", numbers), setup=(by_hand,))
 
 
 def _with_numbers(engine: "DuckDBPyConnection", select: str, numbers: Collection[str]) -> str:
