@@ -46,9 +46,21 @@ class Beside:
     @classmethod
     def of(cls, made: Planned, *own: str) -> "Beside":
         """An empty candidate of some tables."""
-        there = Planned.__new__(Planned)
-        there.lake = create_candidate(made.lake, made.pipeline, "v2", own, lambda path: (path,), "newer code")
-        there.root = there.lake.root
+        candidate = create_candidate(made.lake, made.pipeline, "v2", own, lambda path: (path,), "newer code")
+        return cls._of(made, candidate)
+
+    @classmethod
+    def reopened(cls, root: Path) -> "Beside":
+        """A lake with its candidate, as another process made them."""
+        made = Planned.__new__(Planned)
+        made.root = root
+        made._open()
+        return cls._of(made, find_candidate(made.lake, "v2"))
+
+    @classmethod
+    def _of(cls, made: Planned, candidate: Lake) -> "Beside":
+        there, own = Planned.__new__(Planned), candidate.own
+        there.lake, there.root = candidate, candidate.root
         there.pipeline = replace(made.pipeline, codes={**made.pipeline.codes, **dict.fromkeys(own, NEW_CODE)})
         return cls(made, there)
 
