@@ -7,6 +7,7 @@ what the UI shows then.
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -23,6 +24,7 @@ from backfill_assets_tests.lakes import delivery, make_lake, snapshot
 from backfill_assets_tests.processes import PIPES, start
 
 FIRST, LAST = "2024-03-01", "2024-03-03"
+IGNORED = re.compile(r"Exception ignored in: .*?^KeyboardInterrupt:? *$", re.DOTALL | re.MULTILINE)
 MOMENTS = 10
 MOST_SECONDS = 15.0  # ten are ours; a machine that runs other things needs some for the rest
 PATIENCE_SECONDS = 300.0
@@ -64,7 +66,8 @@ def test_an_interrupted_backfill_ends_within_seconds_at_any_moment(spark_server:
         about = f"{kind.name} after {moment:.2f} of {whole:.2f} s: {run.returncode}, {told}"
         assert time.monotonic() - sent < MOST_SECONDS, about
         assert run.returncode in (0, 130, 143, -kind), about
-        assert "Traceback" not in told, about
+        # Python itself reports what arrives inside a weak reference's callback, once in hundreds of interrupts.
+        assert "Traceback" not in IGNORED.sub("", told), about
         status = server_status(spark_server.root)
         assert status is not None, about
         assert not status.in_use, about

@@ -26,6 +26,7 @@ from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.operations.planning import (
     DAYS,
+    ROWS,
     HandWorker,
     Transform,
     bare_staging,
@@ -42,8 +43,8 @@ BAD = date(2024, 3, 3)  # in chunk 4 of 2 days each, behind a canary of one
 
 
 def corrected(day: date) -> Rows:
-    """What the plan is there for: the entities were wrong."""
-    return [row | {"entity": f"right {row['entity']}"} for row in good_rows(day)]
+    """What the plan is there for: the values stood at the wrong events. No column drifts by it."""
+    return [row | {"value": (row["value"] + 1) % ROWS} for row in good_rows(day)]
 
 
 def _doubled(rows: Rows) -> Rows:
