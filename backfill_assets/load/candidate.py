@@ -13,6 +13,7 @@ from datetime import date, datetime
 from functools import cache
 from typing import Any
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import PARAMETERS, parameters_of
 from backfill_assets.core.engines import ENGINE
@@ -101,12 +102,8 @@ class RebuildRequest:
         changed on disk since it was imported."""
         refuse_moved_code(self.pipeline.table(self.table.name))
         codes = self.pipeline.codes[self.table.name]
-        made_with = parameters_of(self.table.contract, states.view).to_json()
-        told = states.frontiers.told(self.table.name)
         made_by = {ENGINE: self.lake_session.made_by, VERSIONS: _versions()}
-        chosen = {SPREAD: text} if (text := self.table.contract.spread) else {}
-        parameters = {PARAMETERS: made_with} if made_with else {}
-        tags = {**(self.provenance.tags or {}), **parameters, **chosen, **made_by, **told}
+        tags = {**(self.provenance.tags or {}), **made_by, **made_with(self.table.contract, states)}
         return replace(
             self.provenance,
             code_digest=codes.code_digest,
@@ -117,6 +114,14 @@ class RebuildRequest:
             cpu_seconds=self.meter.spent() if self.meter is not None else None,
             start_seconds=self.meter.waited() if self.meter is not None else None,
         )
+
+
+def made_with(contract: Contract, states: States) -> dict[str, str]:
+    """The tags of a receipt of days that are made, or made current, in this state: parameters, choices against skew,
+    and what the frontier rests on."""
+    parameters = parameters_of(contract, states.view).to_json()
+    chosen = {SPREAD: contract.spread} if contract.spread else {}
+    return {**({PARAMETERS: parameters} if parameters else {}), **chosen, **states.frontiers.told(contract.name)}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange, ranges
-from backfill_assets.core.digests import PARAMETERS, parameters_of
 from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import BY, whoami
@@ -30,7 +29,7 @@ from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.staging import stage_links
 from backfill_assets.lake.switch import switch_of, switching
 from backfill_assets.lake.view import read_view, writes_of
-from backfill_assets.load.candidate import VERSIONS
+from backfill_assets.load.candidate import VERSIONS, made_with
 from backfill_assets.load.making import version_read
 from backfill_assets.operations.plan_files import new_id
 
@@ -264,8 +263,7 @@ def _signed(
     codes, view = request.pipeline.codes[table.name], states.view
     made = [r for r, _ in writes_of(request.candidate.store, table.name, stamps) if r is not None]
     kept = {k: v for k, v in made[-1].tags.items() if k in (ENGINE, VERSIONS)} if made else {}
-    parameters = parameters_of(table.contract, view).to_json()
-    tags = {**kept, **({PARAMETERS: parameters} if parameters else {}), **states.frontiers.told(table.name)}
+    tags = {**kept, **made_with(table.contract, states)}
     tags |= {BY: whoami(), PLAN_TAG: plan, CHUNK_TAG: "1", "candidate": request.name}
     return Provenance(
         PUBLISH, note=request.note, code_digest=codes.code_digest, settings_digest=codes.settings_digest,

@@ -151,14 +151,14 @@ class PostgresSink:
     def held(self) -> dict[date, HeldDay]:
         """What the notes say; nothing where the table is gone."""
         with self.connection.cursor() as cursor:
-            found = self._held(cursor)
+            cursor.execute(CREATE)
+            if not self._exists(cursor):
+                cursor.execute(f"DELETE FROM {TABLE_OF_NOTES} WHERE target = $1", (self.table,))
+            found = self._noted(cursor)
         self.connection.commit()
         return found
 
-    def _held(self, cursor: Any) -> dict[date, HeldDay]:
-        cursor.execute(CREATE)
-        if not self._exists(cursor):
-            cursor.execute(f"DELETE FROM {TABLE_OF_NOTES} WHERE target = $1", (self.table,))
+    def _noted(self, cursor: Any) -> dict[date, HeldDay]:
         cursor.execute(f"SELECT day, version, rows, fingerprint FROM {TABLE_OF_NOTES} WHERE target = $1", (self.table,))
         return {day: HeldDay(version, rows, mark) for day, version, rows, mark in cursor.fetchall()}
 
@@ -170,7 +170,7 @@ class PostgresSink:
         """Replace the days and their notes in one transaction; days that hold a newer version by then stay."""
         with self.connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext($1))", (self.table,))
-            there = self._held(cursor)
+            there = self._noted(cursor)
             days = [d for d, h in batch.days.items() if d not in there or there[d].version <= h.version]
             listed = ", ".join(f"DATE '{d}'" for d in days) or "NULL"
             if self._exists(cursor):

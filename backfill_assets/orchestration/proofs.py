@@ -16,6 +16,7 @@ from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.orchestration.rollbacks import one_op_job, tell
 
 STANDING_PROOF, PROVEN = "standing_proof", "proven"
 WORDS = "Written days that the standing proof computed again from the same inputs have the same rows."
@@ -64,12 +65,10 @@ def proof_job(lake_context: LakeContext, by: Prover = prove) -> dg.JobDefinition
             )  # fmt: skip
         alarms = {f"proof {p.table} {p.day}": p.alarm for of in failed.values() for p in of}
         report_alarms(lake.root, context.instance, STANDING_PROOF, alarms)
-        context.add_output_metadata({"what": dg.MetadataValue.md("\n".join(f"- {p}" for p in found))})
+        tell(context, map(str, found))
 
-    return dg.GraphDefinition(name=STANDING_PROOF, node_defs=[prove_drawn_days]).to_job(
-        name=STANDING_PROOF, executor_def=dg.in_process_executor, tags={runs.LAKE_TAG: str(lake_context.root)},
-        description="Compute a few written days again, from the inputs their receipts pin, and compare.",
-    )  # fmt: skip
+    what = "Compute a few written days again, from the inputs their receipts pin, and compare."
+    return one_op_job(lake_context, STANDING_PROOF, prove_drawn_days, None, what)
 
 
 def proof_schedule(lake_context: LakeContext, job: dg.JobDefinition, hour: int) -> dg.ScheduleDefinition:

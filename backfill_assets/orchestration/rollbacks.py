@@ -73,12 +73,12 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
                 )
             provenance = _provenance(context)
             report = roll_back(lake, pipeline, asked, provenance) if config.act else preview(lake, pipeline, asked)
-            _tell(context, [*report.lines(), *([] if report.is_done else ["Nothing was done: `act: true` does it"])])
+            tell(context, [*report.lines(), *([] if report.is_done else ["Nothing was done: `act: true` does it"])])
             if report.is_done:
                 _materialize(context, lake_context, {t.contract.name: t.entries for t in report.tables})
 
     what = "Put days back to what they held before a plan, a chunk of it, or at a version of a table."
-    return _job(lake_context, ROLLBACK, put_days_back, RollbackConfig.model_validate({}), what)
+    return one_op_job(lake_context, ROLLBACK, put_days_back, RollbackConfig.model_validate({}), what)
 
 
 def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
@@ -88,25 +88,26 @@ def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
         with as_failures():
             found = release(*lake_context.open(), config.request(), _provenance(context), act=config.act)
             verb = "released" if config.act else "would be released (`act: true` does it)"
-            _tell(context, [f"{name}: {ranges(days)} {verb}" for name, days in found.items()])
+            tell(context, [f"{name}: {ranges(days)} {verb}" for name, days in found.items()])
             if config.act:
                 _materialize(context, lake_context, found)
 
     what = "Let days go that a rollback holds: they are made again where they are stale."
-    return _job(lake_context, RELEASE, let_days_go, WhichDays.model_validate({}), what)
+    return one_op_job(lake_context, RELEASE, let_days_go, WhichDays.model_validate({}), what)
 
 
-def _job(
-    lake_context: LakeContext, name: str, op: dg.OpDefinition, config: dg.Config, description: str
+def one_op_job(
+    lake_context: LakeContext, name: str, op: dg.OpDefinition, config: dg.Config | None, description: str
 ) -> dg.JobDefinition:
-    """The job of one op, with its launchpad filled in."""
+    """The job of one op, with its launchpad filled in where it has one."""
     return dg.GraphDefinition(name=name, node_defs=[op]).to_job(
         name=name, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(lake_context.root)},
-        config=dg.RunConfig(ops={op.name: config}), description=description,
+        config=dg.RunConfig(ops={op.name: config}) if config else None, description=description,
     )  # fmt: skip
 
 
-def _tell(context: dg.OpExecutionContext, lines: Iterable[str]) -> None:
+def tell(context: dg.OpExecutionContext, lines: Iterable[str]) -> None:
+    """Show the lines as a list on the page of the run."""
     context.add_output_metadata({"what": dg.MetadataValue.md("\n".join(f"- {line}" for line in lines))})
 
 

@@ -17,6 +17,7 @@ from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.orchestration.rollbacks import one_op_job, tell
 
 MAINTAIN, EXPORT = "maintain", "export"
 
@@ -45,13 +46,10 @@ def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
                 lines.append(f"{len(old)} run(s) of Dagster that ended before {before:%Y-%m-%d}")
             if not config.act:
                 lines.append("Nothing was done: `act: true` does it")
-            context.add_output_metadata({"what": dg.MetadataValue.md("\n".join(f"- {line}" for line in lines))})
+            tell(context, lines)
 
-    return dg.GraphDefinition(name=MAINTAIN, node_defs=[delete_unneeded]).to_job(
-        name=MAINTAIN, executor_def=dg.in_process_executor, tags={runs.LAKE_TAG: str(lake_context.root)},
-        config=dg.RunConfig(ops={"delete_unneeded": MaintainConfig()}),
-        description="Delete data files that no rollback needs any more, and gather ledgers in many small files.",
-    )  # fmt: skip
+    what = "Delete data files that no rollback needs any more, and gather ledgers in many small files."
+    return one_op_job(lake_context, MAINTAIN, delete_unneeded, MaintainConfig(), what)
 
 
 def maintain_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
@@ -71,13 +69,10 @@ def export_job(lake_context: LakeContext) -> dg.JobDefinition:
         """All exports, in their order."""
         with as_failures():
             lines = [str(done) for done in export_all(*lake_context.open())]
-            told = lines or ["lake.toml has no [exports]"]
-            context.add_output_metadata({"what": dg.MetadataValue.md("\n".join(f"- {line}" for line in told))})
+            tell(context, lines or ["lake.toml has no [exports]"])
 
-    return dg.GraphDefinition(name=EXPORT, node_defs=[replace_changed_days]).to_job(
-        name=EXPORT, executor_def=dg.in_process_executor, tags={runs.LAKE_TAG: str(lake_context.root)},
-        description="Bring days that changed to the places that [exports] in lake.toml names.",
-    )  # fmt: skip
+    what = "Bring days that changed to the places that [exports] in lake.toml names."
+    return one_op_job(lake_context, EXPORT, replace_changed_days, None, what)
 
 
 def export_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
