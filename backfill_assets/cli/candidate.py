@@ -39,10 +39,7 @@ def create(name: str, named: str, note: str, as_json: bool) -> None:
     """Make the empty candidate NAME: copies of lake.toml and of your pipeline files, to be changed there. All tables
     that it does not build it reads from the lake, as they are.
     """
-    from backfill_assets.pipeline.own_files import reached
-
-    lake, pipeline = opened()
-    made = create_candidate(lake, pipeline, name, chosen(named, [t.name for t in pipeline.tables]), reached, note)
+    made = _make(name, named, note)
     if as_json:
         print_json({"name": name, "folder": made.root, "tables": sorted(made.own)})
         return
@@ -58,12 +55,17 @@ def make_target(named: str | None) -> None:
     target = meta.pop(TARGET_KEY, None)
     if target is None:
         return
-    lake, pipeline = opened()
-    if named and target not in candidate_names(lake):
-        from backfill_assets.pipeline.own_files import reached
-
-        create_candidate(lake, pipeline, target, chosen(named, [t.name for t in pipeline.tables]), reached)
+    if named and target not in candidate_names(opened()[0]):
+        _make(target, named)
     meta[TARGET_KEY] = target
+
+
+def _make(name: str, named: str, note: str = "") -> Lake:
+    """Make an empty candidate of the named tables."""
+    from backfill_assets.pipeline.own_files import reached
+
+    lake, pipeline = opened()
+    return create_candidate(lake, pipeline, name, chosen(named, [t.name for t in pipeline.tables]), reached, note)
 
 
 @candidate.command("list", short_help="All candidates of the lake.")

@@ -51,7 +51,7 @@ class LakeFolder:
 
     def table_path(self, name: str) -> Path:
         """The folder of a Delta table, for this room only; `name` comes from a contract."""
-        return (self.root if self.writes(name) or self.shared is None else self.shared) / "tables" / name
+        return (self.root if self.shared is None or name in self.own else self.shared) / "tables" / name
 
     def writes(self, name: str) -> bool:
         """Whether the table is the lake's to write: all are, but for the ones that a candidate only reads."""

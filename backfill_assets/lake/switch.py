@@ -54,6 +54,7 @@ def switching(lake: Lake, what: str, contracts: Iterable[Contract], takes_over: 
         raise BackfillError(f"the lake {lake.root}", str(before), "Nothing was switched", "Finish that first")
 
     def heads() -> dict[str, int]:
+        """The newest version of each table."""
         return {c.name: lake.store.view(c.name, c.day_column).version for c in known}
 
     now = heads()
