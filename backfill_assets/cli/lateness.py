@@ -4,17 +4,16 @@ Not here: the report (`operations.lateness`) and its plots (`plots`).
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import DAY, FILE, days_asked, days_options, json_and_lake, opened, print_json
+from backfill_assets.cli.common import FILE, days_asked, days_options, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import TextTable, number, percent, say, span, wanted
 from backfill_assets.cli.pages import Page, PageSection, write_page, write_whole
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import ONE_DAY, end_of, midnight
+from backfill_assets.core.days import ONE_DAY, end_of
 from backfill_assets.core.lateness import AGES_DAYS, Aged
 from backfill_assets.operations.lateness import DayLateness, LatenessReport, LatenessScope
 from backfill_assets.operations.lateness import lateness as report_of
@@ -42,7 +41,6 @@ WATERMARK = (
 
 @click.command()
 @days_options(required=False)
-@click.option("--since", type=DAY, help="Also count labels that were mature when this day began and differ now.")
 @click.option(
     "--share",
     type=click.FloatRange(0, 1, min_open=True),
@@ -52,7 +50,7 @@ WATERMARK = (
 @click.option("--html", type=FILE, help="Write a page with plots: one file, no network.")
 @click.option("--prometheus", type=FILE, help="Write metrics in Prometheus' text format.")
 @json_and_lake
-def lateness(since: date | None, html: Path | None, prometheus: Path | None, as_json: bool, **asked: Any) -> None:
+def lateness(html: Path | None, prometheus: Path | None, as_json: bool, **asked: Any) -> None:
     """How late rows arrive, what a look-back of N days would miss, and up to which day tables may be believed.
 
     --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
@@ -60,8 +58,7 @@ def lateness(since: date | None, html: Path | None, prometheus: Path | None, as_
     lake, pipeline = opened()
     share = asked["share"] or lake.settings.lateness.watermark_share
     days = days_asked(asked["first"], asked["last"])
-    scope = LatenessScope(days, share, midnight(since) if since else None, asked["source"])
-    report = report_of(lake, pipeline, scope, utc_now())
+    report = report_of(lake, pipeline, LatenessScope(days, share, asked["source"]), utc_now())
     if as_json:
         print_json(report)
     else:
@@ -107,7 +104,7 @@ def _sections(report: LatenessReport) -> list[PageSection]:
     measured = [completeness(report), _look_backs(report)] if report.overall else []
     worst = sorted(report.by_arrival, key=lambda d: (-d.spread.p50, d.day))[:WORST_DAYS]
     last = PageSection("The latest days", [_days("arrival days with the greatest median lateness", worst)])
-    return [section for section in [*measured, watermarks(report), _flips(report), last] if section.tables[0].rows]
+    return [section for section in [*measured, watermarks(report), last] if section.tables[0].rows]
 
 
 def completeness(report: LatenessReport) -> PageSection:
@@ -147,15 +144,6 @@ def watermarks(report: LatenessReport) -> PageSection:
     return PageSection("Watermarks", [table], [none] if report.age_days is None else [], [WATERMARK])
 
 
-def _flips(report: LatenessReport) -> PageSection:
-    rows = [
-        (f.maturity_days, f.labels, f.flipped, percent(f.flipped / f.labels) if f.labels else "-")
-        for f in report.flips or ()
-    ]
-    title = f"labels that were mature on {str(report.asked.since)[:10]} and differ now, by maturity days"
-    return PageSection("Label flips", [TextTable(["maturity", "mature labels", "flipped", "share"], rows, title)])
-
-
 def _days(title: str, days: Iterable[DayLateness]) -> TextTable:
     rows = []
     for d in days:
@@ -173,11 +161,6 @@ def lateness_gauges(report: LatenessReport) -> "Iterator[Gauge]":
     if s := report.overall:
         exact = {"0": s.min, "0.5": s.p50, "0.9": s.p90, "0.95": s.p95, "0.99": s.p99, "1": s.max}
         yield "lateness_seconds", "Arrival minus event time of upserts; exact.", "quantile", exact
-    flips = report.flips or ()
-    mature = {str(f.maturity_days): f.labels for f in flips}
-    yield "mature_labels", "Labels mature at the instant asked about.", "maturity_days", mature
-    flipped = {str(f.maturity_days): f.flipped for f in flips}
-    yield "flipped_labels", "Of these, labels that differ as known now.", "maturity_days", flipped
     arrived = {str(a.age_days): a.share for a in _ages_shown(report.completeness)}
     yield "completeness_ratio", "Share of a day's rows that has arrived by an age.", "age_days", arrived
     missed = {str(a.days): a.missed_share for a in report.look_backs}

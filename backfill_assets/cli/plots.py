@@ -5,10 +5,9 @@ Not here: the pages around them (`lateness`, `drift`, `report_page`) and the num
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.cli.pages import Figure
@@ -40,26 +39,14 @@ STYLE = {
 
 
 def lateness_figures(report: LatenessReport) -> list[Figure]:
-    """Return the figures of a lateness report; a figure without numbers is left out."""
-    figures = []
-    if report.ages:
-        ages = [age for age, _ in report.ages]
-        shares = [rows / report.rows for rows in accumulate(rows for _, rows in report.ages)]
-        marked = {next(a for a, s in zip(ages, shares, strict=True) if s >= w): w for w in (0.5, 0.9, 0.99)}
-        title, label = "Share of all loaded rows, by age at arrival", "age of a row when it arrived, days"
-        caption = "Ages are whole days (UTC); the axis is logarithmic from one day on."
-        drawn = svg("distribution", lambda axes: _draw(axes, (ages, shares), label, marked))
-        figures.append(Figure("distribution", title, caption, drawn))
-    if report.completeness:
-        wanted = {} if report.age_days is None else {report.age_days: report.asked.share}
-        arrived = [a.age_days for a in report.completeness], [a.share for a in report.completeness]
-        caption = (
-            "Each step from one age to the next counts only event days that are old enough to have been watched that "
-            "long."
-        )
-        drawn = svg("completeness", lambda axes: _draw(axes, arrived, "days after the event day", wanted))
-        figures.append(Figure("completeness", "How complete an event day is, by age", caption, drawn))
-    return figures
+    """Return the figure of completeness by age; none where too few days were watched."""
+    if not report.completeness:
+        return []
+    drawn = svg("completeness", partial(_draw_completeness, report=report))
+    caption = (
+        "Each step from one age to the next counts only event days that are old enough to have been watched that long."
+    )
+    return [Figure("completeness", "How complete an event day is, by age", caption, drawn)]
 
 
 def drift_figures(report: "DriftReport") -> list[Figure]:
@@ -118,11 +105,11 @@ def inline(name: str, svg: str) -> str:
     return f'<svg {view.group() if view else ""} role="img" aria-labelledby="{name}-caption">{body.strip()}'
 
 
-def _draw(axes: "Axes", line: tuple[Sequence[int], Sequence[float]], label: str, marked: Mapping[int, float]) -> None:
-    """Draw shares of rows over ages in days, and a dot, a line down and a text at each marked age (age: share)."""
+def _draw_completeness(axes: "Axes", report: LatenessReport) -> None:
+    """Draw shares of rows over ages in days; a dot, a line down and a text at the age with the wanted share."""
     from matplotlib.ticker import NullLocator, PercentFormatter
 
-    ages, shares = line
+    ages, shares = [a.age_days for a in report.completeness], [a.share for a in report.completeness]
     end = max(ages[-1], 1)
     axes.step([*ages, end], [*shares, shares[-1]], where="post", color=ACCENT)
     axes.fill_between([*ages, end], [*shares, shares[-1]], step="post", color=ACCENT, alpha=0.12, lw=0)
@@ -131,19 +118,19 @@ def _draw(axes: "Axes", line: tuple[Sequence[int], Sequence[float]], label: str,
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(0, end)
-    axes.set_xlabel(label)
+    axes.set_xlabel("days after the event day")
     axes.set_ylim(0, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
     axes.grid(visible=False, axis="x")
     axes.set_title("of the rows", loc="left", color=MUTED)
-    for place, (age, share) in enumerate(marked.items()):
+    if (age := report.age_days) is not None:
+        share = report.asked.share
         axes.plot([age, age], [0, share], color=SECOND, lw=0.9, ls=":")
         axes.plot([age], [share], "o", color=SECOND, ms=5, clip_on=False)
         is_right = age**2 >= end  # the axis is logarithmic: this is about its middle
         beside: Any = {"xytext": (-5 if is_right else 5, 0), "textcoords": "offset points", "va": "center"}
         text = f"{share * 100:g}% {f'by {age} d' if age else 'the same day'}"
-        note = axes.annotate(text, (age, 0.27 - 0.1 * place), ha="right" if is_right else "left", **beside)
-        note.set_in_layout(False)
+        axes.annotate(text, (age, 0.27), ha="right" if is_right else "left", **beside).set_in_layout(False)
 
 
 def _draw_drift(axes: "Axes", found: Sequence["ColumnDrift"]) -> None:

@@ -1,7 +1,7 @@
 """Days: the only slices of time that tables are cut into. UTC, half-open.
 
 A day lasts until midnight after it, that instant excluded; its as-of cutoff is that midnight plus a grace. Not here:
-the frontier (`core.frontier`), and anything that asks the clock. `pipeline.transforms.declared`, `lake.label_flips` and
+the frontier (`core.frontier`), and anything that asks the clock. `pipeline.transforms.declared` and
 `load.judging` apply cutoff and maturity in Spark or SQL, and change with them.
 """
 

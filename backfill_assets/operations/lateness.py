@@ -1,6 +1,6 @@
 """How late deliveries come, read exactly from raw (no JVM), its cost, and up to which day each table is complete.
 
-Not here: the arithmetic (`core.lateness`), drawing (`cli.lateness`), the query for label flips (`lake.label_flips`).
+Not here: the arithmetic (`core.lateness`) and drawing (`cli.lateness`).
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,6 @@ from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.label_flips import Flip, label_flips
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.store import TableStore
 from backfill_assets.lake.view import read_view
@@ -30,12 +29,11 @@ COUNTS = "count(*) FILTER (WHERE arrival > event), count(*) FILTER (WHERE late <
 
 @dataclass(frozen=True)
 class LatenessScope:
-    """The scope of a report: arrival `days` (None: all), the wanted `share` (0..1), label flips since an aware instant,
-    and the name of the `source` ("": the only one of a lake, else the source of features, else the first)."""
+    """The scope of a report: arrival `days` (None: all), the wanted `share` (0..1), and the name of the `source`
+    ("": the only one of a lake, else the source of features, else the first)."""
 
     days: DayRange | None = None
     share: float = DEFAULT_SHARE
-    since: datetime | None = None
     source: str = ""
 
 
@@ -121,7 +119,7 @@ def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | No
 
 @dataclass(frozen=True, kw_only=True)
 class LatenessReport(Lateness):
-    """Lateness of the loaded rows, and what follows from it. `flips` is None unless requested.
+    """Lateness of the loaded rows, and what follows from it.
 
     `watched` are the arrival days that `completeness` rests on; `age_days` is the smallest age at which the wanted
     share has arrived (None: not within the ages that could be watched), `look_back_days` the smallest look-back that
@@ -136,7 +134,6 @@ class LatenessReport(Lateness):
     completeness: tuple[Aged, ...]
     look_backs: tuple[Advice, ...]
     watermarks: tuple[Watermark, ...]
-    flips: tuple[Flip, ...] | None = None
 
     @property
     def rows(self) -> int:
@@ -176,7 +173,6 @@ class LatenessReport(Lateness):
                 "by_age": self.completeness,
             },
             "wanted_share": self.asked.share,
-            "label_flips": None if self.flips is None else {"since": self.asked.since, "by_maturity": self.flips},
             "by_arrival_day": self.by_arrival,
             "by_event_day": self.by_event,
         }
@@ -185,20 +181,15 @@ class LatenessReport(Lateness):
 
 
 def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime) -> LatenessReport:
-    """Return the report; `now` is the clock (aware). Raises BackfillError where nothing is loaded or flips are unknown.
+    """Return the report; `now` is the clock (aware). Raises BackfillError where nothing is loaded.
 
     Reads raw in the version that the ledger `arrivals` names, as all readers do.
     """
-    states = pipeline.states(read_view(lake, pipeline.contracts))
-    report = lateness_of(lake, states, asked, now)
-    frontier = states.frontiers.least or report.frontier
-    if asked.since is None or frontier is None:
-        return report
-    return replace(report, flips=label_flips(lake, pipeline, states.view, asked.since, frontier))
+    return lateness_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), asked, now)
 
 
 def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime) -> LatenessReport:
-    """Return `lateness` of a lake with known states, without flips."""
+    """Return `lateness` of a lake with known states."""
     view, source = states.view, _source(lake, states.view, asked.source)
     measured = {table: _measure(lake, states, each, asked.days) for table, each in view.sources.items()}
     own = measured[source.table]

@@ -14,7 +14,7 @@ import pytest
 from backfill_assets.cli.lateness import page as lateness_page
 from backfill_assets.cli.pages import html_of
 from backfill_assets.cli.report_page import page as report_page
-from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.operations.account import Account
 from backfill_assets.operations.lateness import LatenessScope, lateness
 from backfill_assets.operations.report import Delivered, LakeReport, report
@@ -23,7 +23,7 @@ from backfill_assets.operations.writes import durations, writes
 from backfill_assets.orchestration.history import CheckCounts, History, PastFinding, PastRun
 from backfill_assets_tests.browser.ui import SHOTS
 from backfill_assets_tests.cli.typed import run
-from backfill_assets_tests.operations.late_lake import FRONTIER, SINCE, late_lake
+from backfill_assets_tests.operations.late_lake import FRONTIER, late_lake
 from backfill_assets_tests.operations.readable_lake import readable_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -63,7 +63,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     texts = {
         "report": html_of(report_page(told, SEEN)),
         "report of three years": html_of(report_page(long, SEEN)),
-        "lateness": html_of(lateness_page(lateness(lake, pipeline, LatenessScope(since=midnight(SINCE)), FRONTIER))),
+        "lateness": html_of(lateness_page(lateness(lake, pipeline, LatenessScope(), FRONTIER))),
     }
     written = {}
     for name, text in texts.items():

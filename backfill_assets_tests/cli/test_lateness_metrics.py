@@ -9,11 +9,11 @@ import pytest
 
 from backfill_assets.cli.lateness import lateness_gauges
 from backfill_assets.cli.metrics import exposition
-from backfill_assets.core.days import DayRange, midnight
+from backfill_assets.core.days import DayRange
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.lateness import LatenessScope, lateness
-from backfill_assets_tests.operations.late_lake import FRONTIER, SINCE, late_lake
+from backfill_assets_tests.operations.late_lake import FRONTIER, late_lake
 
 NOW = FRONTIER + timedelta(hours=6)
 Made = tuple[Lake, Pipeline]
@@ -28,7 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 def test_metrics_can_be_parsed_and_say_what_the_report_says(made: Made) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    report = lateness(*made, LatenessScope(since=midnight(SINCE)), NOW)
+    report = lateness(*made, LatenessScope(), NOW)
     found = {
         (s.name.removeprefix("backfill_assets_"), *s.labels.values()): s.value
         for family in text_string_to_metric_families(exposition(lateness_gauges(report)))
@@ -41,7 +41,6 @@ def test_metrics_can_be_parsed_and_say_what_the_report_says(made: Made) -> None:
     assert found["frontier_timestamp_seconds",] == FRONTIER.timestamp()
     assert found["look_back_days", "0.99"] == 4
     assert found["completeness_ratio", "3"] == 1
-    assert found["flipped_labels", "0"] == 0
 
 
 def test_what_is_not_known_has_no_sample(made: Made) -> None:

@@ -1,21 +1,17 @@
-"""The lateness report of a small lake with real tables: counts, watermarks, flips, and what it refuses. No JVM."""
+"""The lateness report of a small lake with real tables: counts, watermarks, and what it refuses. No JVM."""
 
 import json
-from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.label_flips import Flip
-from backfill_assets.lake.model import Pipeline, make_pipeline
-from backfill_assets.lake.settings import LabelSettings
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness
-from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, LATE_ON, SINCE, late_lake
+from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, LATE_ON, late_lake
 from backfill_assets_tests.operations.synthetic import START
 from backfill_assets_tests.processes import run_python
 
@@ -31,10 +27,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return late_lake(tmp_path_factory.mktemp("late"))
 
 
-def report_of(
-    made: Made, days: DayRange | None = None, share: float = 0.99, since: datetime | None = None
-) -> LatenessReport:
-    return lateness(*made, LatenessScope(days, share, since), NOW)
+def report_of(made: Made, days: DayRange | None = None, share: float = 0.99) -> LatenessReport:
+    return lateness(*made, LatenessScope(days, share), NOW)
 
 
 def test_rows_are_counted_over_all_per_arrival_day_and_per_event_day(made: Made) -> None:
@@ -66,17 +60,6 @@ def test_a_day_that_is_pending_is_not_a_tables_newest(made: Made) -> None:
     assert marks["labels"].day == last - ONE_DAY * 3, "staging's, less the horizon of two days"
 
 
-def test_labels_that_turned_are_counted_only_if_asked_for(made: Made) -> None:
-    assert lateness(*made, LatenessScope(), NOW).flips is None
-    before = midnight(START + ONE_DAY * 4)
-    found = lateness(*made, LatenessScope(since=before), NOW).flips
-    assert found
-    assert found[:2] == (Flip(0, 1, 1), Flip(7, 0, 0)), "the row that arrived later makes the label of the first day"
-    again = lateness(*made, LatenessScope(since=midnight(SINCE)), NOW).flips
-    assert again
-    assert again[0] == Flip(0, 1, 0)
-
-
 def test_only_the_days_of_arrival_that_were_asked_for_are_measured(made: Made) -> None:
     days = DayRange(START + ONE_DAY, START + ONE_DAY * 3)
     report = report_of(made, days)
@@ -88,14 +71,11 @@ def test_only_the_days_of_arrival_that_were_asked_for_are_measured(made: Made) -
 
 
 def test_the_report_is_json(made: Made) -> None:
-    said = json.loads(json.dumps(report_of(made, since=midnight(SINCE)).to_dict()))
+    said = json.loads(json.dumps(report_of(made).to_dict()))
     assert said["late_share"] == 1 / (3 * DAYS + 1)
     assert said["lateness_days"]["max"] == 3
     assert said["look_backs"][0]["missed"] == 1
     assert said["completeness"]["by_age"][-1] == {"age_days": 4, "share": 1, "event_days": 4, "rows": 13}
-    assert said["label_flips"]["by_maturity"][0] == {
-        "maturity_days": 0, "labels": 1, "flipped": 0, "flipped_share": 0,
-    }  # fmt: skip
     assert said["by_event_day"][1]["late_share"] == 1 / 4
 
 
@@ -103,35 +83,6 @@ def test_a_lake_without_deliveries_says_what_to_run(made: Made, tmp_path: Path) 
     lake, pipeline = made
     with pytest.raises(BackfillError, match=r"no delivery is loaded yet.*`backfill-assets scan`"):
         lateness(type(lake)(tmp_path, lake.settings), pipeline, LatenessScope(), NOW)
-
-
-def test_flips_cannot_be_told_from_the_future_nor_without_labels_inputs(tmp_path: Path) -> None:
-    lake, pipeline = late_lake(tmp_path)
-    with pytest.raises(BackfillError, match=r"the frontier is .* Give an earlier day"):
-        lateness(lake, pipeline, LatenessScope(since=FRONTIER + ONE_DAY), NOW)
-    (lake.table_path("staging") / "_delta_log").rename(tmp_path / "away")
-    with pytest.raises(BackfillError, match="no table staging"):
-        lateness(lake, pipeline, LatenessScope(since=midnight(SINCE)), NOW)
-
-
-def declaring(made: Made, label: str) -> Made:
-    """The same tables, of which the labels are declared."""
-    lake = made[0]
-    labels = LabelSettings(label=label, horizon_days=lake.settings.labels.horizon_days)
-    settings = lake.settings.model_copy(update={"labels": labels})
-    return replace(lake, settings=settings), make_pipeline(tables(settings))
-
-
-@pytest.mark.slow
-def test_flips_of_a_declared_label_are_counted_as_those_by_measure_and_rule_are(made: Made) -> None:
-    before = midnight(START + ONE_DAY * 4)
-    known = {since: report_of(made, since=since).flips for since in (before, midnight(SINCE))}
-    for same in ("count_ahead() > 0", "sum_ahead(value) > 0", "coalesce(max_ahead(if(flag = 1, 0, value)), 0) >= 1"):
-        for since, flips in known.items():
-            assert report_of(declaring(made, same), since=since).flips == flips
-    never = report_of(declaring(made, "count_ahead() > 5"), since=before).flips
-    assert never
-    assert never[0] == Flip(0, 1, 0), "asked for and mature, and the same in both truths"
 
 
 @pytest.mark.usefixtures("processes")
