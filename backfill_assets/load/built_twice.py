@@ -1,57 +1,59 @@
-"""A user's transform is built a second time, with another clock and environment: both plans must be equal.
+"""A user's transform is built twice from the same inputs, and its source is searched for the clock and the environment.
 
-Not here: what one plan says of itself (`steadiness`). Only the user's own modules see the other values, for a moment. A
-value that a module read when it was imported, or that a library reads by itself, is the same both times.
+Not here: expressions of a plan that may give other rows (`steadiness`). The clock and the environment may be the same
+both times, so their names are refused in the source; what a library reads by itself is not found.
 """
 
-import datetime
-import os
+import ast
 import re
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.model import Table, source_files
+from backfill_assets.lake.code import SourceFile
+from backfill_assets.lake.model import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SHIFT = datetime.timedelta(days=401, hours=5, minutes=7)  # another year, month, weekday and hour
 SHOWN_CHARS = 80
 NUMBERED = re.compile(r"\bplan_id: \d+|_pyspark_connect_temp_view_\w+")
+CLOCK = frozenset({
+    "datetime.date.today", "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow",
+    "time.time", "time.time_ns",
+})  # fmt: skip
+CLOCK_UNLESS_GIVEN = {"time.strftime": 2, "time.localtime": 1, "time.gmtime": 1, "time.ctime": 1, "time.asctime": 1}
+ENVIRONMENT = frozenset({"os.environ", "os.environ.get", "os.getenv"})
 _EQUAL: "WeakSet[Callable[..., Any]]" = WeakSet()  # transforms whose plans were equal: once per loaded code is enough
 
 
 def refuse_literals(table: Table, frame: "DataFrame", build: Callable[[], "DataFrame"]) -> None:
-    """Raise ContractBroken if `build()`, which gave `frame`, gives another plan now, at another time and in another
-    environment. Computes nothing, and nothing at all for code that has passed in this process."""
+    """Raise ContractBroken if the table's files read the clock or undeclared variables, or if `build()`, which gave
+    `frame`, gives another plan now. Computes nothing, and nothing at all for code that has passed in this process."""
     transform = table.transform
     if transform is None or not table.brings_code or transform in _EQUAL:
         return
-    first = plan_text(frame)
-    try:
-        with _elsewhere(table):
-            again = plan_text(build())
-    except Exception:  # noqa: BLE001  # it may not bear the exchanged values: then it is built as it was
-        again = plan_text(build())
-    if again == first:
-        _EQUAL.add(transform)
-        return
-    one, two = next(pair for pair in zip([*first, ""], [*again, ""], strict=False) if pair[0] != pair[1])
-    raise ContractBroken(
-        f"the transform of {table.name}",
-        f"built twice from the same inputs, at another time and in another environment, it is another plan: "
-        f"{shortened(one, SHOWN_CHARS)}, then {shortened(two, SHOWN_CHARS)}",
-        "It was not run, and nothing was written",
+    if found := next((f for s in table.sources if isinstance(s, SourceFile) for f in _reads_in(s, table)), None):
+        raise _refused(table, found)
+    first, again = plan_text(frame), plan_text(build())
+    if again != first:
+        one, two = next(pair for pair in zip([*first, ""], [*again, ""], strict=False) if pair[0] != pair[1])
+        raise _refused(
+            table,
+            "built twice from the same inputs it is another plan: "
+            f"{shortened(one, SHOWN_CHARS)}, then {shortened(two, SHOWN_CHARS)}",
+        )
+    _EQUAL.add(transform)
+
+
+def _refused(table: Table, why: str) -> ContractBroken:
+    return ContractBroken(
+        f"the transform of {table.name}", why, "It was not run, and nothing was written",
         "Take days and times from the chunk or from columns, chance from a hash of the key and a seed; name a variable "
         'of the environment that it needs in `code_inputs=("env:NAME",)`',
-    )
+    )  # fmt: skip
 
 
 def plan_text(frame: "DataFrame") -> list[str]:
@@ -63,72 +65,36 @@ def plan_text(frame: "DataFrame") -> list[str]:
     return [line.strip() for line in numbered.splitlines()]
 
 
-class _StandIn:
-    """A module or class of the standard library in which some names have other values."""
-
-    def __init__(self, real: Any, **other: Any) -> None:
-        self._real, self._other = real, other
-
-    def __getattr__(self, name: str) -> Any:
-        return self._other[name] if name in self._other else getattr(self._real, name)
-
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        return self._real(*given, **named)
-
-    def __instancecheck__(self, found: object) -> bool:
-        return isinstance(found, self._real)
-
-
-class _Environment(dict[str, str]):
-    """The environment with other values of all variables that a table does not declare, defaults included."""
-
-    def __init__(self, declared: frozenset[str]) -> None:
-        self._declared = declared
-        super().__init__({name: self._of(name, value) for name, value in os.environ.items()})
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The other value."""
-        return self[name] if name in self else self._of(name, default)
-
-    def _of(self, name: str, value: Any) -> Any:
-        if name in self._declared or not isinstance(value, str):
-            return value
-        return str(int(value) + 1) if value.isdigit() else f"{value}~"
+def _reads_in(source: SourceFile, table: Table) -> Iterator[str]:
+    """Yield file, line and name of each call in a Python file that reads the clock or an undeclared variable."""
+    if source.named_input or source.path.suffix != ".py":
+        return
+    tree = ast.parse(source.content)
+    imported = dict(_imported(tree))
+    for node in ast.walk(tree):
+        read, given = "", list[ast.expr]()
+        if isinstance(node, ast.Call):
+            read, given = _dotted(node.func, imported), node.args
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            read, given = _dotted(node.value, imported), [node.slice]
+        if read in CLOCK or len(given) < CLOCK_UNLESS_GIVEN.get(read, 0):
+            yield f"{source.path.name}, line {node.lineno}: {read} reads the clock"  # type: ignore[attr-defined]
+        elif read in ENVIRONMENT and given:
+            name = str(given[0].value) if isinstance(given[0], ast.Constant) else ast.unparse(given[0])
+            if f"env:{name}" not in table.code_inputs:
+                yield f"{source.path.name}, line {given[0].lineno}: {read} reads {name}, which is no code input"
 
 
-def _stand_ins(declared: frozenset[str]) -> Mapping[int, Any]:
-    """What a module sees in place of an object, by its id."""
-    moment, day, env = datetime.datetime, datetime.date, _Environment(declared)
-
-    def now(tz: datetime.tzinfo | None = None) -> datetime.datetime:
-        """Another moment, without a zone in UTC."""
-        there = utc_now() + SHIFT
-        return there.astimezone(tz) if tz else there.replace(tzinfo=None)
-
-    moments, days = _StandIn(moment, now=now, utcnow=now, today=now), _StandIn(day, today=lambda: now().date())
-    clock = {
-        "time": lambda: (utc_now() + SHIFT).timestamp(),
-        "time_ns": lambda: int((utc_now() + SHIFT).timestamp()) * 10**9,
-        "strftime": lambda form, at=None: time.strftime(form, at or now().timetuple()),
-    }
-    return {
-        id(datetime): _StandIn(datetime, datetime=moments, date=days), id(moment): moments, id(day): days,
-        id(time): _StandIn(time, **clock), **{id(getattr(time, name)): other for name, other in clock.items()},
-        id(os): _StandIn(os, environ=env, getenv=env.get), id(os.environ): env, id(os.getenv): env.get,
-    }  # fmt: skip
+def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the names that imports give, with what they stand for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            yield from ((n.asname or n.name, module + n.name) for n in node.names)
 
 
-@contextmanager
-def _elsewhere(table: Table) -> Iterator[None]:
-    """Exchange the clock and the environment in the globals of the table's own modules."""
-    files = {str(path) for path in source_files(table)}
-    found = [vars(m) for m in [*sys.modules.values()] if getattr(m, "__file__", None) in files]
-    others = _stand_ins(frozenset(n.removeprefix("env:") for n in table.code_inputs if n.startswith("env:")))
-    kept = [(names, name, value) for names in found for name, value in names.items() if id(value) in others]
-    try:
-        for names, name, value in kept:
-            names[name] = others[id(value)]
-        yield
-    finally:
-        for names, name, value in kept:
-            names[name] = value
+def _dotted(node: ast.expr, imported: dict[str, str]) -> str:
+    """The full name of a function, e.g. `datetime.date.today`; "" for what no import names."""
+    if isinstance(node, ast.Attribute):
+        return f"{base}.{node.attr}" if (base := _dotted(node.value, imported)) else ""
+    return imported.get(node.id, "") if isinstance(node, ast.Name) else ""
