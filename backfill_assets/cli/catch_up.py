@@ -56,29 +56,18 @@ class CaughtUp:
 
 
 @click.command("catch-up")
-@click.option("--dry-run", is_flag=True, help="Only say what would be run first; nothing is started.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @json_and_lake
-def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
+def catch_up(note: str, as_json: bool) -> None:
     """Load what landed and rebuild every day that needs it, level by level: what the sensors do by themselves.
 
     Exit code 1 if a run fails, a day still needs making afterwards, or altered or missing files hold days back.
     """
     lake = named_lake()
-    if not dry_run:
-        blocked = scan_as_needed(lake) if lake.shared is None else ()
-        done = replace(until_settled(lake, note, "catch-up"), blocked=blocked)
-        say_unusable(lake)
-        report(done, as_json)
-        return
-    asked = _requests(*_states_and_needs(lake), _planned(lake))
-    wanted = [" ".join([r.table, str(r.span), *(f"+ {name}" for name in r.riders)]) for r in asked]
-    if as_json:
-        print_json({"would_run_first": wanted})
-        return
-    for line in wanted:
-        click.echo(f"would run  {line}")
-    click.echo(f"{len(wanted)} run(s) first; what follows from them is known once they are done.")
+    blocked = scan_as_needed(lake) if lake.shared is None else ()
+    done = replace(until_settled(lake, note, "catch-up"), blocked=blocked)
+    say_unusable(lake)
+    report(done, as_json)
 
 
 def _states_and_needs(lake: Lake) -> tuple[States, Needs]:

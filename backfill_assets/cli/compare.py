@@ -41,7 +41,6 @@ MOMENTS = ("from_version", "to_version", "from_time", "to_time", "other_lake")
 @click.option("--to-time", type=INSTANT, help="As it was then (UTC).")
 @click.option("--other-lake", type=click.Path(path_type=Path), help="Before is this lake, after is that one.")
 @click.option("--meant", help="Columns that were meant to change, comma-separated; others that did are named.")
-@click.option("--seed", type=int, default=0, help="Which rows are drawn as samples. [default: 0]")
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
 @target_option
 @json_and_lake
@@ -71,12 +70,12 @@ def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
 
 def _asked(lake: Lake, asked: dict[str, Any]) -> list[tuple[CompareRequest, Moment, Moment]]:
     """What to compare with what; raises click's errors for what does not go together."""
-    table, days, meant, seed = asked["table"], asked["days"], names_of(asked["meant"]), asked["seed"]
+    table, days, meant = asked["table"], asked["days"], names_of(asked["meant"])
     if asked["plan_id"] is None:
         if not table or days is None or asked["chunk"] is not None:
             raise click.UsageError("say which --table and --days, or which --plan (and perhaps --chunk).")
         before, after = _moments(lake, **asked)
-        return [(CompareRequest(table, days, meant, seed), before, after)]
+        return [(CompareRequest(table, days, meant), before, after)]
     plan = find_plan(lake, asked["plan_id"])
     if days is not None or any(asked[name] is not None for name in MOMENTS):
         raise click.UsageError("--plan says days and versions already: leave these options away.")
@@ -88,7 +87,7 @@ def _asked(lake: Lake, asked: dict[str, Any]) -> list[tuple[CompareRequest, Mome
     if meant is not None and len(found) > 1:
         tables = ", ".join(r.table for r, *_ in found)
         raise click.UsageError(f"--meant is of one table: say --table with it, one of {tables}.")
-    return [(replace(request, meant=meant, seed=seed), before, after) for request, before, after in found]
+    return [(replace(request, meant=meant), before, after) for request, before, after in found]
 
 
 def names_of(listed: str | None) -> list[str] | None:
@@ -113,7 +112,7 @@ def _sections(report: CompareReport) -> list[PageSection]:
         columns.append((c.column, c.changed, f"{c.drift:.3f}", words))
     names = ("day", "rows before", "rows after", "added", "removed", "changed", "columns")
     drift = "columns over all days; drift is the population stability index"
-    samples, drawn = ("day", "kind", "key", "before", "after"), "rows that differ, drawn by --seed"
+    samples, drawn = ("day", "kind", "key", "before", "after"), "some of the rows that differ"
     return [
         PageSection("Days that differ", [TextTable(names, [_cells(d) for d in report.differing])]),
         PageSection("Columns", [TextTable(("column", "changed values", "drift", ""), columns, drift)]),

@@ -12,7 +12,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.profiles import Histogram
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.embedded import connection, literal, selection
+from backfill_assets.lake.embedded import connection, selection
 from backfill_assets.lake.fingerprints import bucket, quoted
 from backfill_assets.lake.home import Lake
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 NULL_BUCKET = -1000  # no number has so many bits
 TEXT_BUCKETS = 32  # a shift among few values shows; many values spread evenly whatever they are
 CELL_CHARS = 80
+SAMPLES = 5  # rows of each kind
+ORDER = "md5(kind || key)"  # that of files, and of keys, decides nothing
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,11 @@ class SampleRow:
 
 @dataclass(frozen=True)
 class Sides:
-    """The files of both sides, the days of which rows count, and which rows are drawn (`seed`, `samples` of a kind)."""
+    """The files of both sides, and the days of which rows count."""
 
     before: Sequence[str]
     after: Sequence[str]
     days: DayRange
-    seed: int = 0
-    samples: int = 5
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def differences(lake: Lake, contract: Contract, sides: Sides) -> Differences:
         engine.execute(f"CREATE TEMP TABLE pairs AS {_joined(list(map(quoted, keys)), others)}")
         return Differences(
             tuple(_days(engine, others)),
-            tuple(_samples(engine, others, sides)),
+            tuple(_samples(engine, others)),
             _histograms(engine, contract, others),
         )
 
@@ -120,13 +120,12 @@ def _days(engine: "DuckDBPyConnection", others: Sequence[str]) -> list[DayDiffer
     return found
 
 
-def _samples(engine: "DuckDBPyConnection", others: Sequence[str], sides: Sides) -> list[SampleRow]:
-    """Draw the same rows for the same seed, whatever the order of the files."""
+def _samples(engine: "DuckDBPyConnection", others: Sequence[str]) -> list[SampleRow]:
+    """Draw the same rows whatever the order of the files."""
     cells = [f"CAST(one_{i} AS VARCHAR), CAST(two_{i} AS VARCHAR)" for i in range(len(others))]
-    order = f"md5({literal(str(sides.seed))} || kind || key)"
     query = (
         f"SELECT day, kind, key{''.join(', ' + c for c in cells)} FROM pairs WHERE kind <> 'same' "
-        f"QUALIFY row_number() OVER (PARTITION BY kind ORDER BY {order}) <= {sides.samples} ORDER BY kind, {order}"
+        f"QUALIFY row_number() OVER (PARTITION BY kind ORDER BY {ORDER}) <= {SAMPLES} ORDER BY kind, {ORDER}"
     )
     found = []
     for day, kind, key, *values in engine.execute(query).fetchall():

@@ -119,14 +119,11 @@ class CompareReport:
 
 @dataclass(frozen=True)
 class CompareRequest:
-    """The days of a table to compare; `meant` are the columns that may change (None: any). `seed` draws the samples,
-    `samples` of each kind."""
+    """The days of a table to compare; `meant` are the columns that may change (None: any)."""
 
     table: str
     days: DayRange
     meant: Collection[str] | None = None
-    seed: int = 0
-    samples: int = 5
 
 
 def of_plan(lake: Lake, plan: Plan, chunk: int | None) -> list[tuple[CompareRequest, Moment, Moment]]:
@@ -165,9 +162,7 @@ def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Mo
     elif one == two:
         one, two = set(), set()
     with whole_files(contract, "Nothing was compared"):
-        found = differences(
-            after.lake, contract, Sides(sorted(one), sorted(two), asked.days, asked.seed, asked.samples)
-        )
+        found = differences(after.lake, contract, Sides(sorted(one), sorted(two), asked.days))
     differing = tuple(d for d in found.days if d.added or d.removed or d.changed)
     columns = []
     for column, (first, second) in found.histograms.items():
