@@ -1,6 +1,6 @@
 """`backfill-assets candidate`: tables built beside those of a lake, then made current at once.
 
-Not here: building them (every command takes the candidate by `--lake`), and publishing (`operations.candidates`).
+Not here: building them (every command takes the candidate by `--lake`), and publishing (`operations.publications`).
 """
 
 import shlex
@@ -14,14 +14,14 @@ from backfill_assets.cli.drawing import say
 from backfill_assets.core.days import DayRange
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.candidates import (
-    Publication,
-    PublishRequest,
+    CandidateStatus,
     candidate_names,
+    candidate_status,
     create_candidate,
     discard_candidate,
     find_candidate,
-    publish,
 )
+from backfill_assets.operations.publications import Publication, PublishRequest, publish
 
 
 @click.group()
@@ -71,16 +71,22 @@ def _make(name: str, named: str, note: str = "") -> Lake:
 @candidate.command("list", short_help="All candidates of the lake.")
 @json_and_lake
 def list_candidates(as_json: bool) -> None:
-    """Name all candidates of the lake with their folders and tables."""
-    lake, _ = opened()
-    found = [find_candidate(lake, name) for name in candidate_names(lake)]
+    """Name all candidates of the lake with their folders, tables and built days, and what is behind."""
+    found = statuses(opened()[0])
     if as_json:
-        print_json([{"name": c.root.name, "folder": c.root, "tables": sorted(c.own)} for c in found])
+        print_json(found)
         return
     for one in found:
-        say(f"{one.root.name}: {', '.join(sorted(one.own))} in {one.root}")
+        say(f"{one} in {one.folder}")
     if not found:
         say("This lake has no candidates.")
+
+
+def statuses(lake: Lake) -> list[CandidateStatus]:
+    """The status of each candidate of the lake."""
+    from backfill_assets.pipeline.chosen import chosen_pipeline
+
+    return [candidate_status(lake, name, chosen_pipeline) for name in candidate_names(lake)]
 
 
 @candidate.command("publish", short_help="Make its days current (--yes).")

@@ -10,11 +10,14 @@ import click
 
 from backfill_assets.cli.common import TEXT, json_and_lake, named_lake, print_json, say_unusable
 from backfill_assets.cli.drawing import aside, number
-from backfill_assets.core.scans import ScanReport
+from backfill_assets.core.scans import ScanReport, shown
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.landed_changes import landed
+
+UNDISPUTED = "neither altered nor missing, and no scan found that it contradicts its declared totals"
 
 
 @click.command()
@@ -93,16 +96,26 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool)
 
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")
-    followed = accept_all(LakeSession(named_lake()), note.strip(), paths)
-    unknown = sorted(set(paths) - set(followed))
+    lake = named_lake()
+    followed = accept_all(LakeSession(lake), note.strip(), paths)
+    refused = _refused_for_totals(lake)
+    unknown = {path: refused.get(path, UNDISPUTED) for path in sorted(set(paths) - set(followed))}
     if as_json:
-        print_json({"accepted": followed, "neither altered nor missing": unknown})
+        as_they_are = [path for path in unknown if path not in refused]
+        print_json({"accepted": followed, "unchanged": unknown, "neither altered nor missing": as_they_are})
     else:
         for path in followed:
             click.echo(f"accepted   {plain(path)}: its days are stale now, `backfill-assets status --stale` lists them")
-        for path in unknown:
-            click.echo(f"unchanged  {plain(path)} is neither altered nor missing")
+        for path, why in unknown.items():
+            click.echo(f"unchanged  {plain(path)}: {plain(why)}")
         if not followed and not unknown:
-            click.echo("Nothing is altered or missing.")
+            click.echo("Nothing is altered or missing, or loaded against its declared totals.")
     if unknown:
         ctx.exit(1)
+
+
+def _refused_for_totals(lake: Lake) -> dict[str, str]:
+    """The files of which nothing was loaded because of what their manifests declare, with the reason and the fix."""
+    found = ((one.source, r) for one in lake.by_source() for r in read_files(one.store, one.source) if not r.withdrawn)
+    fix = "it is in quarantine; correct the file or its manifest, and the next run loads it"
+    return {shown(r.path, source): f"{r.refused}: {fix}" for source, r in found if r.is_refused_for_totals}

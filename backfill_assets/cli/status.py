@@ -10,6 +10,7 @@ from itertools import groupby
 
 import click
 
+from backfill_assets.cli.candidate import statuses
 from backfill_assets.cli.common import (
     DAY,
     days_asked,
@@ -57,8 +58,9 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     with usage():
         report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
     needs_a_person = sorted({*report.wrong, *attention(lake.root), *held_back(lake).values(), *unused.contradicted})
+    candidates = statuses(lake)
     if as_json:
-        document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused}
+        document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused, "candidates": candidates}
         if flags["stale"]:
             document["days"] = [d for d in document["days"] if d["state"] == State.STALE]
         print_json(document)
@@ -68,8 +70,8 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
             click.echo(f"declared totals: {number(unused.as_declared)} file(s) are as their manifests declare")
         for line in needs_a_person:
             click.echo(f"needs a person: {line}")
-        if str(unused):
-            say(str(unused), 2)
+        for line in filter(None, map(str, [unused, *candidates])):
+            say(line, 2)
     if flags["check"] and any(d.state in WANTING for d in report):
         click.get_current_context().exit(1)
 

@@ -1,6 +1,6 @@
 """A switch of several tables: until its last commit, readers see every table as it was before its first.
 
-Not here: what is switched (`operations.candidates`, `operations.rollback`). Writers always read the heads (`view`).
+Not here: what is switched (`operations.publications`, `operations.rollback`). Writers always read the heads (`view`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

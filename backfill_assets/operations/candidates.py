@@ -1,72 +1,72 @@
-"""Candidates: tables built beside those of a lake, with code or settings of their own, and made current at once.
+"""Candidates: tables built beside those of a lake, with code or settings of their own.
 
 A candidate is a lake of its own, `LAKE/.candidates/NAME`, that writes its own tables and reads all others from the lake
-beside it, as they are now; every command works on it. Not here: how it finds their folders (`lake.folder`).
+beside it, as they are now; every command works on it. Not here: its folders (`lake.folder`) and making its days current
+(`publications`).
 """
 
 import re
-import shlex
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import DayRange, ranges
-from backfill_assets.core.engines import ENGINE
+from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.ownership import BY, whoami
-from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
-from backfill_assets.core.states import State, States
-from backfill_assets.core.view import Stamp
-from backfill_assets.lake.files import write_json
+from backfill_assets.core.ownership import whoami
+from backfill_assets.core.states import State
+from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.folder import CANDIDATE_FILE, CANDIDATES
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.model import Pipeline, Table
-from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.lake.staging import stage_links
-from backfill_assets.lake.switch import switch_of, switching
-from backfill_assets.lake.view import read_view, writes_of
-from backfill_assets.load.candidate import VERSIONS, made_with
-from backfill_assets.load.making import version_read
-from backfill_assets.operations.plan_files import new_id
+from backfill_assets.lake.switch import switch_of
+from backfill_assets.lake.view import read_view
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-NOTHING = "Nothing was published"
 FIT = (State.FRESH, State.INCOMPLETE)  # a day whose labels are not mature yet is published as it is
 Reach = Callable[[Path], tuple[Path, ...]]  # a Python file and all that it imports from beside it, itself first
 
 
 @dataclass(frozen=True)
-class TablePublication:
-    """Days of a candidate's table to make current (or made current by `version`): rows that the lake's table holds for
-    them now, and rows that it then holds; `same` days hold these rows already."""
+class CandidateStatus:
+    """A candidate: per table that it builds the days that it has built, and those of them that are `behind`: `publish`
+    refuses them. `error`: why nothing can be said (empty: nothing is wrong)."""
 
-    table: str
-    days: tuple[date, ...]
-    rows_now: int
-    rows_then: int
-    same: int
-    version: int | None = None
+    name: str
+    folder: Path
+    tables: Mapping[str, tuple[date, ...]]
+    behind: Mapping[str, tuple[date, ...]]
+    error: str = ""
 
     def __str__(self) -> str:
-        """The publication as one line."""
-        done = f", by version {self.version}" if self.version is not None else ""
-        return (
-            f"{self.table}: {ranges(self.days) or 'no day'}, {self.rows_now} row(s) now, {self.rows_then} then, "
-            f"{self.same} day(s) the same{done}"
-        )
+        """The candidate as one line."""
+        built = ", ".join(f"{table} {ranges(days) or 'no day'}" for table, days in self.tables.items())
+        behind = ", ".join(f"{table} {ranges(days)}" for table, days in self.behind.items() if days)
+        return f"candidate {self.name}: {built}; {self.error or (f'behind: {behind}' if behind else 'up to date')}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The candidate as JSON values, days as text."""
+        days, behind = ({t: ranges(d) for t, d in of.items()} for of in (self.tables, self.behind))
+        return {**vars(self), "folder": str(self.folder), "tables": [*days], "days": days, "behind": behind}
 
 
-@dataclass(frozen=True)
-class Publication:
-    """What `publish` does or did: the id by which `rollback --plan` takes it back, and its tables, upstream first."""
-
-    id: str
-    tables: tuple[TablePublication, ...]
-    done: bool = False
+def candidate_status(lake: Lake, name: str, pipeline_of: Callable[[Lake], Pipeline]) -> CandidateStatus:
+    """What a candidate has built; `pipeline_of` gives its pipeline. Raises nothing: the status says what is wrong."""
+    folder = folder_of_candidate(lake, name)
+    try:
+        candidate = find_candidate(lake, name)
+        theirs = pipeline_of(candidate)
+        states = theirs.states(read_view(candidate, theirs.contracts))
+    except BackfillError as error:
+        own = sorted(read_json(folder / CANDIDATE_FILE).get("tables", ()))
+        return CandidateStatus(name, folder, dict.fromkeys(own, ()), {}, f"it cannot be read: {error.culprit}")
+    built = {t: tuple(sorted(states.view.table(t).stamps)) for t in sorted(candidate.own)}
+    behind = {t: tuple(d for d in days if states.of(t, d) not in FIT) for t, days in built.items()}
+    return CandidateStatus(name, folder, built, {t: days for t, days in behind.items() if days})
 
 
 def folder_of_candidate(lake: Lake, name: str) -> Path:
@@ -83,7 +83,7 @@ def find_candidate(lake: Lake, name: str) -> Lake:
     """Open a candidate; raises BackfillError if there is none of that name."""
     if name not in candidate_names(lake):
         known = ", ".join(candidate_names(lake)) or "none"
-        raise _refused(name, "this lake has no such candidate", "Nothing was done", f"Its candidates: {known}")
+        raise refused(name, "this lake has no such candidate", "Nothing was done", f"Its candidates: {known}")
     return open_lake(folder_of_candidate(lake, name))
 
 
@@ -95,17 +95,17 @@ def create_candidate(
     folder = folder_of_candidate(lake, name)
     if not NAME.fullmatch(name) or lake.shared is not None:
         what = "it is no name of letters, digits, `.`, `_` and `-`" if lake.shared is None else "the lake is one itself"
-        raise _refused(name, what, "Nothing was made", "Choose another name, or the lake beside it")
+        raise refused(name, what, "Nothing was made", "Choose another name, or the lake beside it")
     if folder.exists():
         fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
-        raise _refused(name, "it is there already", "Nothing was made", fix)
+        raise refused(name, "it is there already", "Nothing was made", fix)
     own = [pipeline.contract(t, "Nothing was made") for t in tables]
     if odd := [c.name for c in own if c.is_landed or c.partition_column != c.day_column]:
         why = f"{', '.join(odd)} is loaded from files, or not laid out by its day"
-        raise _refused(name, why, "Nothing was made", "Choose tables that are made from other tables, one folder a day")
+        raise refused(name, why, "Nothing was made", "Choose tables that are made from other tables, one folder a day")
     if between := _between(pipeline, {c.name for c in own}):
         why = f"{', '.join(between)} is made from one of these tables, and another of them reads it"
-        raise _refused(name, why, "Nothing was made", f"Name {', '.join(between)} in --tables, too")
+        raise refused(name, why, "Nothing was made", f"Name {', '.join(between)} in --tables, too")
     for file in _own_files(lake, reached):
         target = folder / file.relative_to(lake.root)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -139,142 +139,16 @@ def discard_candidate(lake: Lake, name: str) -> None:
     """Delete a candidate with all that it built; days that were published stay. Raises BackfillError if a publication
     of it was stopped."""
     found, switch = find_candidate(lake, name), switch_of(lake)
-    if switch.what == _switch(name):
-        raise _refused(name, str(switch), "Nothing was deleted", "Then discard it")
+    if switch.what == switch_name(name):
+        raise refused(name, str(switch), "Nothing was deleted", "Then discard it")
     shutil.rmtree(found.root)
 
 
-def _switch(name: str) -> str:
+def switch_name(name: str) -> str:
+    """The name of the switch that publishes a candidate."""
     return f"publish {name}"
 
 
-def publish(request: "PublishRequest", act: bool) -> Publication:
-    """Make the candidate's days current: per table one commit that names its files, upstream first; without `act` only
-    say what it would change.
-
-    Readers see the days of all tables before or after it (`lake.switch`). Stopped in between, done again, it goes on.
-    Raises BackfillError if a day is not up to date, code or settings are others in the lake, or days are held.
-    """
-    chosen = _chosen(request)
-    found = Publication(new_id(utc_now()), tuple(_compared(request, t, s) for t, s in chosen), act)
-    if not act:
-        return found
-    with switching(request.lake, _switch(request.name), [t.contract for t, _ in chosen]):
-        done = [_published(request, t, s, found.id) for t, s in chosen]
-    return replace(found, tables=tuple(replace(t, version=v) for t, v in zip(found.tables, done, strict=True)))
-
-
-@dataclass(frozen=True)
-class PublishRequest:
-    """A lake and a candidate of it, each with its pipeline, the days to publish (None: all that the candidate built),
-    and why."""
-
-    lake: Lake
-    pipeline: Pipeline
-    candidate: Lake
-    theirs: Pipeline
-    days: DayRange | None = None
-    note: str = ""
-
-    @property
-    def name(self) -> str:
-        """The candidate's name."""
-        return self.candidate.root.name
-
-    def states(self) -> States:
-        """The states of the lake's days now."""
-        return self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
-
-    def states_there(self) -> States:
-        """The states of the candidate's days now."""
-        return self.theirs.states(read_view(self.candidate, self.theirs.contracts))
-
-
-def _chosen(request: PublishRequest) -> list[tuple[Table, dict[date, Stamp]]]:
-    """The candidate's own tables, upstream first, each with the newest receipts of its days."""
-    states, found = request.states_there(), list[tuple[Table, dict[date, Stamp]]]()
-    for table in request.theirs.tables:
-        name = table.name
-        if not request.candidate.writes(name):
-            continue
-        _refuse_other_code(request, name)
-        view = states.view.table(name)
-        stamps = {d: s for d, s in sorted(view.stamps.items()) if request.days is None or d in request.days}
-        if unfit := [d for d in stamps if states.of(name, d) not in FIT]:
-            told = f"{ranges(unfit)} of {name} are {', '.join(sorted({states.of(name, d).value for d in unfit}))} there"
-            raise _refused(request.name, told, NOTHING, f"`{_command(request, 'catch-up')}`, or publish other --days")
-        if stamps:
-            found.append((table, stamps))
-    if not found:
-        fix = f"Build some: `{_command(request, 'backfill --from FIRST --to LAST')}`"
-        raise _refused(request.name, "it holds no such day", NOTHING, fix)
-    return found
-
-
-def _refuse_other_code(request: PublishRequest, name: str) -> None:
-    ours, theirs = request.pipeline.codes.get(name), request.theirs.codes[name]
-    if ours is None:
-        what = f"the lake beside it has no table {name}"
-    elif (ours.code_digest, ours.settings_digest) != (theirs.code_digest, theirs.settings_digest):
-        what = f"code or settings of {name} are others in the lake, so that the days would show as outdated at once"
-    else:
-        return
-    fix = f"Bring lake.toml and the pipeline's files from {request.candidate.root} to {request.lake.root} first"
-    raise _refused(request.name, what, NOTHING, fix)
-
-
-def _compared(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp]) -> TablePublication:
-    now = request.lake.store.view(table.name, table.contract.day_column).stamps
-    held = [now[d].entry for d in stamps if d in now]
-    same = sum(d in now and now[d].entry.content == s.entry.content for d, s in stamps.items())
-    rows = sum(e.rows for e in held), sum(s.entry.rows for s in stamps.values())
-    return TablePublication(table.name, tuple(stamps), *rows, same)
-
-
-def _published(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp], plan: str) -> int:
-    """Commit the days of one table; the version of the lake's table afterwards."""
-    contract, states = table.contract, request.states()
-    moved = [d for d, s in stamps.items() if states.digests.of(table.name, d) != s.entry.input_digest]
-    if moved:
-        what = f"inputs of {table.name} {ranges(moved)} moved since they were built"
-        raise _refused(
-            request.name, what, "Tables before it are published", f"`{_command(request, 'catch-up')}`, again"
-        )
-    staged = stage_links(request.lake, contract, request.candidate, stamps)
-    base = states.view.table(table.name).version
-    entries = {d: s.entry for d, s in stamps.items()}
-    write = Write(contract, staged, entries, base, _signed(request, table, states, stamps, plan))
-
-    def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
-        """The input digests by the lake's heads as they are when it is called."""
-        digests = request.states().digests
-        return {d: digests.of(table.name, d) for d in asked}
-
-    try:
-        return replace_days(request.lake, write, digests_now).version
-    finally:
-        staged.drop()
-
-
-def _signed(
-    request: PublishRequest, table: Table, states: States, stamps: Mapping[date, Stamp], plan: str
-) -> Provenance:
-    """Who published, and by what the days were made: the engine of the candidate's newest write of them."""
-    codes, view = request.pipeline.codes[table.name], states.view
-    made = [r for r, _ in writes_of(request.candidate.store, table.name, stamps) if r is not None]
-    kept = {k: v for k, v in made[-1].tags.items() if k in (ENGINE, VERSIONS)} if made else {}
-    tags = {**kept, **made_with(table.contract, states)}
-    tags |= {BY: whoami(), PLAN_TAG: plan, CHUNK_TAG: "1", "candidate": request.name}
-    return Provenance(
-        PUBLISH, note=request.note, code_digest=codes.code_digest, settings_digest=codes.settings_digest,
-        frontier=states.frontier(table.name), inputs={i.table: version_read(view, i) for i in table.contract.inputs},
-        tags=tags,
-    )  # fmt: skip
-
-
-def _command(request: PublishRequest, words: str) -> str:
-    return f"backfill-assets {words} --lake {shlex.quote(str(request.candidate.root))}"
-
-
-def _refused(name: str, culprit: str, consequence: str, fix: str) -> BackfillError:
+def refused(name: str, culprit: str, consequence: str, fix: str) -> BackfillError:
+    """The refusal to do something with a candidate."""
     return BackfillError(f"the candidate {name}", culprit, consequence, fix)

@@ -54,7 +54,7 @@ EVENT_STORAGE = (
     "event_log_storage: {module: backfill_assets.orchestration.event_storage, class: BatchedEventLogStorage, "
     "config: {home: {env: DAGSTER_HOME}}}"
 )
-ACCEPT = 'Put it back, or say `backfill-assets landing accept --note "why"`'
+ACCEPT = 'or say `backfill-assets landing accept --note "why"`'
 
 
 def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], deep: bool = False) -> list[Diagnosis]:
@@ -180,12 +180,17 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
     found = compare(listing, records, Hashes(lake.stock))
     if found.altered:
         paths = some(plain(r.path) for r in found.altered)
-        yield broken(name, f"{len(found.altered)} file(s) altered since they were loaded: {paths}", ACCEPT)
+        told = f"{len(found.altered)} file(s) altered since they were loaded: {paths}"
+        yield broken(name, told, f"Put it back, {ACCEPT}")
     if found.missing:
         paths = some(plain(r.path) for r in found.missing)
         unseen = any(UNLISTED in r.reason for r in listing.refused)
-        advice = "Make the folders below readable first, then look again" if unseen else ACCEPT
+        advice = "Make the folders below readable first, then look again" if unseen else f"Put it back, {ACCEPT}"
         yield broken(name, f"{len(found.missing)} file(s) missing since they were loaded: {paths}", advice)
+    if disputed := [r for r in records if r.contradicted and not r.withdrawn]:
+        paths = some(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
+        told = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"
+        yield broken(name, told, f"Correct the manifest, {ACCEPT}")
     if listing.refused:
         paths = some(f"{r.name} ({r.reason})" for r in listing.refused)
         yield odd(name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them")

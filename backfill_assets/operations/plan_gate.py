@@ -2,8 +2,8 @@
 
 Elsewhere: the account of landed rows (`account`), acting on findings (`plan_run`). Figures of two origins are compared,
 so that a mistake of either shows. A gate about the rows of a day is an entry of `lake.gates.GATES`: it judges a
-chunk's files again, with the plan's tolerances as bounds; the lake's own bounds (`[gates.tables]`) were judged before
-each commit. One about a day before and after is an entry of `PLAN_GATES`.
+chunk's files again, with the plan's tolerances and `max_key_share` as bounds; the lake's other bounds
+(`[gates.tables]`) were judged before each commit. One about a day before and after is an entry of `PLAN_GATES`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,16 +57,17 @@ class GateFinding:
 class TableEvidence:
     """Evidence about one table's days of a chunk. `before` (all days of the table, before the plan's first write: its
     own unfinished rows are no measure) and `after` are partition records of receipts; `read` and `read_before` are
-    profiles of the files by an independent reader."""
+    profiles of the files by an independent reader, `own_bounds` those of `[gates.tables]`."""
 
     contract: Contract
     before: Mapping[date, DayEntry]
     after: Mapping[date, DayEntry]
     read: Mapping[date, DayProfile]
     read_before: Mapping[date, DayProfile] = field(default_factory=dict)
+    own_bounds: TableGate = field(default_factory=TableGate)
 
     def as_judged(self, day: date, bounds: Tolerances) -> Judged:
-        """The day's files as the gates of a write judge them, with the plan's tolerances for bounds.
+        """The day's files as the gates of a write judge them, by the plan's tolerances and `max_key_share`.
 
         Usual are the days with rows before it, by receipts from before the plan began, and the day itself before.
         """
@@ -79,7 +80,8 @@ class TableEvidence:
         nulls = nulls if bounds.nulls is not None else {}
         drift = drift if bounds.drift is not None else {}
         gate = ColumnGate.model_construct(max_null_jump=bounds.nulls, max_drift=bounds.drift or SMALLEST_DRIFT)
-        table = TableGate.model_construct(columns=dict.fromkeys([*nulls, *drift], gate))
+        by_lake, columns = self.own_bounds, dict.fromkeys([*nulls, *drift], gate)
+        table = TableGate.model_construct(columns=columns, max_key_share=by_lake.max_key_share, skew=by_lake.skew)
         usual = Surroundings(may_be_empty=True, usual_null_shares=nulls, usual_histograms=drift)
         return Judged(self.contract, day, self.read.get(day, DayProfile()), table, usual)
 
@@ -143,7 +145,8 @@ def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, now: Progress) -
     with_means = now.plan.policy.tolerances.means is not None and moved
     read_before = audit_table(lake, contract, writes.base, moved) if with_means else {}
     read = audit_table(lake, contract, days=after, altered=True)
-    return TableEvidence(contract, writes.before, after, _by_day(read), _by_day(read_before))
+    own_bounds = lake.settings.gates.tables.get(contract.name, TableGate())
+    return TableEvidence(contract, writes.before, after, _by_day(read), _by_day(read_before), own_bounds)
 
 
 def _by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile]:

@@ -55,7 +55,9 @@ def rest_of_definitions(
             controls_sensor(lake_context),
             *alert_sensors(lake.root),
         ],
-        schedules=[
+        schedules=[]
+        if lake.shared is not None  # the lake beside a candidate loads, proves and exports
+        else [
             *lake_schedules(lake_context, rebuild),
             maintain_schedule(upkeep),
             export_schedule(exporting),

@@ -24,8 +24,16 @@ def test_one_is_made_listed_and_thrown_away(lake: Path) -> None:
     assert made.exit_code == 0, made.stderr
     assert "candidate publish v2" in made.stdout
     assert read(run("candidate", "list", "--lake", lake, "--json")) == [
-        {"name": "v2", "folder": str(lake / ".candidates" / "v2"), "tables": ["features"]}
+        {
+            "name": "v2",
+            "folder": str(lake / ".candidates" / "v2"),
+            "tables": ["features"],
+            "days": {"features": ""},
+            "behind": {},
+            "error": "",
+        }
     ]
+    assert "candidate v2: features no day; up to date" in run("status", "--lake", lake).stdout
     assert "would be deleted" in run("candidate", "discard", "v2", "--lake", lake).stdout
     assert "deleted" in run("candidate", "discard", "v2", "--yes", "--lake", lake).stdout
     assert "no candidates" in run("candidate", "list", "--lake", lake).stdout

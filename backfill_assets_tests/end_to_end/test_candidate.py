@@ -11,7 +11,8 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.operations.candidates import PublishRequest, create_candidate, publish
+from backfill_assets.operations.candidates import create_candidate
+from backfill_assets.operations.publications import PublishRequest, publish
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.lakes import backfill, configure, content, delivery, make_lake, snapshot
 

@@ -1,6 +1,6 @@
 """A publication that is killed at any moment: readers see all old or all new days, and doing it again ends it.
 
-Tested here: `operations.candidates.publish` in a process of its own, killed. Not tested here: what it changes
+Tested here: `operations.publications.publish` in a process of its own, killed. Not tested here: what it changes
 (`operations.test_candidates`).
 """
 
@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.lake.switch import settled_view, switch_of
-from backfill_assets.operations.candidates import publish
+from backfill_assets.operations.publications import publish
+from backfill_assets_tests.operations.beside import Beside
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
-from backfill_assets_tests.operations.test_candidates import Beside
 
 pytestmark = pytest.mark.usefixtures("storages", "processes")
 
 PUBLISHING = """
 import sys
 from pathlib import Path
-from backfill_assets.operations.candidates import publish
-from backfill_assets_tests.operations.test_candidates import Beside
+from backfill_assets.operations.publications import publish
+from backfill_assets_tests.operations.beside import Beside
 beside = Beside.reopened(Path(sys.argv[1]))
 print("ready", flush=True)
 publish(beside.request(), act=True)

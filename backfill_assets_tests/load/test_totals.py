@@ -16,6 +16,7 @@ import pytest
 
 from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.content_store import StoredFile
@@ -24,11 +25,13 @@ from backfill_assets.load.landed_changes import landed
 from backfill_assets.load.raw import AS_DECLARED
 from backfill_assets.load.scan import accept, scan
 from backfill_assets.load.totals import disagreement
+from backfill_assets.operations.doctor import doctor
 from backfill_assets.operations.rejected import unusable
 from backfill_assets.operations.show import show
 from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import day
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content, delivery, land, make_lake
 
@@ -87,6 +90,18 @@ def declare(lake: Lake, text: str) -> None:
     os.utime(path, (LONG_AGO, LONG_AGO))
 
 
+def told_by_accept(lake: Lake) -> str:
+    told = run("landing", "accept", "a.jsonl", "--note", "why", "--lake", lake.root).stdout
+    assert told.startswith("unchanged  a.jsonl: its totals")
+    assert "it is in quarantine; correct the file or its manifest" in told
+    return told
+
+
+def is_named_by_doctor(lake: Lake, pipeline: Pipeline) -> bool:
+    line = "1 loaded file(s) are not what their manifests declare: a.jsonl (its totals"
+    return any(line in d.what for d in doctor(lake.root, lambda _: pipeline.tables))
+
+
 def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_changed_by_a_later_one(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
@@ -96,7 +111,7 @@ def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_change
     declare(lake, '{"rows": 3, "sums": {"value": 4}}')
     why = "its totals (a.jsonl.totals.json) disagree: the sum of value is 3, declared is 4"
 
-    assert scan(session).unreadable == {"a.jsonl": why}
+    assert (scan(session).unreadable, why in told_by_accept(lake)) == ({"a.jsonl": why}, True)
     backfill(lake, START, START, ["raw"])
     assert [row[0] for row in content(lake, "raw")] == [1], "of the other file"
     assert [(row[2], row[4]) for row in content(lake, "quarantine")] == [(0, why)]
@@ -106,8 +121,7 @@ def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_change
     assert landed(session).uncounted
     backfill(lake, START, START, ["raw"])
     assert len(content(lake, "raw")) == 2
-    entry = read_view(lake, [contracts.raw()]).table("raw").stamps[DAY].entry
-    assert entry.counts[AS_DECLARED] == 1
+    assert read_view(lake, [contracts.raw()]).table("raw").stamps[DAY].entry.counts[AS_DECLARED] == 1
     shown = {f.path: f.as_declared for f in show(lake, pipeline, "raw", DAY).files}
     assert shown == {"a.jsonl": True, "copy.jsonl": False}
 
@@ -117,8 +131,9 @@ def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_change
         backfill(lake, START, START, ["raw"], force=True)
     assert content(lake, "raw") == before
     assert landed(session).is_refused
-    found = unusable(lake)
-    assert (found.as_declared, ["loaded, but its totals" in line for line in found.contradicted]) == (0, [True])
+    assert ["loaded, but its totals" in line for line in unusable(lake).contradicted] == [True]
+    assert unusable(lake).as_declared == 0
+    assert is_named_by_doctor(lake, pipeline)
 
     (lake.root / "landing" / "a.jsonl.totals.json").unlink()
     assert scan(session).is_clean

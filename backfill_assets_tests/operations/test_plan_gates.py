@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.contracts import Rule
 from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, NULL_COUNT, SCHEME, DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.gates import TableGate
 from backfill_assets.operations.plan_gate import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.operations.plan_model import Tolerances
 from backfill_assets_tests.builders import STAGING, day
@@ -69,6 +70,15 @@ def test_rules_of_the_contract_judge_the_files_of_a_chunk_too() -> None:
     found = evidence(None, entry(100), DayProfile(100, "F", broken={"positive": 3}))
     (broken,) = judged(replace(found, contract=ruled), Tolerances())
     assert (broken.rule, broken.told) == ("rules", "3 row(s) break positive (value > 0)")
+
+
+def test_the_share_of_the_greatest_key_is_judged_as_the_lake_bounds_it() -> None:
+    profile = DayProfile(100, "F", most={"entity": 90})
+    found = evidence(None, entry(100), profile)
+    assert judged(found, Tolerances()) == []
+    (broken,) = judged(replace(found, own_bounds=TableGate(max_key_share=0.5)), Tolerances())
+    assert (broken.rule, broken.told.split(",")[0]) == ("profile", "one key of (entity) holds 90% of the rows")
+    assert judged(replace(found, own_bounds=TableGate(max_key_share=0.5, skew="warn")), Tolerances()) == []
 
 
 def test_a_mean_that_moved_is_found_where_rows_and_nulls_stayed() -> None:

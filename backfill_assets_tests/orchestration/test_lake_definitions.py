@@ -3,6 +3,7 @@
 Tested here: `orchestration.lake_definitions`. Not tested here: what each of the jobs, sensors and schedules does.
 """
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,17 @@ def test_all_of_it_stands_beside_the_tables_of_the_browser(tmp_path: Path) -> No
     assert schedules == {"daily_load", "rolling_reprocess", "weekly_upkeep", "hourly_export"}
     assert len(list(found.jobs or ())) > 3
     assert PYSPARK in (found.resources or {})
+
+
+def test_a_candidate_has_jobs_and_no_schedule_that_would_do_the_lakes_work_again(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path, [], START)
+    folder = lake.root / ".candidates" / "v2"
+    folder.mkdir(parents=True)
+    shutil.copyfile(lake.root / "lake.toml", folder / "lake.toml")
+    (folder / "candidate.json").write_text('{"tables": ["sums"]}')
+    found = assemble(folder, toy())
+    assert [*(found.schedules or ())] == []
+    assert len(list(found.jobs or ())) > 3
 
 
 def test_who_asks_for_the_job_of_some_tables_gets_nothing_beside_it(tmp_path: Path) -> None:

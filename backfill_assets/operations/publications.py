@@ -1,0 +1,185 @@
+"""Publications: days of a candidate's tables made current in the lake beside it, all at once.
+
+Not here: making and discarding candidates (`operations.candidates`), readers during a publication (`lake.switch`).
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.days import DayRange, ranges
+from backfill_assets.core.engines import ENGINE
+from backfill_assets.core.ownership import BY, whoami
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
+from backfill_assets.core.states import States
+from backfill_assets.core.view import Stamp
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.lake.staging import stage_links
+from backfill_assets.lake.switch import switching
+from backfill_assets.lake.view import read_view, writes_of
+from backfill_assets.load.candidate import VERSIONS, made_with
+from backfill_assets.load.making import version_read
+from backfill_assets.operations.candidates import FIT, refused, switch_name
+from backfill_assets.operations.plan_files import new_id
+
+NOTHING = "Nothing was published"
+
+
+@dataclass(frozen=True)
+class TablePublication:
+    """Days of a candidate's table to make current (or made current by `version`): rows that the lake's table holds for
+    them now, and rows that it then holds; `same` days hold these rows already."""
+
+    table: str
+    days: tuple[date, ...]
+    rows_now: int
+    rows_then: int
+    same: int
+    version: int | None = None
+
+    def __str__(self) -> str:
+        """The publication as one line."""
+        done = f", by version {self.version}" if self.version is not None else ""
+        return (
+            f"{self.table}: {ranges(self.days) or 'no day'}, {self.rows_now} row(s) now, {self.rows_then} then, "
+            f"{self.same} day(s) the same{done}"
+        )
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What `publish` does or did: the id by which `rollback --plan` takes it back, and its tables, upstream first."""
+
+    id: str
+    tables: tuple[TablePublication, ...]
+    done: bool = False
+
+
+def publish(request: "PublishRequest", act: bool) -> Publication:
+    """Make the candidate's days current: per table one commit that names its files, upstream first; without `act` only
+    say what it would change.
+
+    Readers see the days of all tables before or after it (`lake.switch`). Stopped in between, done again, it goes on.
+    Raises BackfillError if a day is not up to date, code or settings are others in the lake, or days are held.
+    """
+    chosen = _chosen(request)
+    found = Publication(new_id(utc_now()), tuple(_compared(request, t, s) for t, s in chosen), act)
+    if not act:
+        return found
+    with switching(request.lake, switch_name(request.name), [t.contract for t, _ in chosen]):
+        done = [_published(request, t, s, found.id) for t, s in chosen]
+    return replace(found, tables=tuple(replace(t, version=v) for t, v in zip(found.tables, done, strict=True)))
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """A lake and a candidate of it, each with its pipeline, the days to publish (None: all that the candidate built),
+    and why."""
+
+    lake: Lake
+    pipeline: Pipeline
+    candidate: Lake
+    theirs: Pipeline
+    days: DayRange | None = None
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """The candidate's name."""
+        return self.candidate.root.name
+
+    def states(self) -> States:
+        """The states of the lake's days now."""
+        return self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
+
+    def states_there(self) -> States:
+        """The states of the candidate's days now."""
+        return self.theirs.states(read_view(self.candidate, self.theirs.contracts))
+
+
+def _chosen(request: PublishRequest) -> list[tuple[Table, dict[date, Stamp]]]:
+    """The candidate's own tables, upstream first, each with the newest receipts of its days."""
+    states, found = request.states_there(), list[tuple[Table, dict[date, Stamp]]]()
+    for table in request.theirs.tables:
+        name = table.name
+        if not request.candidate.writes(name):
+            continue
+        _refuse_other_code(request, name)
+        view = states.view.table(name)
+        stamps = {d: s for d, s in sorted(view.stamps.items()) if request.days is None or d in request.days}
+        if unfit := [d for d in stamps if states.of(name, d) not in FIT]:
+            told = f"{ranges(unfit)} of {name} are {', '.join(sorted({states.of(name, d).value for d in unfit}))} there"
+            raise refused(request.name, told, NOTHING, f"`{_command(request, 'catch-up')}`, or publish other --days")
+        if stamps:
+            found.append((table, stamps))
+    if not found:
+        fix = f"Build some: `{_command(request, 'backfill --from FIRST --to LAST')}`"
+        raise refused(request.name, "it holds no such day", NOTHING, fix)
+    return found
+
+
+def _refuse_other_code(request: PublishRequest, name: str) -> None:
+    ours, theirs = request.pipeline.codes.get(name), request.theirs.codes[name]
+    if ours is None:
+        what = f"the lake beside it has no table {name}"
+    elif (ours.code_digest, ours.settings_digest) != (theirs.code_digest, theirs.settings_digest):
+        what = f"code or settings of {name} are others in the lake, so that the days would show as outdated at once"
+    else:
+        return
+    fix = f"Bring lake.toml and the pipeline's files from {request.candidate.root} to {request.lake.root} first"
+    raise refused(request.name, what, NOTHING, fix)
+
+
+def _compared(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp]) -> TablePublication:
+    now = request.lake.store.view(table.name, table.contract.day_column).stamps
+    held = [now[d].entry for d in stamps if d in now]
+    same = sum(d in now and now[d].entry.content == s.entry.content for d, s in stamps.items())
+    rows = sum(e.rows for e in held), sum(s.entry.rows for s in stamps.values())
+    return TablePublication(table.name, tuple(stamps), *rows, same)
+
+
+def _published(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp], plan: str) -> int:
+    """Commit the days of one table; the version of the lake's table afterwards."""
+    contract, states = table.contract, request.states()
+    moved = [d for d, s in stamps.items() if states.digests.of(table.name, d) != s.entry.input_digest]
+    if moved:
+        what = f"inputs of {table.name} {ranges(moved)} moved since they were built"
+        raise refused(request.name, what, "Tables before it are published", f"`{_command(request, 'catch-up')}`, again")
+    staged = stage_links(request.lake, contract, request.candidate, stamps)
+    base = states.view.table(table.name).version
+    entries = {d: s.entry for d, s in stamps.items()}
+    write = Write(contract, staged, entries, base, _signed(request, table, states, stamps, plan))
+
+    def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
+        """The input digests by the lake's heads as they are when it is called."""
+        digests = request.states().digests
+        return {d: digests.of(table.name, d) for d in asked}
+
+    try:
+        return replace_days(request.lake, write, digests_now).version
+    finally:
+        staged.drop()
+
+
+def _signed(
+    request: PublishRequest, table: Table, states: States, stamps: Mapping[date, Stamp], plan: str
+) -> Provenance:
+    """Who published, and by what the days were made: the engine of the candidate's newest write of them."""
+    codes, view = request.pipeline.codes[table.name], states.view
+    made = [r for r, _ in writes_of(request.candidate.store, table.name, stamps) if r is not None]
+    kept = {k: v for k, v in made[-1].tags.items() if k in (ENGINE, VERSIONS)} if made else {}
+    tags = {**kept, **made_with(table.contract, states)}
+    tags |= {BY: whoami(), PLAN_TAG: plan, CHUNK_TAG: "1", "candidate": request.name}
+    return Provenance(
+        PUBLISH, note=request.note, code_digest=codes.code_digest, settings_digest=codes.settings_digest,
+        frontier=states.frontier(table.name), inputs={i.table: version_read(view, i) for i in table.contract.inputs},
+        tags=tags,
+    )  # fmt: skip
+
+
+def _command(request: PublishRequest, words: str) -> str:
+    return f"backfill-assets {words} --lake {shlex.quote(str(request.candidate.root))}"

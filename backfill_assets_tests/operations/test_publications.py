@@ -1,0 +1,103 @@
+"""A candidate's days made current: at once, refused where they do not fit, taken back as a plan is.
+
+Tested here: `operations.publications` on a lake without an engine. Not tested here: a publication that is killed
+(`end_to_end.test_publish_killed`).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError, DaysHeld
+from backfill_assets.core.states import State
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations.candidates import (
+    candidate_names,
+    discard_candidate,
+)
+from backfill_assets.operations.maintain import maintain
+from backfill_assets.operations.publications import publish
+from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.operations.beside import Beside
+from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Beside:
+    return Beside.of(Planned(tmp_path / "lake"), *BUILT)
+
+
+def test_publishing_makes_all_days_current_by_one_commit_per_table_and_they_are_fresh(beside: Beside) -> None:
+    beside.build_all(5)
+    before = {t: beside.made.view(t).version for t in BUILT}
+    request = beside.request()
+    shown = publish(request, act=False)
+    assert beside.made.values("staging") == [1] * DAYS
+    assert [(t.table, len(t.days), t.same) for t in shown.tables] == [("staging", DAYS, 0), ("features", DAYS, 0)]
+    done = publish(request, act=True)
+    assert [(t.table, t.version) for t in done.tables] == [(t, before[t] + 1) for t in BUILT]
+    assert {t: beside.made.values(t) for t in BUILT} == dict.fromkeys(BUILT, [5] * DAYS)
+    states = request.states()
+    assert {states.of(t, day(n)) for t in BUILT for n in range(DAYS)} == {State.FRESH}
+    assert publish(request, act=True).tables[0].same == DAYS, "once more, nothing moves"
+    assert beside.made.view("staging").version == before["staging"] + 1
+
+
+def test_a_publication_is_taken_back_as_a_plan_is(beside: Beside) -> None:
+    beside.build_all(5)
+    done = beside.publish()
+    roll_back(beside.made.lake, beside.made.pipeline, RollbackRequest(plan=done.id), Provenance(""))
+    assert {t: beside.made.values(t) for t in BUILT} == dict.fromkeys(BUILT, [1] * DAYS)
+    with pytest.raises(DaysHeld):
+        beside.publish()
+
+
+def test_it_is_refused_while_the_lake_has_other_code(beside: Beside) -> None:
+    beside.build_all(5)
+    with pytest.raises(BackfillError, match="code or settings of staging are others in the lake"):
+        publish(beside.request(deployed=False), act=False)
+
+
+def test_it_is_refused_once_an_input_moved_and_goes_on_after_the_day_was_built_again(tmp_path: Path) -> None:
+    beside = Beside.of(Planned(tmp_path / "lake"), "features")
+    beside.there.write("features", dict.fromkeys(range(DAYS), 5))
+    beside.made.write("staging", {DAYS - 1: 7})
+    with pytest.raises(BackfillError, match=f"{day(DAYS - 1)} of features are stale there"):
+        beside.publish()
+    assert beside.made.values("features") == [1] * DAYS
+    beside.there.write("features", {DAYS - 1: 6})
+    beside.publish()
+    assert beside.made.values("features") == [5] * (DAYS - 1) + [6]
+
+
+def test_a_publication_that_stopped_between_two_tables_goes_on(beside: Beside) -> None:
+    beside.build_all(5)
+    beside.publish(candidate=replace(beside.there.lake, own=frozenset({"staging"})))
+    assert (beside.made.values("staging"), beside.made.values("features")) == ([5] * DAYS, [1] * DAYS)
+    done = beside.publish()
+    assert [(t.table, t.same) for t in done.tables] == [("staging", DAYS), ("features", 0)]
+    assert beside.made.values("features") == [5] * DAYS
+
+
+def test_chosen_days_alone_are_published_and_days_that_it_lacks_are_refused(beside: Beside) -> None:
+    beside.there.write("staging", {1: 5, 2: 5})
+    assert beside.publish(days=DayRange(day(1), day(2))).tables[0].days == (day(1),)
+    assert beside.made.values("staging")[:3] == [1, 5, 1]
+    with pytest.raises(BackfillError, match="it holds no such day"):
+        beside.publish(days=DayRange(day(5), day(6)))
+
+
+def test_published_rows_outlive_the_candidate_and_the_upkeep(beside: Beside) -> None:
+    beside.build_all(5)
+    beside.publish()
+    discard_candidate(beside.made.lake, "v2")
+    assert candidate_names(beside.made.lake) == []
+    maintain(beside.made.lake, beside.made.pipeline)
+    path = beside.made.lake.table_path("staging")
+    assert DeltaTable(str(path)).to_pyarrow_table().num_rows == DAYS
