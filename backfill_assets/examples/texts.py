@@ -10,6 +10,8 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+Row = dict[str, object]
+
 
 def chance_of(example: str) -> random.Random:
     """A source of chance that gives every run of this example the same."""

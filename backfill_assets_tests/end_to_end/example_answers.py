@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive
 from backfill_assets_tests.pipeline.frames import rows_of
@@ -165,3 +166,35 @@ LATE = Answers(
     ),
 )
 OF_EXAMPLES = {"late-truth": LATE, "orders": ORDERS, "retried-events": RETRIED, "sensor-readings": SENSORS}
+
+
+@dataclass(frozen=True)
+class AtTheEnd:
+    """What a table holds after the steps of its example: a query over {files}, the landed ones."""
+
+    table: str
+    query: str
+
+    def differing(self, lake: Path) -> list[Row]:
+        """Rows that the table or the answer has more often than the other, and a word if both are empty."""
+        db = duckdb.connect()
+        db.execute("SET timezone = 'UTC'")
+        held = DeltaTable(str(lake / "tables" / self.table)).to_pyarrow_table()
+        db.register("held", held)
+        query = self.query.replace("{files}", f"'{lake}/landing/**/*.*'")
+        db.execute(f"CREATE TABLE answer AS {query}")
+        names = ", ".join(str(c[0]) for c in db.sql("FROM answer").description)
+        db.execute(f"CREATE VIEW ours AS SELECT {names} FROM held")
+        rows = db.sql("(FROM ours EXCEPT ALL FROM answer) UNION ALL (FROM answer EXCEPT ALL FROM ours)").fetchall()
+        return rows if held.num_rows else [("no rows",)]
+
+
+AT_THE_END = {
+    "timezone-bug": AtTheEnd(
+        "plays_daily",
+        """SELECT user_id, CAST((local_time AT TIME ZONE "zone") AT TIME ZONE 'UTC' AS DATE) AS event_date,
+            count(*) AS plays, sum(minutes) AS minutes
+        FROM read_json({files}, columns = {user_id: 'VARCHAR', local_time: 'TIMESTAMP', "zone": 'VARCHAR',
+            minutes: 'BIGINT'}) GROUP BY ALL""",
+    ),
+}

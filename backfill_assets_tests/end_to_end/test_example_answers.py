@@ -15,7 +15,7 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.operations.example_lakes import examples, make_example
 from backfill_assets.pipeline.chosen import tables_at
-from backfill_assets_tests.end_to_end.example_answers import OF_EXAMPLES
+from backfill_assets_tests.end_to_end.example_answers import AT_THE_END, OF_EXAMPLES
 from backfill_assets_tests.end_to_end.worlds import SHARED
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content
 
@@ -87,4 +87,4 @@ def test_features_and_labels_of_an_example_are_what_duckdb_makes_of_its_files(
 
 
 def test_every_example_has_answers() -> None:
-    assert set(OF_EXAMPLES) == set(examples())
+    assert {*OF_EXAMPLES, *AT_THE_END} == set(examples())

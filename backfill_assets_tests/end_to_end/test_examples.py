@@ -1,24 +1,29 @@
 """Each example does what its `STEPS.md` says: every line runs, and what is shown below comes out.
 
 Lives here: the steps of all examples, run from empty folders as a new user would, each with its lake's own server. Does
-not live here: whether the rows are right (`test_example_answers`).
+not live here: the answers, of some examples at the end and of others in any order (`example_answers`).
 """
 
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.engine.confs import SAIL
 from backfill_assets.operations.example_lakes import examples
+from backfill_assets_tests.end_to_end.example_answers import AT_THE_END
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
+from backfill_assets_tests.engines import OF_LAKES, why_spark
 from backfill_assets_tests.processes import CHECKOUT
 
-pytestmark = pytest.mark.on_spark("the examples use what Sail refuses by name")
+pytestmark = pytest.mark.on_spark("some examples use what Sail refuses by name; the others name their engine below")
+SPARK_ONLY = {"late-truth", "orders", "retried-events", "sensor-readings"}
 
 
 @pytest.fixture
-def spark_server() -> dict[str, str]:
+def spark_server(name: str) -> dict[str, str]:
     """What is set around the steps: a server of theirs that a failure leaves behind ends soon, by itself."""
-    return {"BACKFILL_ASSETS__SPARK__IDLE_MINUTES": "3"}
+    on_sail = {OF_LAKES: SAIL} if name not in SPARK_ONLY and not why_spark() else {}
+    return {"BACKFILL_ASSETS__SPARK__IDLE_MINUTES": "3", **on_sail}
 
 
 def steps_text(name: str) -> str:
@@ -36,6 +41,9 @@ def test_every_line_of_the_steps_runs_and_what_they_show_comes_out(
     printed = run_steps(steps, folder, spark_server)
     told = {s.commands: differs(s.shown, p) for s, p in zip(steps, printed, strict=True) if s.shown is not None}
     assert {commands: lines for commands, lines in told.items() if lines} == {}
+    if answer := AT_THE_END.get(name):
+        (lake,) = (toml.parent for toml in folder.glob("*/lake.toml"))
+        assert answer.differing(lake) == []
 
 
 def test_what_is_shown_may_leave_out_lines_and_parts_of_them_and_nothing_else() -> None:
