@@ -72,7 +72,7 @@ class Source:
 
     def of(self, *kinds: type[Node]) -> Iterator[Node]:
         """The nodes of these kinds, kind by kind: rules look for few of a million nodes."""
-        return (cast(Node, node) for kind in kinds for node in self._by_kind.get(kind, ()))
+        return (cast("Node", node) for kind in kinds for node in self._by_kind.get(kind, ()))
 
     @cached_property
     def texts(self) -> tuple[ast.Constant, ...]:

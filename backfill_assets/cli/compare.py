@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.common import FILE, SPAN, json_and_lake, opened, print_json, target_option
-from backfill_assets.cli.drawing import TextTable, draw_table, number, say
-from backfill_assets.cli.pages import Page, PageSection, write_page
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, draw_table, number, say, write_page
 from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import OWN_SERVERS
 from backfill_assets.lake.differences import DayDifference, SampleRow

@@ -23,8 +23,8 @@ from backfill_assets.lake.folder import refuse_file
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import lake_toml, load_settings
 from backfill_assets.operations import example_lakes as samples
+from backfill_assets.operations.example_lakes import FEWEST_DAYS
 from backfill_assets.operations.rejected import kinds, refused_rows
-from backfill_assets.operations.sample import FEWEST_DAYS
 from backfill_assets.operations.status import DayStatus, StatusReport, status
 
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.common import FILE, days_asked, days_options, json_and_lake, opened, print_json
-from backfill_assets.cli.drawing import TextTable, number, percent, say, span, wanted
-from backfill_assets.cli.pages import Page, PageSection, write_page, write_whole
+from backfill_assets.cli.drawing import (
+    Page,
+    PageSection,
+    TextTable,
+    number,
+    percent,
+    say,
+    span,
+    wanted,
+    write_page,
+    write_whole,
+)
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, end_of
 from backfill_assets.core.lateness import AGES_DAYS, Aged

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import quantiles
 from typing import TYPE_CHECKING
 
-from backfill_assets.cli.drawing import TextTable
-from backfill_assets.cli.pages import PageSection
+from backfill_assets.cli.drawing import PageSection, TextTable
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.reconcile_report import kept_mismatches
 from backfill_assets.operations.rejected import kinds

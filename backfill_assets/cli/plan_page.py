@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import print_json
-from backfill_assets.cli.drawing import TextTable, draw_table, number, say, size
-from backfill_assets.cli.pages import PageSection
+from backfill_assets.cli.drawing import PageSection, TextTable, draw_table, number, say, size
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.operations.plan_files import HOLDS, resuming
 from backfill_assets.operations.plan_gate import described

@@ -1,6 +1,6 @@
 """The plots of pages (lateness, drift, checks), as SVG in the page's own colours, drawn by matplotlib without pyplot.
 
-Not here: the pages around them (`lateness`, `drift`, `report_page`) and the numbers (`operations`).
+Not here: the pages around them (`lateness`, `checks`, `report_page`) and the numbers (`operations`).
 """
 
 import io
@@ -10,7 +10,7 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.cli.pages import Figure
+from backfill_assets.cli.drawing import Figure
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.profiles import LARGE_DRIFT
 from backfill_assets.operations.lateness import LatenessReport
@@ -18,8 +18,8 @@ from backfill_assets.operations.lateness import LatenessReport
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from backfill_assets.operations.check_history import CheckHistory
     from backfill_assets.operations.drift import ColumnDrift, DriftReport
+    from backfill_assets.operations.report import CheckHistory
 
 # matplotlib wants fixed colours, the page has its own in light and dark: these stand for the page's variables.
 INK, MUTED, GRID, ACCENT, SECOND = (f"#00000{n}" for n in range(1, 6))

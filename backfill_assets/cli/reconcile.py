@@ -10,8 +10,7 @@ import click
 
 from backfill_assets.cli.common import FILE, SPAN, TEXT, Parsed, json_and_lake, opened, print_json
 from backfill_assets.cli.compare import names_of
-from backfill_assets.cli.drawing import TextTable, aside, number, say
-from backfill_assets.cli.pages import Page, PageSection, write_page
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, aside, number, say, write_page
 from backfill_assets.core.texts import shortened
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def _request(asked: dict[str, Any]) -> "ReconcileRequest":
 
 
 def _truths(pipeline: "Pipeline", asked: dict[str, Any]) -> "ReconcileRequest":
-    from backfill_assets.operations.reconcile_truths import truths_request
+    from backfill_assets.operations.reconcile_layers import truths_request
 
     request = truths_request(pipeline, asked["days"])
     if asked["left"] not in ("", request.left):
@@ -121,7 +120,7 @@ def _truths(pipeline: "Pipeline", asked: dict[str, Any]) -> "ReconcileRequest":
 
 def _later(lake: "Lake", pipeline: "Pipeline", report: "ReconcileReport") -> list[PageSection]:
     """The deliveries that arrived after days that differ, for events in their windows."""
-    from backfill_assets.operations.reconcile_truths import later_deliveries
+    from backfill_assets.operations.reconcile_layers import later_deliveries
 
     found = later_deliveries(lake, pipeline, [d.day for d in report.days if d.day and d.kinds])
     by_day = {day: [f for f in found if f.day == day] for day in {f.day for f in found}}

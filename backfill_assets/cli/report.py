@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from backfill_assets.cli.common import DAY, FILE, json_and_lake, opened, print_json
-from backfill_assets.cli.drawing import TextTable, aside, draw_table
-from backfill_assets.cli.pages import Page, PageSection, write_page, write_whole
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, aside, draw_table, write_page, write_whole
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
 from backfill_assets.operations.writes import DayAudit, write_table

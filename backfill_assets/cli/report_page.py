@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from backfill_assets.cli.drawing import TextTable, number, percent
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, environment, number, percent
 from backfill_assets.cli.lateness import completeness, watermarks
-from backfill_assets.cli.pages import Page, PageSection, environment
 from backfill_assets.cli.plots import check_figure, drift_figures, lateness_figures
 from backfill_assets.core.days import ONE_DAY, from_inclusive
 from backfill_assets.core.states import State

@@ -17,7 +17,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.plan_files import plan_ids
 from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, preview, roll_back, spans
 from backfill_assets.operations.rollback import release as release_days
-from backfill_assets.operations.why import Hold
+from backfill_assets.operations.show import Hold
 
 HANG = 2
 Command = Callable[..., None]

@@ -2,5 +2,5 @@
 
 A leaf: knows `core` and the standard library only. Lives here: the content of the examples, the same bytes on every
 machine. Does not live here: making a lake of one (`operations.example_lakes`) and the sample of `demo`
-(`operations.sample`).
+(`operations.example_lakes`).
 """

@@ -1,6 +1,6 @@
 """PostgreSQL, by its ADBC driver, which the extra `postgres` installs: addresses and connections.
 
-Not here: what is read (`reconcile_sides`) or written there (`export_sinks`).
+Not here: what is read (`reconcile_sides`) or written there (`export`).
 """
 
 from collections.abc import Callable, Iterator

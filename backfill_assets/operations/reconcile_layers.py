@@ -1,19 +1,22 @@
-"""One account per day across the layers: each number is counted in the rows of its own table, none is the rest.
+"""Layers of a lake held against each other: one account per day across them, and training against what is known today.
 
-Three balances: what landed = raw + quarantine + duplicates + too late; events that raw's deliveries leave current =
-current rows of staging; features as known = training + rows without a mature label. Not here: the account of landed
-rows by receipts (`account`). The second balance ranks deliveries by SQL of its own, beside the transform.
+Three balances, in which each number is counted in the rows of its own table and none is the rest: what landed = raw +
+quarantine + duplicates + too late; events that raw's deliveries leave current = current rows of staging; features as
+known = training + rows without a mature label. The second ranks deliveries by SQL of its own, beside the transform.
+Training differs from today's features and labels by later deliveries, which is no error: it holds what was known at the
+cut. Not here: matching rows (`reconcile`) and the account of landed rows by receipts (`account`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import Contract, versions_of
+from backfill_assets.core.contracts import Basis, Contract, first_reading, versions_of
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
-from backfill_assets.core.ledgers import QUARANTINE, TOO_LATE, named
+from backfill_assets.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.embedded import selection
 from backfill_assets.lake.fingerprints import quoted
@@ -22,11 +25,93 @@ from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import DUPLICATES, is_whole, landed_rows
-from backfill_assets.operations.reconcile_truths import learning_tables
+from backfill_assets.operations.reconcile_report import ReconcileRequest
 from backfill_assets.operations.sql import known_tables, own_engine
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+@dataclass(frozen=True)
+class LearningTables:
+    """The tables of a model by their roles: features as known at the cut, the same as known now, labels, and the join
+    of the first with the labels, which a model learns from."""
+
+    as_known: Contract
+    now: Contract
+    labels: Contract
+    learnt: Contract
+
+
+@dataclass(frozen=True)
+class LaterDelivery:
+    """Deliveries of an arrival day for events in the window of a feature day; they arrived after that day."""
+
+    day: date
+    arrival_day: date
+    deliveries: int
+
+
+def learning_tables(pipeline: Pipeline) -> LearningTables | None:
+    """Return the tables by facts of their contracts; None for a lake without them. Features as known now have the same
+    columns and read the same days of the same inputs, by content in place of the cut."""
+    as_known = first_reading(pipeline.contracts, Basis.KNOWN_AT_CUT)
+    if as_known is None:
+        return None
+    others = [c for c in pipeline.contracts if c is not as_known]
+    read = {c.name: {i.table for i in c.inputs} for c in others}
+    as_now = tuple(replace(i, basis=Basis.CONTENT) for i in as_known.inputs)
+    now = next((c for c in others if c.inputs == as_now and c.column_names == as_known.column_names), None)
+    labels = next((c for c in others if as_known.name in read[c.name] and len(c.inputs) > 1), None)
+    learnt = next((c for c in others if labels and read[c.name] == {as_known.name, labels.name}), None)
+    return LearningTables(as_known, now, labels, learnt) if now and labels and learnt else None
+
+
+def truths_request(pipeline: Pipeline, days: DayRange | None = None) -> ReconcileRequest:
+    """Return the request that holds training against today's features and mature labels.
+
+    Raises BackfillError for a lake without these tables.
+    """
+    tables = learning_tables(pipeline)
+    if tables is None:
+        raise BackfillError(
+            "the reconciliation with today's truths", "the lake has no features as known, labels and their join",
+            "Nothing was compared", "Name both sides: backfill-assets reconcile LEFT --with RIGHT",
+        )  # fmt: skip
+    learnt, labels = tables.learnt, tables.labels
+    day, label_day = quoted(learnt.day_column), quoted(labels.day_column)
+    same = " AND ".join([f"f.{day} = l.{label_day}", *(f"f.{quoted(k)} = l.{quoted(k)}" for k in learnt.key)])
+    of_features = set(tables.now.column_names)
+    columns = ", ".join(f"{'f' if c in of_features else 'l'}.{quoted(c)}" for c in learnt.column_names)
+    query = f"SELECT {columns} FROM {quoted(tables.now.name)} f JOIN {quoted(labels.name)} l ON {same}"
+    return ReconcileRequest(learnt.name, f"duckdb:{query} WHERE l.label_state = 'mature'", days=days)
+
+
+def later_deliveries(lake: Lake, pipeline: Pipeline, days: Collection[date]) -> list[LaterDelivery]:
+    """Return, per feature day and arrival day, the deliveries that arrived after the day for events in its window.
+
+    By the ledger `arrivals`; ordered by day, then arrival day.
+    """
+    as_known = first_reading(pipeline.contracts, Basis.KNOWN_AT_CUT)
+    if as_known is None or not days:
+        return []
+    ledger, before = named(ARRIVALS, _source(pipeline, as_known)), as_known.inputs[0].before
+    listed = ", ".join(f"(DATE '{d}')" for d in sorted(days))
+    query = (
+        f"SELECT day, arrival_date, CAST(sum(deliveries) AS BIGINT) AS n FROM (VALUES {listed}) AS wanted (day) "
+        "JOIN ledger ON arrival_date > day AND event_date <= day "
+        f"AND event_date >= day - INTERVAL '{before}' DAY GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    found = lake.store.query(query, {"ledger": (ledger, None)}) if lake.store.exists(ledger) else ()
+    return [LaterDelivery(*r) for b in found for r in zip(*(c.to_pylist() for c in b.columns), strict=True)]
+
+
+def _source(pipeline: Pipeline, as_known: Contract) -> str:
+    """Return the name of the source whose deliveries reach the table."""
+    contracts = {c.name: c for c in pipeline.contracts}
+    staging = contracts[as_known.inputs[0].table]
+    return contracts[staging.inputs[0].table].source
+
 
 Counts = Mapping[date, int]
 CURRENT = (

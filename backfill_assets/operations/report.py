@@ -1,29 +1,75 @@
 """The report of a lake: states of all days, landed rows and their account, lateness, durations, writes, checks, proofs.
 
-Not here: its parts (`status`, `lateness`, `writes`), Dagster's runs and checks (`orchestration.history`), and the page
-(`cli.report_page`). No JVM, no Dagster.
+Checks are those of every written day, judged again by its newest receipt under the gates of today. Not here: its parts
+(`status`, `lateness`, `writes`), Dagster's runs and checks (`orchestration.history`), and the page (`cli.report_page`).
+No JVM, no Dagster.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
+from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
+from backfill_assets.lake.gates import PROFILE, Finding, gates_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
+from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.operations.account import Account, accounts, together
-from backfill_assets.operations.check_history import CheckHistory, check_history
 from backfill_assets.operations.controls import ControlOutcome, last_outcomes
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
+from backfill_assets.operations.prove import Proof, proofs
 from backfill_assets.operations.rejected import refused_rows
-from backfill_assets.operations.standing_proof import Proof, proofs
 from backfill_assets.operations.status import StatusReport, status_of
 from backfill_assets.operations.writes import Durations, TableWrite, durations, writes
+
+OTHER_ROWS = "the same inputs, code and settings gave other rows before"
+
+
+@dataclass(frozen=True)
+class CheckHistory:
+    """One check of one table: how many written days it judged, and the findings on those that do not pass."""
+
+    table: str
+    check: str
+    days: int
+    found: tuple[Finding, ...]
+
+    @property
+    def failed(self) -> int:
+        """Return the days that the gates of today would refuse."""
+        return sum(f.refuses for f in self.found)
+
+    @property
+    def warned(self) -> int:
+        """Return the days that only warn."""
+        return len(self.found) - self.failed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the history as JSON values."""
+        counts = {"passed": self.days - len(self.found), "warned": self.warned, "failed": self.failed}
+        found = [{"day": f.day, "failed": f.refuses, "what": f.message} for f in self.found]
+        return {"table": self.table, "check": self.check, **counts, "found": json_of(found)}
+
+
+def check_history(lake: Lake, states: States) -> tuple[CheckHistory, ...]:
+    """Return the history of every check of every table. Reads receipts only."""
+    return tuple(h for name in states.contracts for h in _of_table(lake, states, name))
+
+
+def _of_table(lake: Lake, states: States, table: str) -> Iterator[CheckHistory]:
+    contract, stamps = states.contracts[table], states.view.table(table).stamps
+    judged = judged_by_receipts(lake.settings, states, contract, sorted(stamps))
+    for gate in gates_of(contract):
+        found = [f for findings in judged.values() for f in findings if f.check == gate.name]
+        if gate.name == PROFILE:
+            found = [replace(f, passed=False, message=OTHER_ROWS) if stamps[f.day].unlike else f for f in found]
+        yield CheckHistory(table, gate.name, len(found), tuple(f for f in found if not f.passed))
 
 
 @dataclass(frozen=True)

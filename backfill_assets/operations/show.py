@@ -1,26 +1,190 @@
-"""Everything known about one day of one table: state and reasons, receipt, inputs, landed files, quarantine, history.
+"""One day of one table in full, and why a day is in its state: receipt, inputs, landed files, quarantine, history.
 
-Not here: the rows of the table, which any Delta reader shows.
+A digest says that inputs differ, never which: the culprits come from comparing the input versions in a receipt with the
+versions of the inputs' days now. Not here: the rule that picks the state (`core.states`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.digests import is_required
+from backfill_assets.core.contracts import Basis, Contract, Input, reads
+from backfill_assets.core.days import contiguous, cut_has_passed, cut_of, is_mature, ranges
+from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.downstream import will_change
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
-from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.ownership import BY
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, target_of
+from backfill_assets.core.receipts import KEPT, Built, Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.view import read_view, writes_of
 from backfill_assets.operations.rejected import refused_rows
-from backfill_assets.operations.why import in_full, input_days
+
+
+def brief(states: States, table: str, day: date, state: State) -> str:
+    """Return one short reason; empty for a fresh day."""
+    if state is State.MISSING:
+        return _why_missing(states, table, day)
+    if state is State.STALE:
+        return _why_stale(states, table, day)
+    if state is State.PENDING and states.contracts[table].is_landed:
+        return f"as_of ({states.view.as_of:%Y-%m-%dT%H:%MZ}) stops the lake before it"
+    if state is State.PENDING:
+        cut, frontier = cut_of(day, states.view.grace), states.frontier(table)
+        until = f"{frontier:%Y-%m-%dT%H:%MZ}" if frontier else "not there yet: nothing is loaded"
+        return f"its cut is {cut:%Y-%m-%dT%H:%MZ}, the frontier {until}"
+    if state is State.INCOMPLETE:
+        return f"required input days are missing: {_listed(states, table, day)}"
+    if state is State.OUTDATED:
+        return _why_outdated(states, table, day)
+    return "put back by a rollback" if state is State.HELD else ""
+
+
+def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> tuple[str, ...]:
+    """Return every known reason for the day's state; `receipt` is the newest that names the day."""
+    state = states.of(table, day)
+    reasons = [r for r in (brief(states, table, day, state),) if r]
+    if state is State.HELD and receipt is not None:
+        return (*reasons, *_of_rollback(table, day, receipt))
+    if state is not State.STALE or receipt is None:
+        return tuple(reasons)
+    contract = states.contracts[table]
+    for wanted in contract.inputs:
+        reasons += _newer(states, wanted, day, receipt)
+    if receipt.days[day].built is Built.PENDING and cut_has_passed(day, states.view.grace, states.frontier(table)):
+        reasons.append("its cut has passed since")
+    ripe = contract.matures_after_days
+    if ripe is not None and is_mature(day, ripe, states.frontier(table)) and not is_mature(day, ripe, receipt.frontier):
+        reasons.append("its label has become mature since")
+    return tuple(reasons)
+
+
+def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
+    """Name the version, person and plan of the rollback, and the command that ends the hold."""
+    hold = Hold({table: (day,)}, receipt.tags.get(PLAN_TAG, ""), receipt.tags.get(CHUNK_TAG, ""))
+    by = f" by {receipt.tags[BY]}" if BY in receipt.tags else ""
+    yield f"{hold.rollback}{by} gave it what it held at version {target_of(receipt, day)}"
+    yield f"nothing makes it again until `{hold.release}`"
+
+
+def input_days(states: States, wanted: Input, day: date) -> list[date]:
+    """Return the days of an input that a day is made from; none of landed files."""
+    if wanted.basis is Basis.ARRIVALS:
+        return [arrival for arrival, _ in states.view.source(wanted.table).arrivals.get(day, ())]
+    return [] if wanted.basis is Basis.FILES else list(days_of(wanted, day, states.view))
+
+
+def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:
+    """Name input days that were written after the versions in the receipt."""
+    days, read, view = (
+        input_days(states, wanted, day),
+        receipt.inputs.get(wanted.table),
+        states.view.table(wanted.table),
+    )
+    newer = [d for d in days if read is not None and d in view.stamps and view.stamps[d].version > read]
+    if newer:
+        yield f"{wanted.table} {ranges(newer)} was written after version {read}, from which this day was made"
+    foreign = [d for d in days if d in view.foreign]
+    if foreign:
+        yield f"{wanted.table} {ranges(foreign)} was touched by a commit that is not ours"
+
+
+def _why_missing(states: States, table: str, day: date) -> str:
+    contract = states.contracts[table]
+    if contract.is_landed:
+        landed = states.view.source(table).landed.get(day)
+        return f"never loaded; {len(landed.shas) if landed else 0} landed file(s) name it"
+    built = [i.table for i in contract.inputs if i.basis not in (Basis.ARRIVALS, Basis.FILES)]
+    absent = [f"{name} {day}" for name in built if day not in states.view.table(name).stamps]
+    return f"never built; first build {', '.join(absent)}" if absent else "never built"
+
+
+def _why_stale(states: States, table: str, day: date) -> str:
+    if day in states.view.table(table).foreign:
+        return "a commit that is not ours touched it"
+    stamp = states.stamp(table, day)
+    source = states.view.source(table)
+    if states.contracts[table].is_landed and stamp is not None:
+        if stamp.version > source.loaded_version:
+            return "its load ended before the ledger arrivals named it"
+        if source.is_doubted(day):
+            return "a commit that is not ours touched its rows in a ledger"
+        landed, as_of = source.landed.get(day), states.view.as_of
+        files = f"{len(landed.shas) if landed else 0} file(s) name it now"
+        stop = f", as_of is {as_of:%Y-%m-%dT%H:%MZ}" if as_of else ""
+        return f"its landed files, as_of or what `replay-late` released changed since: {files}{stop}"
+    if reads(states.contracts[table].inputs, Basis.ARRIVALS):
+        return "deliveries for it were loaded or taken back since"
+    return "its inputs changed since"
+
+
+def _why_outdated(states: States, table: str, day: date) -> str:
+    stamp, today = states.stamp(table, day), states.codes.get(table)
+    if stamp is None or today is None:
+        return "other code or settings"
+    if stamp.entry.built is Built.MERGED:
+        kept = stamp.entry.counts.get(KEPT, 0)
+        return f"merged: {kept} row(s) stand there that its inputs do not give; an overwrite takes them away"
+    moved = {"code": not today.has_code_of(stamp), "settings": not today.has_settings_of(stamp)}
+    return f"made by other {' and '.join(name for name, is_so in moved.items() if is_so)}"
+
+
+def _listed(states: States, table: str, day: date) -> str:
+    absent = states.absent(table, day)
+    names = dict.fromkeys(name for name, _ in absent)
+    listed = [f"{name} {ranges([d for n, d in absent if n == name])}" for name in names]
+    return "; ".join(listed) or "they exist now, or an input is incomplete itself"
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Days per table that one rollback put back: of a `plan` (and a `chunk`), or of a table alone."""
+
+    days: Mapping[str, tuple[date, ...]]
+    plan: str = ""
+    chunk: str = ""
+
+    @property
+    def release(self) -> str:
+        """Return the command that releases them: by plan (and chunk), else the first of the tables and its days."""
+        if self.plan:
+            return f"backfill-assets release --plan {self.plan}{f' --chunk {self.chunk}' if self.chunk else ''} --yes"
+        table, found = next(iter(self.days.items()))
+        return f"backfill-assets release {table} --days {min(found)}..{max(found)} --yes"
+
+    @property
+    def rollback(self) -> str:
+        """Name the rollback in words."""
+        chunk = f", chunk {self.chunk}" if self.chunk else ""
+        return f"the rollback of plan {self.plan}{chunk}" if self.plan else "a rollback"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the hold as JSON values; days as ranges, both ends included."""
+        days = json_of({table: contiguous(days) for table, days in self.days.items()})
+        return {"plan": self.plan or None, "chunk": self.chunk or None, "days": days, "release": self.release}
+
+
+def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[Hold, ...]:
+    """Group held days (per table) by their rollback. Reads only the commits that hold them."""
+    of_plans: dict[tuple[str, str], dict[str, list[date]]] = {}
+    of_tables: list[Hold] = []
+    for table, days in held.items():
+        alone: list[date] = []
+        stamps = {d: stamp for d in sorted(days) if (stamp := states.stamp(table, d)) is not None}
+        for receipt, found in writes_of(lake.store, table, stamps):
+            if receipt is not None and PLAN_TAG in receipt.tags:
+                key = (receipt.tags[PLAN_TAG], receipt.tags.get(CHUNK_TAG, ""))
+                of_plans.setdefault(key, {}).setdefault(table, []).extend(found)
+            else:
+                alone += found
+        of_tables += [Hold({table: tuple(span)}) for span in contiguous(alone)]
+    planned = [Hold({t: tuple(sorted(d)) for t, d in found.items()}, *key) for key, found in of_plans.items()]
+    return (*planned, *of_tables)
 
 
 @dataclass(frozen=True)

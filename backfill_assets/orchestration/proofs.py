@@ -1,6 +1,6 @@
 """The standing proof in Dagster: a job and its schedule at a quiet hour, and the check `proven` of every table.
 
-Not here: which days, and when they are paid for (`operations.standing_proof`). None of it is there while `[proof]
+Not here: which days, and when they are paid for (`operations.prove`). None of it is there while `[proof]
 days_per_day` is 0.
 """
 
@@ -10,8 +10,7 @@ import dagster as dg
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.lake.session import telling_losses
-from backfill_assets.operations.prove import prove
-from backfill_assets.operations.standing_proof import Proof, Prover, prove_days, unproven, waits
+from backfill_assets.operations.prove import Proof, Prover, prove, prove_days, unproven, waits
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.context import LakeContext, Opened

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from backfill_assets.cli.drawing import html_of
 from backfill_assets.cli.lateness import page as lateness_page
-from backfill_assets.cli.pages import html_of
 from backfill_assets.cli.report_page import page as report_page
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.operations.account import Account

@@ -1,6 +1,6 @@
 """`drift` as a person meets it.
 
-Tested here: `cli.drift`. Not tested here: what is found (`operations.test_drift`).
+Tested here: `cli.checks`. Not tested here: what is found (`operations.test_drift`).
 """
 
 from pathlib import Path

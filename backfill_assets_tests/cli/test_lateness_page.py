@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from backfill_assets.cli.drawing import html_of
 from backfill_assets.cli.lateness import page as sections_of
-from backfill_assets.cli.pages import html_of
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.lateness import Watermark
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness

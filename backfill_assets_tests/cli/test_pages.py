@@ -1,6 +1,6 @@
 """Pages and files: text is escaped, pictures are not, a missing value is an error, and a file is whole or not there.
 
-Tested here: `cli.pages`. Not tested here: the pages (`test_report`, `test_lateness`).
+Tested here: `cli.drawing`. Not tested here: the pages (`test_report`, `test_lateness`).
 """
 
 import stat
@@ -10,8 +10,7 @@ import click
 import pytest
 from jinja2 import UndefinedError
 
-from backfill_assets.cli.drawing import TextTable
-from backfill_assets.cli.pages import Figure, Page, PageSection, environment, html_of, write_whole
+from backfill_assets.cli.drawing import Figure, Page, PageSection, TextTable, environment, html_of, write_whole
 
 HOSTILE = "<script>"
 TABLE = TextTable(("note", "rows"), [(HOSTILE, "7")], HOSTILE)

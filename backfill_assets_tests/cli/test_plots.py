@@ -5,8 +5,8 @@ Tested here: `cli.plots`. Not tested here: the pages (`test_lateness_page`, `tes
 
 from backfill_assets.cli.plots import MOST_COLUMNS, check_figure, drift_figures, inline
 from backfill_assets.lake.gates import Finding
-from backfill_assets.operations.check_history import CheckHistory
 from backfill_assets.operations.drift import ColumnDrift, DriftReport
+from backfill_assets.operations.report import CheckHistory
 from backfill_assets_tests.builders import day
 
 

@@ -1,6 +1,6 @@
 """What a backfill tells while it works, and its outcome for programs.
 
-Tested here: `cli.progress` off a terminal. Not tested here: who calls it (`test_runner`).
+Tested here: `cli.backfill` off a terminal. Not tested here: who calls it (`test_runner`).
 """
 
 import subprocess

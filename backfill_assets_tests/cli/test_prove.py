@@ -1,6 +1,6 @@
 """`prove` as a person meets it: days that nothing wrote are named.
 
-Tested here: `cli.prove`. Not tested here: computing days again (`operations.test_prove`).
+Tested here: `cli.checks`. Not tested here: computing days again (`operations.test_prove`).
 """
 
 from pathlib import Path

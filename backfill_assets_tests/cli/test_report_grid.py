@@ -6,7 +6,7 @@ Tested here: the grid of `cli.report_page`. Not tested here: the states (`operat
 import re
 from dataclasses import replace
 
-from backfill_assets.cli.pages import html_of
+from backfill_assets.cli.drawing import html_of
 from backfill_assets.cli.report_page import grid, needing, page, strip
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State

@@ -45,7 +45,7 @@ def examine(contract: Contract = STAGING, changed: bool = False, **found: Any) -
     told = Inspection(**{"commits": 2, "files": 1, "rows": 3, "day_rows": {day(0): 3}, **found})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(doctor_tables, "inspect", lambda *_: told)
-        return list(examine_table(cast(Lake, Seen(seen)), contract, "raw"))
+        return list(examine_table(cast("Lake", Seen(seen)), contract, "raw"))
 
 
 def test_a_whole_table_is_one_line_with_its_figures() -> None:

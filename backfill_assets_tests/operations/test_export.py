@@ -15,8 +15,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import FILE_NAME, load_settings
-from backfill_assets.operations.export import export, export_all
-from backfill_assets.operations.export_sinks import NOTES
+from backfill_assets.operations.export import NOTES, export, export_all
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.planned import DAYS, Planned
 

@@ -1,6 +1,6 @@
 """What a place says that it holds.
 
-Tested here: `operations.export_sinks` apart from a server. Not tested here: which days are brought (`test_export`).
+Tested here: `operations.export` apart from a server. Not tested here: which days are brought (`test_export`).
 """
 
 import pytest
@@ -8,7 +8,7 @@ from filelock import FileLock
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.operations.export_sinks import HeldDay, sink_of
+from backfill_assets.operations.export import HeldDay, sink_of
 from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.files import bare_lake
 

@@ -1,6 +1,6 @@
 """Held days by the rollback that put them back, with the command that lets exactly them go. No engine.
 
-Tested here: `operations.why`. Not tested here: how `status` draws it (`cli.test_status`).
+Tested here: `operations.show`. Not tested here: how `status` draws it (`cli.test_status`).
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.states import State
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
-from backfill_assets.operations.why import holds
+from backfill_assets.operations.show import holds
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.planned import BUILT, Planned
 

@@ -1,6 +1,6 @@
 """What a model saw beside what became known later, with the deliveries behind the differences.
 
-Tested here: `operations.reconcile_truths` on tables that the product wrote, and its command. Not tested here: matching
+Tested here: `operations.reconcile_layers` on tables that the product wrote, and its command. Not tested here: matching
 rows of two sides (`test_reconcile`).
 """
 
@@ -14,8 +14,8 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.reconcile import reconcile
+from backfill_assets.operations.reconcile_layers import LaterDelivery, later_deliveries, learning_tables, truths_request
 from backfill_assets.operations.reconcile_report import DIFFERS
-from backfill_assets.operations.reconcile_truths import LaterDelivery, later_deliveries, learning_tables, truths_request
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.lakes import backfill, delivery, land, make_lake

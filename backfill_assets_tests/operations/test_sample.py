@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.operations.sample import HOT_CUSTOMER, sample_files
+from backfill_assets.operations.example_lakes import HOT_CUSTOMER, sample_files
 
 FIRST, DAYS = date(2024, 2, 26), 30
 

@@ -1,7 +1,7 @@
 """The standing proof draws days by the date, waits until the load has paid for it, and names days that differ until
 they are mended.
 
-Tested here: `operations.standing_proof` over computations by hand. Not tested here: computing again (`test_prove`).
+Tested here: `operations.prove` over computations by hand. Not tested here: computing again (`test_prove`).
 """
 
 import time
@@ -21,12 +21,12 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.operator_settings import ProofSettings
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeVerdict
-from backfill_assets.operations.prove import ProofRequest
-from backfill_assets.operations.standing_proof import (
+from backfill_assets.operations.prove import (
     EQUAL,
     FILE,
     KEPT,
     Proof,
+    ProofRequest,
     keep_proof,
     proofs,
     prove_days,

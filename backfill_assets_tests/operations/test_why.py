@@ -1,6 +1,6 @@
 """Why a day is in its state: one short reason for the grid, every culprit for a single day.
 
-Tested here: `operations.why` on lakes without an engine. Not tested here: the states themselves (`core.test_states`).
+Tested here: `operations.show` on lakes without an engine. Not tested here: the states themselves (`core.test_states`).
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log_state import LogCache
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.why import brief, in_full
+from backfill_assets.operations.show import brief, in_full
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import empty_lake
 

@@ -1,6 +1,6 @@
 """`controls` as a person meets it.
 
-Tested here: `cli.controls`. Not tested here: what is found (`operations.test_controls`).
+Tested here: `cli.checks`. Not tested here: what is found (`operations.test_controls`).
 """
 
 from pathlib import Path

@@ -1,0 +1,139 @@
+"""Commands that look for what is wrong in a lake: `controls`, `drift` and `prove`. None of them commits anything.
+
+Not here: judging, measuring and computing (`operations`), drawing what differs (`compare`), and `doctor`.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.common import FILE, SPAN, json_and_lake, opened, print_json
+from backfill_assets.cli.compare import draw, names_of
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, say, write_page
+
+if TYPE_CHECKING:
+    from backfill_assets.core.days import DayRange
+    from backfill_assets.lake.home import Lake
+    from backfill_assets.lake.model import Pipeline
+    from backfill_assets.operations.drift import ColumnDrift
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@json_and_lake
+def controls(names: tuple[str, ...], as_json: bool) -> None:
+    """Judge the controls NAMES of `[controls]` in lake.toml; without names all of them.
+
+    Exit code 1 if one is broken, or cannot be judged because its query fails or what it expects is gone.
+    """
+    from backfill_assets.operations.controls import judge_controls
+
+    lake, pipeline = opened()
+    found = judge_controls(lake, pipeline, names)
+    if as_json:
+        print_json(found)
+    else:
+        for outcome in found:
+            say(str(outcome))
+        if not found:
+            say("This lake has no controls: see [controls] in the file that `backfill-assets init` writes.")
+    if not all(outcome.holds for outcome in found):
+        click.get_current_context().exit(1)
+
+
+SHOWN = 20
+
+
+@click.command()
+@click.option("--table", help="Which table. [default: all]")
+@click.option("--column", help="Which column. [default: all that receipts count]")
+@click.option("--days", type=SPAN, help="Which days: A..B, both included, or one. [default: all that were made]")
+@click.option("--rows", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="Draw at most so many.")
+@click.option("--html", type=FILE, help="Write a page: one file, no network.")
+@json_and_lake
+def drift(
+    table: str | None, column: str | None, days: "DayRange | None", rows: int, html: Path | None, as_json: bool
+) -> None:
+    """Rank the days whose values differ from the 28 days before, the same weekday, or what the day held before.
+
+    By the histograms that receipts keep of numbers, yes or no, texts with few values, and NULL. The measure is the
+    population stability index; a day is off where the first two, or the third, exceed 0.25 plus chance. Exit code 0,
+    whatever was found.
+    """
+    from backfill_assets.operations.drift import measure_drift
+
+    lake, pipeline = opened()
+    report = measure_drift(lake, pipeline, [table] if table else (), column, days)
+    off, compared = report.off, len(report.found)
+    headline = f"{number(len(off))} of {number(compared)} column(s) of days are off"
+    if html:
+        from backfill_assets.cli.plots import drift_figures
+
+        page = replace(_section(off), figures=drift_figures(report))
+        write_page(html, Page("drift", "Drift", str(lake.root), [page], [headline]))
+    if as_json:
+        print_json(report)
+    elif not html:
+        say(headline)
+        if off:
+            _section(off[:rows]).draw()
+
+
+def _section(off: "list[ColumnDrift]") -> PageSection:
+    names = ("table", "column", "day", "rows", "28 days", "weekday", "before", "moved most")
+    cells = [(d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before)), d.moved) for d in off]
+    title = "population stability index against the 28 days before, four same weekdays, what the day held before"
+    return PageSection("Days that are off", [TextTable(names, cells, title)])
+
+
+def _index(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+@click.command()
+@click.option("--days", type=SPAN, help="Which days: A..B, both included, or one. [default: all that were made]")
+@click.option("--random", type=click.IntRange(min=1), default=None, help="Prove this many days, drawn by --seed.")
+@click.option("--seed", default="0", help="Which days are drawn. [default: 0]")
+@click.option("--tables", help="Which tables, comma-separated. [default: all]")
+@click.option("--chunk", type=click.IntRange(min=1), default=1, help="Compute this many days at once. [default: 1]")
+@click.option("--due", is_flag=True, help="Prove what `[proof]` of lake.toml asks for today, if it is due; for cron.")
+@json_and_lake
+def prove(as_json: bool, tables: str | None, due: bool, **asked: Any) -> None:
+    """Compute days again from the inputs that their receipts pin, in another order, and compare fingerprints.
+
+    Inputs come in another physical order, rows are grouped in another number of partitions, days are computed alone.
+    Nothing is committed. Exit code 1 where a day differs or a table could not be computed.
+    """
+    from backfill_assets.operations.prove import ProofRequest, keep_proof
+    from backfill_assets.operations.prove import prove as prove_days
+
+    lake, pipeline = opened()
+    if due:
+        _prove_due(lake, pipeline, as_json)
+        return
+    asked["random"] = asked["random"] or 0
+    proof = prove_days(lake, pipeline, ProofRequest(tables=names_of(tables) or (), **asked))
+    keep_proof(lake, pipeline, proof)
+    if as_json:
+        print_json(proof)
+    else:
+        draw("proof", proof)
+    if proof.differing or proof.refused:
+        click.get_current_context().exit(1)
+
+
+def _prove_due(lake: "Lake", pipeline: "Pipeline", as_json: bool) -> None:
+    """Prove the days of today, unless none is due; exit code 1 where one fails."""
+    from backfill_assets.core.clock import utc_today
+    from backfill_assets.operations.prove import prove_days, unproven, waits
+
+    why = waits(lake, pipeline)
+    found = [] if why else prove_days(lake, pipeline, utc_today())
+    if as_json:
+        print_json({"waits": why, "proofs": found})
+    for line in () if as_json else map(str, found) if not why else [f"No proof is due: {why}"]:
+        say(line)
+    if unproven(lake, pipeline):
+        click.get_current_context().exit(1)
