@@ -12,7 +12,7 @@ from backfill_assets.cli.common import json_and_lake, opened, say_unusable, targ
 from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.plan_page import show_progress
 from backfill_assets.cli.progress import BackfillRequest
-from backfill_assets.core.errors import BackfillError, GateRefused
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.plan_code import working_by
@@ -71,7 +71,7 @@ def _run_chunk(lake: Lake, plan: Plan, chunk: PlanChunk, parent: tuple[str, str]
 
 
 def _now(lake: Lake, plan: Plan, accepted: int, daemon: bool) -> Progress:
-    """Run the plan here, or leave it to the daemon; gives its progress then. Sends the alert of a failed gate."""
+    """Run the plan here, or leave it to the daemon; gives its progress then."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
 
     if daemon:
@@ -80,20 +80,7 @@ def _now(lake: Lake, plan: Plan, accepted: int, daemon: bool) -> Progress:
     if plan.policy.max_parallel > 1:  # processes that all make the tables of a new home get into each other's way
         with silenced(), instance_of(lake):
             pass
-    try:
-        return run_plan(opened, plan, chunk_maker(lake), accepted)
-    except GateRefused as refused:
-        alert(lake, refused)
-        raise
-
-
-def alert(lake: Lake, refused: GateRefused) -> None:
-    """Send the alert of a gate, as the job of the browser does."""
-    from backfill_assets.cli.dagster_home import instance_of, silenced
-    from backfill_assets.orchestration.alerts import report_gate
-
-    with silenced(), instance_of(lake) as instance:
-        report_gate(lake.root, instance, refused)
+    return run_plan(opened, plan, chunk_maker(lake), accepted)
 
 
 def chunk_maker(lake: Lake, tags: Mapping[str, str] | None = None) -> ChunkMaker:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
@@ -153,6 +154,22 @@ def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
         except ValueError:
             raise _torn(table, version) from None
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A commit's change of a data file: `path` below the table, and its `add` action (None: the file was removed)."""
+
+    path: str
+    add: Mapping[str, Any] | None
+    moves_rows: bool
+
+
+def file_changes(table: Path, version: int) -> Iterator[FileChange]:
+    """Changes of data files by one commit, in its order; raises BackfillError at a torn line."""
+    for action in actions(table, version):
+        if change := action.get("add") or action.get("remove"):
+            yield FileChange(unquote(change["path"]), action.get("add"), moves_rows(action))
 
 
 def moves_rows(action: Mapping[str, Any]) -> bool:

@@ -59,7 +59,7 @@ class LatenessSettings(Section):
 
     `early_tolerance_days`: a delivery may arrive this long before its event; one that arrives earlier is quarantined.
     `beyond`: deliveries more than `window_days` after their event are applied, or kept apart in `too_late`.
-    `policy`: exactly the days that need it, or the last `rolling_days` again whenever something was loaded.
+    The schedule `rolling_reprocess` rebuilds the last `rolling_days` days but the newest `delay_days`.
     `watermark_share`: the share of a day's rows that must be expected to have arrived before the watermark passes it.
     """
 
@@ -67,7 +67,7 @@ class LatenessSettings(Section):
     beyond: Literal["apply", "quarantine"] = "apply"
     window_days: PositiveDays | None = None
     watermark_share: float = Field(default=0.99, gt=0, lt=1)
-    policy: Literal["exact", "rolling"] = "exact"
+    policy: Literal["exact"] = "exact"  # of lakes made by versions that knew another one
     rolling_days: PositiveDays = 7
     delay_days: Days = 2
     dry_run: bool = Field(default=False, strict=True)

@@ -6,10 +6,8 @@ keeps a message until every address took it and remembers what was sent. Not her
 
 import html
 import math
-import queue
 import smtplib
 import ssl
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -17,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from email.message import EmailMessage
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import unquote
 
 from filelock import FileLock
@@ -32,9 +30,7 @@ WEBHOOK: Final = "BACKFILL_ASSETS_ALERT_WEBHOOK"
 MAIL_TO: Final = "BACKFILL_ASSETS_ALERT_MAIL"
 SMTP: Final = "BACKFILL_ASSETS_ALERT_SMTP"
 UI_URL: Final = "BACKFILL_ASSETS_UI_URL"
-TIMEOUT_SECONDS = 10.0  # of one attempt as a whole; a sensor's tick has sixty
-SENT_AT_ONCE, FAILURES_AT_ONCE = 20, 2  # messages per address and tick
-PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 3600.0  # before a message is tried again: doubled each time
+TIMEOUT_SECONDS = 10.0  # a sensor's tick has sixty
 
 
 @dataclass(frozen=True)
@@ -128,30 +124,6 @@ def _as_unicode(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def attempt(way: str, send: Callable[[], None], seconds: float = TIMEOUT_SECONDS) -> BackfillError | None:
-    """Why a message was not sent, without any secret; None once it was.
-
-    It is sent by a thread that is left alone after `seconds`: a server that sends a byte now and then ends no timeout
-    of a socket.
-    """
-    ended = queue.SimpleQueue[Exception | None]()
-
-    def try_it() -> None:
-        try:
-            send()
-            ended.put(None)
-        except Exception as error:  # noqa: BLE001 - of that address alone, whatever its library raises
-            ended.put(error)
-
-    threading.Thread(target=try_it, daemon=True).start()
-    try:
-        error = ended.get(timeout=seconds)
-    except queue.Empty:
-        return _unsent(way, f"no answer within {seconds:g} s")
-    # Another library's words may quote an address or a password.
-    return error if error is None or isinstance(error, BackfillError) else _unsent(way, type(error).__name__)
-
-
 def _unsent(way: str, why: str) -> BackfillError:
     return BackfillError(
         f"the {way} of alerts", f"it did not take an alert ({why})",
@@ -159,18 +131,28 @@ def _unsent(way: str, why: str) -> BackfillError:
     )  # fmt: skip
 
 
+def _failure(way: str, send: Callable[[], None]) -> BackfillError | None:
+    """Why a message was not sent, without any secret; None once it was."""
+    try:
+        send()
+    except BackfillError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - whatever a library raises, whose words may quote a password
+        return _unsent(way, type(error).__name__)
+    return None
+
+
 @dataclass(frozen=True)
 class Outbox:
     """The alerts of one instance of Dagster in one lake; deleting the folder sends old news once more and loses what
-    waits. `pause`: seconds until a message is tried for the second time."""
+    waits."""
 
     folder: Path
-    pause: float = PAUSE_SECONDS
 
     def put(self, message: Message) -> None:
         """Keep a message until it is delivered."""
         name = f"{time.time_ns():020d} {uuid.uuid4().hex}.json"
-        write_json(self.folder / "waiting" / name, {**asdict(message), "sent": []})
+        write_json(self.folder / "waiting" / name, {**asdict(message), "sent": [], "tries": 0})
 
     def tell(
         self,
@@ -195,41 +177,29 @@ class Outbox:
                 write_json(path, kept)
 
     def deliver(self, ways: Ways) -> list[BackfillError]:
-        """Send what waits to every address that did not take it yet; returns why some did not take it. These are tried
-        again later, ever more seldom, and keep no other message waiting."""
+        """Send what waits to every address that did not take it yet, up to an address's first failure; returns these.
+        A message that failed is tried again after all others, so that it keeps none waiting."""
         errors = list[BackfillError]()
         with self._lock():
-            due = self._due() if ways else []
+            kept = {path: read_json(path) for path in self.waiting()}
             for way, send in ways.items():
-                failures = 0
-                for path, kept in [each for each in due if way not in each[1]["sent"]][:SENT_AT_ONCE]:
-                    message = Message(kept["subject"], kept["text"], kept["facts"])
-                    if error := attempt(way, partial(send, message)):
+                for path, each in sorted(kept.items(), key=lambda found: int(found[1].get("tries", 0))):
+                    if way in each["sent"]:
+                        continue
+                    error = _failure(way, partial(send, Message(each["subject"], each["text"], each["facts"])))
+                    each |= {"tries": each.get("tries", 0) + 1} if error else {"sent": [*each["sent"], way]}
+                    write_json(path, each)
+                    if error:
                         errors.append(error)
-                        failures += 1
-                        kept |= {"tries": kept["tries"] + 1, "tried": utc_now().timestamp()}
-                    else:
-                        kept["sent"].append(way)
-                    write_json(path, kept)
-                    if failures == FAILURES_AT_ONCE:
                         break
-            for path, kept in due:
-                if ways.keys() <= {*kept["sent"]}:
+            for path, each in kept.items():
+                if ways and ways.keys() <= {*each["sent"]}:
                     path.unlink()
         return errors
 
     def waiting(self) -> list[Path]:
         """The messages that are not delivered yet, the oldest first."""
         return sorted((self.folder / "waiting").glob("*.json"))
-
-    def _due(self) -> list[tuple[Path, dict[str, Any]]]:
-        """The messages to try now: those that failed least first, of these the oldest."""
-        found = [(path, {"tries": 0, "tried": 0.0} | kept) for path in self.waiting() if (kept := read_json(path))]
-        return sorted((each for each in found if not self._pauses(**each[1])), key=lambda each: int(each[1]["tries"]))
-
-    def _pauses(self, tries: int, tried: float, **_: object) -> bool:
-        pause = min(self.pause * 2.0 ** min(tries - 1, 10), LONGEST_PAUSE_SECONDS)
-        return 0 <= utc_now().timestamp() - tried < pause  # negative where a clock that ran ahead was set right
 
     def _lock(self) -> FileLock:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -1,18 +1,17 @@
-"""Alerts of failed runs, findings of checks, refused gates, and of what needs a person: sent once, off by default.
+"""Alerts of failed runs, findings of checks, and of what needs a person: sent once, off by default.
 
 Here: the sensors and the messages. Not here: addresses, sending, and keeping what waits (`alert_channels`).
 """
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
-from backfill_assets.core.errors import GateRefused, SettingsError
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.orchestration.alert_channels import UI_URL, Message, Outbox, addresses
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of
@@ -21,7 +20,6 @@ from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG
 LISTED_FINDINGS, LISTED_TABLES = 10, 3
 INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
 DAY_SECONDS = 24 * 3600.0
-GATE_TAG = "gate"  # of a run whose plan a gate stopped: `report_gate` has sent it
 
 
 def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
@@ -39,9 +37,9 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
         """One message per failed run; none of a retry, which is sent when it is given up."""
         run = context.dagster_run
-        if is_wanted() and ATTEMPT_TAG not in run.tags and GATE_TAG not in run.tags:
+        if is_wanted() and ATTEMPT_TAG not in run.tags:
             message = failure(context.instance, run, context.failure_event.message or "")
-            _once_a_day(outbox(root, context.instance), message)
+            outbox(root, context.instance).tell({message.subject: message.text}, lambda _: message, again=DAY_SECONDS)
 
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS, default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
@@ -85,10 +83,6 @@ def outbox(root: Path, instance: dg.DagsterInstance) -> Outbox:
     return Outbox(root / ".alerts" / instance_id(instance))
 
 
-def _once_a_day(box: Outbox, message: Message) -> None:
-    box.tell({message.subject: message.text}, lambda _: message, again=DAY_SECONDS)
-
-
 def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str]) -> None:
     """Alert of what a tick of a sensor found that needs a person: once, and again when its text changes or it comes
     back. Nothing where no address is set."""
@@ -104,30 +98,6 @@ def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms:
 
     named = {scope + name: text for name, text in alarms.items()}
     outbox(root, instance).tell(named, message, lambda name: name.startswith(scope))
-
-
-@contextlib.contextmanager
-def reporting_gates(root: Path, instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
-    """Send an alert of a gate that refuses within the block, tag the run with the chunk, and raise the error on."""
-    try:
-        yield
-    except GateRefused as refused:
-        instance.add_run_tags(run_id, {GATE_TAG: f"chunk {refused.facts['chunk']} refused"})
-        report_gate(root, instance, refused, run_id)
-        raise
-
-
-def report_gate(root: Path, instance: dg.DagsterInstance, refused: GateRefused, run_id: str = "") -> None:
-    """Keep the alert of a gate (plan, chunk, findings, what to type) and send it at once, without the daemon; the same
-    once a day. Nothing where no address is set: the sensor `plans` alerts of the stopped plan where the daemon has one.
-    """
-    if is_wanted():
-        box, url = outbox(root, instance), f"{_ui()}/runs/{run_id}" if run_id else _ui()
-        facts = {**refused.facts, "lake": str(root), "reason": "gate", "run_id": run_id, "url": url}
-        subject = f"Gate refused: chunk {refused.facts['chunk']} of plan {refused.facts['plan']}"
-        _once_a_day(box, Message(subject, str(refused), facts))
-        with contextlib.suppress(SettingsError):  # the daemon names an address that cannot be one
-            box.deliver(addresses(os.environ).ways())  # what an address did not take is kept
 
 
 def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Message:

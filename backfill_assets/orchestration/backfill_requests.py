@@ -81,12 +81,11 @@ class TickState:
                 )
         return sorted(wanted, key=lambda request: request.attempt > 0), left
 
-    def gates_digest(self, table: str = "") -> str:
-        """Digest of what else decides how a run ends: lake, gates and rules of `table` (empty: of all)."""
-        gates = self.lake.settings.gates
-        bounds = [str(b) for name, b in sorted(gates.tables.items()) if name == table or not table]
-        named = [c for name, c in sorted(self.states.contracts.items()) if name == table or not table]
-        contracts = [str((rule.expression, rule.per, rule.only_warns)) for c in named for rule in c.rules]
+    def gates_digest(self, table: str) -> str:
+        """Digest of what else decides how a run ends: lake, gates and rules of `table`."""
+        gates, rules = self.lake.settings.gates, self.states.contracts[table].rules
+        bounds = [str(gates.tables[table])] if table in gates.tables else []
+        contracts = [str((rule.expression, rule.per, rule.only_warns)) for rule in rules]
         return digest_of([str(self.lake.root), gates.incomplete, bounds, *([contracts] if contracts else [])])
 
 

@@ -41,7 +41,6 @@ from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_waits import wait_of
 from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkMaker, ChunkWork
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.alerts import reporting_gates
 from backfill_assets.orchestration.backfill_requests import next_attempt, whole_request
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
@@ -115,8 +114,7 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
     @dg.op(name=RUN_CHUNKS, description="Plan the range, then run its chunks one after another, a gate after each.")
     def run_chunks(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
         """One plan, or what is left of one."""
-        alerts = reporting_gates(lake_context.root, context.instance, context.run_id)
-        with as_failures(), alerts, ends_when_interrupted():
+        with as_failures(), ends_when_interrupted():
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
             plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)

@@ -11,9 +11,9 @@ from datetime import date, datetime
 
 import dagster as dg
 
-from backfill_assets.core.days import ONE_DAY, DayRange, ranges
+from backfill_assets.core.days import ranges
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.downstream import unheld, with_downstream
+from backfill_assets.core.downstream import with_downstream
 from backfill_assets.core.needs import needs
 from backfill_assets.core.states import State
 from backfill_assets.core.texts import plain
@@ -90,18 +90,15 @@ def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now:
 
 def late_data(seen: TickState) -> Tick:
     """`late_data_tick` for a state that was read."""
-    tick, given_up = Tick(), dict[str, str]()
-    if seen.lake.settings.lateness.policy == "rolling":
-        _request_rolling(tick, seen)
-    else:
-        given_up = _request_exact(tick, seen)
+    tick = Tick()
+    given_up = _request_stale(tick, seen)
     for name, text in unlike_days(seen.states.view):
         tick.alarm(f"other rows {name}", text)
     tick.verdicts += changed_standing_checks(seen.instance, seen.states, list(seen.states.contracts), given_up)
     return tick
 
 
-def _request_exact(tick: Tick, seen: TickState) -> dict[str, str]:
+def _request_stale(tick: Tick, seen: TickState) -> dict[str, str]:
     """Request exactly the days that need a rebuild. Returns per table a text about days that were given up."""
     found = needs(seen.states, seen.busy, seen.until)
     free = {name: seen.free(name, days) for name, days in found.ready.items()}
@@ -127,45 +124,6 @@ def _note_left_alone(tick: Tick, seen: TickState, names: list[str]) -> None:
             days = [d for d, s in found.items() if s is state]
             if days:
                 tick.notes.append(f"{name}: {ranges(days)} left alone: {state.value}")
-
-
-def _request_rolling(tick: Tick, seen: TickState) -> None:
-    """Request the last N days before the frontier whenever the ledger or a rule has changed."""
-    settings, states, frontier = seen.lake.settings, seen.states, seen.states.frontiers.greatest
-    loaded = {s.table for s in states.view.sources.values() if s.ledger.version >= 0}
-    landed = {name for name, contract in states.contracts.items() if contract.is_landed}
-    built = [n for n in states.contracts if n not in landed and states.frontiers.sources_of(n) <= loaded]
-    if frontier is None or not built:
-        tick.notes.append("nothing is loaded yet")
-        return
-    end = min(frontier.date(), seen.until)
-    days = DayRange(max(settings.start_date, end - ONE_DAY * settings.lateness.rolling_days), end)
-    if any(set(days) & planned for planned in seen.planned.values()):
-        tick.notes += left_to_plans(seen.planned, seen.planned)
-    elif any(seen.busy.values()):
-        tick.notes.append("runs are queued or running; the next tick looks again")
-    else:
-        _note_left_alone(tick, seen, built)
-        for free in unheld(states, days):
-            _roll(tick, seen, free, built)
-
-
-def _roll(tick: Tick, seen: TickState, days: DayRange, built: Sequence[str]) -> None:
-    """Request a range once per version of the ledger and per rule, as often as may be tried."""
-    most, sources = seen.lake.settings.lateness.attempts, seen.states.view.sources.values()
-    ledger = ", ".join(" ".join(filter(None, (s.name, str(s.ledger.version)))) for s in sources)
-    rules = digest_of([seen.gates_digest(), *(str(seen.states.codes.get(name)) for name in built)])
-    base = f"rolling {days} ledger {ledger} rules {rules}"
-    tried = next_attempt(seen.instance, base)
-    good = dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS], tags={runs.REQUEST_TAG: base})
-    if tried and seen.instance.get_runs(good, limit=1):
-        tick.notes.append(f"{days} were made from version {ledger} of the ledger; nothing was loaded since")
-    elif tried >= most:
-        tick.alarm("given up rolling", f"{days} {_tried_text(tried)}")
-    else:
-        keys, span = [dg.AssetKey(name) for name in built], runs.range_tags(days)
-        whole = whole_request(seen.lake, LATE_DATA, runs.REBUILD, base, tried, span, asset_selection=keys)
-        tick.request(seen, LATE_DATA, [whole])
 
 
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:

@@ -3,6 +3,7 @@
 Tested here: `orchestration.alerts`. Not tested here: addresses (`test_alert_channels`), trying again (`test_outbox`).
 """
 
+import pickle
 from collections.abc import Iterator
 from email.message import Message as Letter
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.errors import BackfillError, GateRefused, SettingsError
 from backfill_assets.orchestration.alert_channels import MAIL_TO, SMTP, UI_URL, WEBHOOK, addresses
 from backfill_assets.orchestration.alerts import alert_sensors, failure, findings, report_alarms
 from backfill_assets.orchestration.io_manager import as_failure
@@ -225,3 +226,10 @@ def test_what_happens_while_the_address_is_bad_waits_for_its_correction(
     monkeypatch.setenv(WEBHOOK, hook.url)
     send(tmp_path, instance)
     assert len(hook.kept) == 1
+
+
+def test_the_failed_step_of_a_gate_carries_the_command_that_comes_next_also_from_another_process() -> None:
+    command = "backfill-assets rollback --plan p --chunk 2 --yes"
+    refused = GateRefused("the plan p", "3 rows before, 9 now", "It stopped", command).with_facts(rollback=command)
+    assert as_failure(refused).metadata["rollback"].value == command
+    assert pickle.loads(pickle.dumps(refused)).facts["rollback"] == command  # noqa: S301  # our own

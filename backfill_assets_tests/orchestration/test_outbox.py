@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.orchestration import alert_channels
 from backfill_assets.orchestration.alert_channels import Message, Outbox
 from backfill_assets.orchestration.alerts import DAY_SECONDS
 from backfill_assets_tests.clocks import Clock, set_to
@@ -39,8 +38,7 @@ class Ways:
 
 @pytest.fixture
 def box(tmp_path: Path) -> Outbox:
-    """One that tries again at once."""
-    return Outbox(tmp_path, pause=0.0)
+    return Outbox(tmp_path)
 
 
 def deliver(box: Outbox, ways: "Ways") -> int:
@@ -69,9 +67,10 @@ def test_one_that_a_way_cannot_take_goes_the_other_way_once_and_blocks_none_afte
     ways = Unfit()
     for text in ("caf\udce9", "plain"):
         box.put(Message(text[:3], text))
+    (error,) = box.deliver(ways.ways())
+    assert str(error).startswith("the mail of alerts: it did not take an alert (UnicodeEncodeError)")
     for _ in range(3):
-        (error,) = box.deliver(ways.ways())
-        assert str(error).startswith("the mail of alerts: it did not take an alert (UnicodeEncodeError)")
+        box.deliver(ways.ways())
     assert sorted(ways.took) == [("mail", "pla"), ("webhook", "caf"), ("webhook", "pla")]
     assert len(box.waiting()) == 1
 
@@ -93,12 +92,6 @@ def test_what_one_way_took_is_kept_before_the_next_is_tried(box: Outbox) -> None
     assert ways.took == [("webhook", "one")]
 
 
-def test_it_is_not_tried_again_at_once(tmp_path: Path) -> None:
-    box, ways = Outbox(tmp_path), Ways(down={"webhook"})
-    box.put(Message("one", "text"))
-    assert (deliver(box, ways), deliver(box, ways), ways.tried.total()) == (1, 0, 2)
-
-
 @pytest.mark.parametrize("off", [timedelta(hours=2), timedelta(days=400)])
 def test_what_was_put_off_by_a_clock_that_ran_ahead_is_tried_once_the_clock_is_right(
     tmp_path: Path, off: timedelta
@@ -116,69 +109,22 @@ def test_what_was_put_off_by_a_clock_that_ran_ahead_is_tried_once_the_clock_is_r
 
 def test_a_message_that_nobody_takes_keeps_no_other_waiting(box: Outbox) -> None:
     ways = Ways()
-    for subject in ("poison", "one", "two"):
+    for subject in ("poison", "one", "poison", "two"):
         box.put(Message(subject, "text"))
-    deliver(box, ways)
-    assert {subject for _, subject in ways.took} == {"one", "two"}
-    assert len(box.waiting()) == 1
-
-
-def tick(box: Outbox, ways: "Ways", clock: Clock, minutes: int, every: timedelta = timedelta(seconds=10)) -> None:
-    """Deliver as often of the clock."""
-    for _ in range(timedelta(minutes=minutes) // every):
+    for _ in range(3):
         deliver(box, ways)
-        clock.off += every
+    assert {subject for _, subject in ways.took} == {"one", "two"}
+    assert len(box.waiting()) == 2
 
 
-@pytest.mark.parametrize("many", [1, 2])
-def test_many_messages_that_nobody_takes_keep_no_other_waiting_either(tmp_path: Path, many: int) -> None:
-    box, ways = Outbox(tmp_path), Ways()
-    for subject in (*["poison"] * many * alert_channels.FAILURES_AT_ONCE, "one"):
-        box.put(Message(subject, "text"))
-    with set_to(Clock(stopped=1e9)) as clock:
-        tick(box, ways, clock, minutes=many)
-    assert sorted(ways.took) == [("mail", "one"), ("webhook", "one")]
-
-
-def test_an_address_that_is_down_holds_no_good_one_back_and_is_tried_ever_more_seldom(tmp_path: Path) -> None:
-    box, ways, many = Outbox(tmp_path), Ways(down={"mail"}), 2 * alert_channels.SENT_AT_ONCE
-    for n in range(many):
-        box.put(Message(str(n), "text"))
-    with set_to(Clock(stopped=1e9)) as clock:
-        for _ in range(2):
-            deliver(box, ways)
-            clock.off += timedelta(seconds=10)
-        assert sorted(ways.took) == sorted(("webhook", str(n)) for n in range(many)), "two ticks"
-        tick(box, ways, clock, 60, timedelta(seconds=15))
-        first = ways.tried["mail"]
-        assert many < first <= 8 * many, "each in an hour"
-        tick(box, ways, clock, 60, timedelta(seconds=15))
-        assert ways.tried["mail"] - first < first / 2
-        ways.down.clear()
-        clock.off += timedelta(hours=1)
-        tick(box, ways, clock, minutes=1)
-    assert (len(ways.took), len(box.waiting())) == (2 * many, 0)
-
-
-def test_after_years_of_tries_it_is_tried_once_an_hour(tmp_path: Path) -> None:
-    box, ways = Outbox(tmp_path), Ways(down={"mail"})
-    box.put(Message("one", "text"))
-    deliver(box, ways)
-    (path,) = (tmp_path / "waiting").iterdir()
-    path.write_text(path.read_text().replace('"tries": 1', '"tries": 9999'))
-    with set_to(Clock()) as clock:
-        for minutes, tries in ((59, 1), (61, 2)):
-            clock.off = timedelta(minutes=minutes)
-            deliver(box, ways)
-            assert ways.tried["mail"] == tries
-
-
-def test_an_address_that_is_down_costs_a_tick_few_tries(box: Outbox) -> None:
-    ways = Ways(down={"webhook", "mail"})
+def test_an_address_that_is_down_costs_a_tick_one_try_and_holds_no_good_one_back(box: Outbox) -> None:
+    ways = Ways(down={"mail"})
     for n in range(10):
         box.put(Message(str(n), "text"))
-    assert deliver(box, ways) == 2 * alert_channels.FAILURES_AT_ONCE
-    assert len(box.waiting()) == 10
+    assert deliver(box, ways) == 1
+    assert ways.took == [("webhook", str(n)) for n in range(10)]
+    ways.down.clear()
+    assert (deliver(box, ways), len(box.waiting()), len(ways.took)) == (0, 0, 20)
 
 
 class Full(Outbox):

@@ -21,7 +21,6 @@ from backfill_assets.orchestration.plan_job import PLANS
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, _note_landing
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.orchestration.ticking import (
-    DAYS,
     NOW,
     asked,
     day,
@@ -122,19 +121,6 @@ def test_a_dry_run_says_what_it_would_ask_for(lake: tuple[Lake, Pipeline], insta
     tick = late(lake, instance)
     assert tick.requests == []
     assert any(note.startswith(f"would request staging {day(2)}") for note in tick.notes)
-
-
-def test_the_rolling_policy_makes_the_last_days_again_once_per_version_of_the_ledger(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
-    settings(lake, 'policy = "rolling"', "rolling_days = 3")
-    (request,) = late(lake, instance).requests
-    assert (request.tags[runs.RANGE_START], request.tags[runs.RANGE_END]) == (str(day(DAYS - 3)), str(day(DAYS - 1)))
-    assert next(k.path[-1] for k in request.asset_selection or ()) == "staging"
-    ran(instance, request, dg.DagsterRunStatus.SUCCESS)
-    tick = late(lake, instance)
-    assert tick.requests == []
-    assert "nothing was loaded since" in tick.notes[0]
 
 
 def test_a_new_file_is_scanned_once_it_is_complete(empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
