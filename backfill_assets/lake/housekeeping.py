@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import Receipt
@@ -16,7 +15,7 @@ from backfill_assets.lake import files
 from backfill_assets.lake.committer import commit_files
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.log import LOG, actions, commits, torn_checkpoints
+from backfill_assets.lake.log import LOG, commits, file_changes, torn_checkpoints
 from backfill_assets.lake.staging import WRITES, markers, stage_rows
 from backfill_assets.lake.store import TableStore
 
@@ -93,11 +92,7 @@ def _removed(path: Path) -> dict[str, float | None]:
     now = 0.0
     for commit in commits(path):
         now = max(now, commit.timestamp_ms / 1000)
-        for action in actions(path, commit.version):
-            if removed := action.get("remove"):
-                found[unquote(removed["path"])] = now
-            if added := action.get("add"):
-                found[unquote(added["path"])] = None
+        found |= {c.path: None if c.is_added else now for c in file_changes(path, commit.version)}
     return found
 
 

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
@@ -25,12 +23,12 @@ from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log import (
     LOG,
+    FileChange,
     LiveFile,
-    actions,
     commit_file,
     edited_commits,
+    file_changes,
     is_whole,
-    moves_rows,
     read_commit,
     torn_checkpoints,
     versions,
@@ -96,45 +94,42 @@ def inspect(lake: LakeFolder, contract: Contract) -> Inspection:
     return Inspection(
         commits=len(present), files=len(active), rows=sum(_rows(a) or 0 for a in active.values()), foreign=foreign,
         absent=tuple(file for file, size in sizes.items() if size is None),
-        altered=tuple(file for file, size in sizes.items() if size not in (None, active[file]["size"])),
+        altered=tuple(file for file, size in sizes.items() if size not in (None, active[file].size)),
         lost=len(lost), lost_bytes=sum(lost), day_rows=_day_rows(contract, active),
         checkpoints_torn=bool(torn_checkpoints(path)), edited=edited_commits(path, present),
     )  # fmt: skip
 
 
-def _replay(path: Path, present: list[int]) -> tuple[dict[str, dict[str, Any]], set[str], tuple[int, ...]]:
+def _replay(path: Path, present: list[int]) -> tuple[dict[str, FileChange], set[str], tuple[int, ...]]:
     """Active data files by path, every path that the log ever named, and versions of others that moved rows."""
-    active: dict[str, dict[str, Any]] = {}
+    active: dict[str, FileChange] = {}
     named, foreign = set[str](), []
     for version in present:
-        moved = False
-        for action in actions(path, version):
-            if change := action.get("add") or action.get("remove"):
-                file = unquote(change["path"])
-                named.add(file)
-                moved |= moves_rows(action)
-                active.pop(file, None)
-                if "add" in action:
-                    active[file] = change
-        if moved and read_commit(path, version).receipt is None:
+        changes = list(file_changes(path, version))
+        for change in changes:
+            named.add(change.path)
+            active.pop(change.path, None)
+            if change.is_added:
+                active[change.path] = change
+        if any(c.moves_rows for c in changes) and read_commit(path, version).receipt is None:
             foreign.append(version)
     return active, named, tuple(foreign)
 
 
-def _day_rows(contract: Contract, active: Mapping[str, dict[str, Any]]) -> dict[date, int] | None:
+def _day_rows(contract: Contract, active: Mapping[str, FileChange]) -> dict[date, int] | None:
     """Rows per day by the statistics in the log; None if it lacks some, or the layout is not by day."""
     counted = Counter[date]()
     for add in active.values():
-        value, rows = (add.get("partitionValues") or {}).get(contract.day_column), _rows(add)
+        value, rows = add.values.get(contract.day_column), _rows(add)
         if value is None or rows is None:
             return None
         counted[date.fromisoformat(value)] += rows
     return dict(counted) if contract.partition_column == contract.day_column else None
 
 
-def _rows(add: dict[str, Any]) -> int | None:
+def _rows(add: FileChange) -> int | None:
     try:
-        return int(json.loads(add["stats"])["numRecords"])
+        return int(json.loads(add.stats)["numRecords"])
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -158,24 +158,25 @@ def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class FileChange:
-    """A commit's change of a data file: `path` below the table, and its `add` action (None: the file was removed)."""
+    """A commit's change of a data file: its path below the table, its partition values, whether rows came or went with
+    it, and its statistics as JSON. `is_added` is False where the file was removed."""
 
     path: str
-    add: Mapping[str, Any] | None
+    is_added: bool
+    size: int
+    values: Mapping[str, str | None]
     moves_rows: bool
+    stats: str
 
 
 def file_changes(table: Path, version: int) -> Iterator[FileChange]:
     """Changes of data files by one commit, in its order; raises BackfillError at a torn line."""
     for action in actions(table, version):
         if change := action.get("add") or action.get("remove"):
-            yield FileChange(unquote(change["path"]), action.get("add"), moves_rows(action))
-
-
-def moves_rows(action: Mapping[str, Any]) -> bool:
-    """Whether an action adds or removes rows."""
-    change = action.get("add") or action.get("remove")
-    return change is not None and bool(change.get("dataChange", True))
+            yield FileChange(
+                unquote(change["path"]), action.get("add") is not None, int(change.get("size") or 0),
+                change.get("partitionValues") or {}, bool(change.get("dataChange", True)), change.get("stats") or "",
+            )  # fmt: skip
 
 
 def _torn(table: Path, version: int) -> BackfillError:
@@ -208,9 +209,8 @@ def _following(table: Path, after: int) -> Iterator[Commit]:
 def days_touched(table: Path, version: int, day_column: str, known: Iterable[date]) -> set[date]:
     """Days whose rows a commit changed; all `known` days if it does not say which."""
     touched: set[date] = set()
-    for action in filter(moves_rows, actions(table, version)):
-        change = action.get("add") or action["remove"]
-        days = _days_named(change.get("partitionValues") or {}, day_column)
+    for change in (c for c in file_changes(table, version) if c.moves_rows):
+        days = _days_named(change.values, day_column)
         if days is None:
             return set(known)
         touched |= days

@@ -21,7 +21,7 @@ from backfill_assets.lake import files
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.data_files import files_of, files_of_days, refuse_altered
 from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.log import actions, find_write
+from backfill_assets.lake.log import file_changes, find_write
 
 WRITES = "writes"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
@@ -184,8 +184,8 @@ def sweep(lake: LakeFolder, table: str) -> int:
     for marker in files.abandoned(place):
         folder, version = path / WRITES / marker.name, find_write(path, marker.name)
         files.refuse_link(folder, path)
-        adds = (a["add"] for a in actions(path, version) if "add" in a) if version is not None else ()
-        _keep(folder, {str(path / unquote(add["path"])) for add in adds})
+        changes = file_changes(path, version) if version is not None else ()
+        _keep(folder, {str(path / c.path) for c in changes if c.is_added})
         files.delete(marker)
         swept += version is None
     return swept

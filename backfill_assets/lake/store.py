@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
@@ -207,20 +206,17 @@ class TableStore:
 def changed_by_others(table: Path) -> bool:
     """Whether a commit that is not ours changed rows of a table."""
     others = (c.version for c in LOGS.commits(table) if c.receipt is None)
-    return any(log.moves_rows(action) for version in others for action in log.actions(table, version))
+    return any(change.moves_rows for version in others for change in log.file_changes(table, version))
 
 
 def _own_files(table: Path) -> list[str]:
     """Data files that commits of ours added and did not remove again."""
     added: dict[str, None] = {}
     for commit in log.commits(table):
-        for action in log.actions(table, commit.version):
-            if commit.receipt is None and log.moves_rows(action):
-                continue
-            if removed := action.get("remove"):
-                added.pop(unquote(removed["path"]), None)
-            if new := action.get("add"):
-                added[unquote(new["path"])] = None
+        for change in log.file_changes(table, commit.version):
+            if commit.receipt is not None or not change.moves_rows:
+                added.pop(change.path, None)
+                added |= {change.path: None} if change.is_added else {}
     return list(added)
 
 
