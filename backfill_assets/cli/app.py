@@ -33,7 +33,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "drift": ("checks", "Days whose values are off, ranked."),
     "example": ("demo", "Lakes to learn from, step by step."),
     "export": ("export", "Changed days to a folder or database."),
-    "init": ("demo", "Write a commented lake.toml."),
+    "init": ("init", "Write a commented lake.toml."),
     "landing": ("landing", "Accept altered or missing files."),
     "lateness": ("lateness", "How late rows come."),
     "maintain": ("maintain", "Delete what nothing needs any more."),

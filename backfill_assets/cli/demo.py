@@ -1,17 +1,16 @@
-"""`backfill-assets init`, `demo` and `example`: a settings file, a sample lake loaded twice, lakes to learn from.
+"""`backfill-assets demo` and `example`: a sample lake loaded twice, lakes to learn from.
 
-Not here: making them (`lake.settings.lake_toml`, `operations.example_lakes`).
+Not here: making them (`operations.example_lakes`), and a lake of one's own (`init`).
 """
 
 import shutil
-from datetime import date
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.common import DAY, json_and_lake, lake_option, lake_root, opened, print_json
+from backfill_assets.cli.common import json_and_lake, lake_root, opened, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
@@ -19,49 +18,12 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
-from backfill_assets.lake.folder import refuse_file
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.settings import lake_toml, load_settings
+from backfill_assets.lake.settings import load_settings
 from backfill_assets.operations import example_lakes as samples
 from backfill_assets.operations.example_lakes import FEWEST_DAYS
 from backfill_assets.operations.rejected import kinds, refused_rows
 from backfill_assets.operations.status import DayStatus, StatusReport, status
-
-PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
-
-
-@click.command()
-@click.option("--start-date", type=DAY, help="The lake's first day. [default: January 1 of this year]")
-@click.option("--files", help="Glob of the landed files. [default: landing/**/*.FORMAT]")
-@click.option(
-    "--format", "form", type=click.Choice(["parquet", "csv", "jsonl"]), default="parquet", show_default=True,
-    help="Their format.",
-)  # fmt: skip
-@click.option("--select", default=PLAIN, help="Spark SQL that maps a file's columns. [default: equal names]")
-@click.option("--windows-days", type=(int, int), default=(7, 28), show_default=True, help="Trailing windows.")
-@click.option("--horizon-days", type=int, default=7, show_default=True, help="How far labels look ahead.")
-@click.option("--maturity-days", type=int, default=7, show_default=True, help="How long labels wait for late data.")
-@click.option("--memory", default="2g", show_default=True, help="Heap of the embedded engine.")
-@lake_option
-def init(start_date: date | None, files: str | None, form: str, select: str, **others: Any) -> None:
-    """Write a commented lake.toml. An existing one is never overwritten."""
-    root = lake_root()
-    refuse_file(root)
-    refuse_foreign(root)
-    path = root / "lake.toml"
-    first, files = start_date or utc_today().replace(month=1, day=1), files or f"landing/**/*.{form}"
-    others = {k: list(v) if isinstance(v, tuple) else v for k, v in others.items()}
-    text = lake_toml({"start_date": first, "files": files, "format": form, "select": select, **others})
-    root.mkdir(parents=True, exist_ok=True)
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise SettingsError(
-            str(path), "it exists already", "Nothing was written", "Edit it, or name another folder with --lake"
-        ) from None
-    click.echo(f"wrote {path}")
-    click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
 
 
 @click.command()
@@ -145,9 +107,11 @@ def _draw(lake: Lake, report: StatusReport, refused: dict[str, int], outcomes: l
     took.append(["the whole run", *(f"{o.seconds:.1f} s" for o in outcomes)])
     draw_table(["table", "first run", "again"], took)
     click.echo()
+    words, table, day = lake_words(lake), [*report.tables][:2][-1], lines[-1][0].day
+    week = f"{max(lines[0][0].day, day - timedelta(days=6))}..{day}"
     click.echo(f"See both runs in Dagster:  {ui_command(lake)}")
-    table, day = [*report.tables][:2][-1], report.days.last if report.days else ""
-    click.echo(f"Look at any day:           backfill-assets {lake_words(lake)}show {table} {day}")
+    click.echo(f"Look at any day:           backfill-assets {words}show {table} {day}")
+    click.echo(f"Correct a week:            backfill-assets {words}plan --partitions {week} --tables {table} --force")
 
 
 def _cell(day: DayStatus) -> str:

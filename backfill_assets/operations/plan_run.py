@@ -65,6 +65,7 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
     lake, pipeline = open_lake()
     with only_runner(lake, plan):
         if not ask_for(lake, pipeline, plan):
+            worker.report(f"plan {plan.id} is finished: nothing was left to run")
             return progress(lake, pipeline, plan)
         with marking_stops(lake, plan):
             for wave in plan.waves():

@@ -98,13 +98,13 @@ class Ui:
         return self.page.locator("body").inner_text()
 
     def says(self, *texts: str) -> str:
-        """All text of the page once it holds all of these, line breaks as blanks; after `PATIENCE_MS` as it is then."""
+        """All text of the page once it holds all of these, line breaks as blanks. Fails after `PATIENCE_MS`."""
         for _ in range(PATIENCE_MS // SETTLED_MS):
             found = " ".join(self.text().split())
             if all(text in found for text in texts):
-                break
+                return found
             self.page.wait_for_timeout(SETTLED_MS)
-        return found
+        pytest.fail(f"the page never says {[t for t in texts if t not in found]}, but: {found}")
 
     def ask_for(self, days: str) -> "Locator":
         """Open the page's Materialize dialog and choose days: one, or `[first...last]`."""

@@ -56,6 +56,39 @@ def test_what_would_not_be_accepted_is_not_written(tmp_path: Path, options: list
     assert not (tmp_path / "lake.toml").exists()
 
 
+ORDERS = "order_id,customer_id,ordered_at,sent_at\n1,a,2024-03-01 10:00:00,2024-03-02\n2,a,2024-03-02,2024-03-03\n"
+
+
+def landed(lake: Path) -> Path:
+    (lake / "landing").mkdir(parents=True)
+    (lake / "landing" / "orders-2024-03-03.csv").write_text(ORDERS)
+    return lake
+
+
+def test_files_that_lie_there_decide_the_mapping_and_are_shown_as_deliveries(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["init", "--lake", str(landed(tmp_path))])
+    assert result.exit_code == 0, result.output
+    assert "orders-2024-03-03.csv: 2 row(s) of csv; the first deliveries:" in result.output
+    assert "No row of it would go to quarantine." in result.output
+    source = load_settings(tmp_path, {}).source
+    assert (source.files, source.format) == ("landing/**/*.csv", "csv")
+    assert source.select.startswith("CAST(ordered_at AS timestamp) AS event_ts, order_id AS event_key")
+
+
+def test_a_person_is_asked_for_what_no_option_names(tmp_path: Path) -> None:
+    answers = "landing/**/*.csv\n\nsent_at\n-\n\n"  # files, key, event time, arrival, entity
+    result = CliRunner().invoke(app, ["init", "--ask", "--lake", str(landed(tmp_path))], input=answers)
+    assert result.exit_code == 0, result.output
+    assert "has the columns order_id, customer_id, ordered_at, sent_at" in result.output
+    assert "CAST(sent_at AS timestamp) AS event_ts" in load_select(tmp_path)
+
+
+def test_a_named_column_that_is_not_there_writes_nothing(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["init", "--key", "nr", "--lake", str(landed(tmp_path))])
+    assert (result.exit_code, "it has no column nr for event_key" in result.stderr) == (2, True)
+    assert not (tmp_path / "lake.toml").exists()
+
+
 def test_every_setting_is_in_the_file() -> None:
     for name, field in LakeSettings.model_fields.items():
         inner = getattr(field.annotation, "model_fields", {field.alias or name: None})

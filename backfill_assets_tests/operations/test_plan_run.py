@@ -75,7 +75,8 @@ def test_a_finished_plan_that_is_run_again_is_finished_and_nothing_is_written(tm
     moved = replace(pipeline, codes={**pipeline.codes, "staging": replace(known, code_digest="other")})
     for today in (pipeline, moved):  # what moved since is of no concern to it
         now, told = run(lake, today, plan)
-        assert (now.state, told, ask_for(lake, today, plan)) == ("finished", [], False)
+        assert (now.state, ask_for(lake, today, plan)) == ("finished", False)
+        assert told == [f"plan {plan.id} is finished: nothing was left to run"]
     assert versions_of(lake) == before
 
 

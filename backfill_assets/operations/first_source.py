@@ -1,0 +1,305 @@
+"""The `[source]` that one landed file suggests: times, key, entity and payload by names and values (DuckDB, no JVM).
+
+Not here: asking a person (`cli.init`), and the load itself, whose rules alone decide (`landing.mapping`,
+`load.deliveries`). A guess reads one file; the next one may differ.
+"""
+
+import json
+import re
+import tempfile
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, TAKEN
+from backfill_assets.lake.embedded import literal
+from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.settings import LakeSettings, lake_toml
+from backfill_assets.landing.batches import BAD_REASON
+from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.ingest import OWN_FIELDS, ingest
+from backfill_assets.landing.listing import EXTENSIONS, list_landing
+from backfill_assets.landing.mapping import DAY
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+ENOUGH = 0.9  # of the values of a text column must read as a type
+SHOWN = 10  # deliveries
+KEYS = re.compile(r"(?:^|_)(?:id|key|uuid|guid|no|number|code)$")
+ROLES = {  # the names that senders give these columns, the likeliest first
+    "event_ts": ("event_ts", "event_time", "event_at", "occurred_at", "ordered_at", "ts", "timestamp", "time"),
+    "arrival_ts": ("arrival_ts", "arrived_at", "received_at", "ingested_at", "ingestion_ts", "loaded_at"),
+    "version_ts": ("version_ts", "version_at", "updated_at", "modified_at", "changed_at", "last_modified"),
+    "seq": ("seq", "sequence", "offset", "delivery"),
+    "op": ("op", "operation"),
+}  # fmt: skip
+TIMES = ("TIMESTAMP", "DATE")
+WHOLE, DECIMAL, TIME = r"-?(0|[1-9]\d{0,17})", r"-?\d{1,%d}(\.\d{1,%d})?", r"\d{4}-\d\d-\d\d([T ]\d\d:.*)?"
+SPARKS = {  # DuckDB's types of Parquet columns, as a payload declares them
+    "VARCHAR": "STRING", "BOOLEAN": "BOOLEAN", "TINYINT": "INT", "SMALLINT": "INT", "INTEGER": "INT",
+    "BIGINT": "BIGINT", "FLOAT": "DOUBLE", "DOUBLE": "DOUBLE", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP",
+    "TIMESTAMP_NS": "TIMESTAMP", "TIMESTAMP WITH TIME ZONE": "TIMESTAMP", "BLOB": "BINARY",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """A column of the file: `type` as Spark writes it, `is_text` if its values are text that reads as that type, and
+    the number of its distinct values."""
+
+    name: str
+    type: str
+    is_text: bool
+    distinct: int
+
+
+@dataclass(frozen=True)
+class FirstSource:
+    """What a file suggests. `roles`: delivery column -> column of the file; `payload`: name in the lake -> column.
+
+    `path_names_day`: the file's path holds a day, which arrival_ts is taken from where no column says it.
+    """
+
+    file: LandedFile
+    form: str
+    columns: tuple[FileColumn, ...]
+    roles: Mapping[str, str]
+    payload: Mapping[str, FileColumn]
+    entity: str
+    start_date: date
+    path_names_day: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the payload is the one that needs no declaration: entity, value and flag."""
+        return set(self.payload) == {c.name for c in DEFAULT_PAYLOAD}
+
+    @property
+    def select(self) -> str:
+        """Spark SQL for `[source] select`; a value that is no time goes to quarantine when it is loaded."""
+        types = {c.name: c for c in self.columns}
+        parts = [_named(role, _spark(self.roles[role], types, role)) for role in self._ordered()]
+        if "arrival_ts" not in self.roles and not self.path_names_day:
+            parts.append(f"{_spark(self.roles['event_ts'], types, 'event_ts')} AS arrival_ts")
+        return ", ".join([*parts, *(_named(name, _tick(c.name)) for name, c in self.payload.items())])
+
+    def _ordered(self) -> list[str]:
+        return [r for r in ("seq", "arrival_ts", "version_ts", "event_ts", "event_key", "op") if r in self.roles]
+
+
+def landed_form(root: Path, form: str | None, files: str | None) -> tuple[str, str, LandedFile] | None:
+    """The glob, the format and the first of the files that lie there; of several formats the one with most files. None
+    if no file is there yet. `form` and `files` (a glob) narrow the search. Raises SettingsError for a bad glob."""
+    found: list[tuple[int, str, str, LandedFile]] = []
+    for known, extensions in EXTENSIONS.items():
+        for glob in [files] if files else [f"landing/**/*{extension}" for extension in extensions]:
+            if form in (None, known) and (there := [f for f in list_landing(glob, root, known).files if f.size]):
+                found.append((len(there), glob, known, there[0]))
+    return max(found, key=lambda f: f[0])[1:] if found else None
+
+
+def first_source(file: LandedFile, form: str, given: Mapping[str, str]) -> tuple[FirstSource, "Preview"]:
+    """Read the file, and return what it suggests with its first deliveries. `given`: roles that a person named
+    (event_key, event_ts, arrival_ts, entity). Raises SettingsError where a role has no column or the file no rows."""
+    import duckdb
+
+    with tempfile.TemporaryDirectory() as store, duckdb.connect() as engine:
+        engine.execute("SET TimeZone = 'UTC'")
+        copy = ingest(file, form, Path(store))
+        if copy.unreadable is not None:
+            raise _unfit(file, f"it cannot be read: {copy.unreadable}", "Correct the file, or name its --format")
+        engine.execute(f"CREATE VIEW landed AS SELECT * FROM read_parquet({literal(str(copy.parquet))})")
+        columns = _columns(engine, form)
+        guess = _guess(engine, file, form, columns, given)
+        return guess, _preview(engine, guess)
+
+
+def first_toml(guess: FirstSource, glob: str, values: Mapping[str, Any]) -> str:
+    """The commented `lake.toml` with this source and, over a payload of its own, a first feature and label. `values`
+    as in `lake_toml`; what they name wins. Raises SettingsError for values that a lake would not accept."""
+    said = {"start_date": guess.start_date, "files": glob, "format": guess.form, "select": guess.select}
+    text = lake_toml({**said, **values})
+    if guess.is_plain:
+        return text
+    numbers = [n for n, c in guess.payload.items() if c.type.startswith(("BIGINT", "INT", "DECIMAL"))]
+    numbers = [n for n in numbers if n != guess.entity][:2]
+    wanted = [("events_7d", "count", None, 7), *((f"{n}_28d", "sum", n, 28) for n in numbers)]
+    payload = "".join(f"{name} = {json.dumps(column.type)}\n" for name, column in guess.payload.items())
+    features = "".join(_feature(*w) for w in wanted)
+    text = _exchanged(text, "# [source.payload]", f"[source.payload]\n{payload}", 3)
+    text = _exchanged(text, "windows_days", f"entity = {json.dumps([guess.entity])}\n", 1)
+    text = _exchanged(text, "# [[features.columns]]", features, 7)
+    text = _exchanged(text, "measure", 'label = "count_ahead() > 0"           # is there an event in the horizon?\n', 2)
+    LakeSettings.model_validate(tomllib.loads(text))
+    return text
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The first deliveries that the file would give, by column, and the rows that would be refused, by reason."""
+
+    rows: int
+    header: tuple[str, ...]
+    deliveries: list[tuple[Any, ...]]
+    refused: dict[str, int]
+
+
+def _columns(engine: "DuckDBPyConnection", form: str) -> tuple[FileColumn, ...]:
+    described = engine.execute("DESCRIBE landed").fetchall()
+    own = {f.name for f in OWN_FIELDS} if form != "parquet" else set()
+    found = [(str(name), str(kind)) for name, kind, *_ in described if name not in own]
+    return tuple(_column(engine, name, kind) for name, kind in found)
+
+
+def _column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColumn:
+    """The column, with the type that nearly all of its values read as; blank ones say nothing."""
+    value = f"nullif(trim(CAST({quoted(name)} AS VARCHAR)), '')"
+    tests = {
+        "BIGINT": f"regexp_full_match(v, '{WHOLE}')",
+        "DECIMAL(18,2)": f"regexp_full_match(v, '{DECIMAL % (16, 2)}')",
+        "DECIMAL(18,6)": f"regexp_full_match(v, '{DECIMAL % (12, 6)}')",
+        "DATE": "regexp_full_match(v, '\\d{4}-\\d\\d-\\d\\d') AND try_cast(v AS DATE) IS NOT NULL",
+        "TIMESTAMP": f"regexp_full_match(v, '{TIME}') AND try_cast(v AS TIMESTAMPTZ) IS NOT NULL",
+    }
+    asked = ", ".join(f"count(*) FILTER ({test})" for test in tests.values())
+    query = f"SELECT count(v), count(DISTINCT v), {asked} FROM (SELECT {value} AS v FROM landed)"
+    row = engine.execute(query).fetchone() or ()
+    some, distinct, *read = (int(n) for n in row)
+    if kind != "VARCHAR":
+        return FileColumn(name, SPARKS.get(kind, kind), False, distinct)
+    fitting = (t for t, count in zip(tests, read, strict=True) if some and count >= ENOUGH * some)
+    return FileColumn(name, next(fitting, "STRING"), True, distinct)
+
+
+def _guess(
+    engine: "DuckDBPyConnection", file: LandedFile, form: str, columns: Sequence[FileColumn], given: Mapping[str, str]
+) -> FirstSource:
+    known = {c.name.lower(): c for c in columns}
+    for role, name in given.items():
+        if name.lower() not in known:
+            raise _unfit(
+                file, f"it has no column {name} for {role}", f"Name one of {', '.join(c.name for c in columns)}"
+            )
+    roles = {role: known[name.lower()].name for role, name in given.items() if role != "entity"}
+    for role, names in ROLES.items():
+        fits = [known[n] for n in names if n in known and known[n].name not in roles.values()]
+        fits = [c for c in fits if (c.type in TIMES) == role.endswith("_ts")]
+        if role not in roles and fits:
+            roles[role] = fits[0].name
+    others = [c for c in columns if c.name not in roles.values()]
+    if "event_ts" not in roles:
+        roles["event_ts"] = _first(file, "event_ts", (c for c in others if c.type in TIMES))
+    if "event_key" not in roles:
+        others = [c for c in others if c.name != roles["event_ts"]]
+        roles["event_key"] = _first(file, "event_key", sorted(_namers(others), key=lambda c: -c.distinct))
+    payload, entity = _payload(columns, roles, given.get("entity"))
+    day = engine.execute(
+        f"SELECT quantile_disc(CAST({_moment(roles['event_ts'])} AS DATE), 0.01) FROM landed"
+    ).fetchone()
+    if day is None or day[0] is None:
+        raise _unfit(file, f"no value of {roles['event_ts']} is a time", "Name the time of an event with --event-ts")
+    named = re.search(DAY, file.name) is not None
+    return FirstSource(file, form, tuple(columns), roles, payload, entity, day[0].replace(day=1), named)
+
+
+def _namers(columns: Iterable[FileColumn]) -> list[FileColumn]:
+    """The columns that may name something: those called so, else all texts and whole numbers."""
+    fit = [c for c in columns if c.type in ("STRING", "BIGINT", "INT") and c.distinct]
+    return [c for c in fit if KEYS.search(_name(c.name))] or fit
+
+
+def _first(file: LandedFile, role: str, columns: Iterable[FileColumn]) -> str:
+    if (found := next(iter(columns), None)) is None:
+        raise _unfit(file, f"no column of it looks like {role}", f"Name it with --{role.replace('_', '-')}")
+    return found.name
+
+
+def _payload(
+    columns: Sequence[FileColumn], roles: Mapping[str, str], entity: str | None
+) -> tuple[dict[str, FileColumn], str]:
+    """All columns that have no role, by the name they get, and the one of them that names the entity: of those that
+    repeat most the first that is called like a key; the event's own key where there is none."""
+    rest = [c for c in columns if c.name not in roles.values()]
+    named = {_name(c.name): c for c in rest}
+    named = {(f"own_{n}" if n in TAKEN or not n[:1].isalpha() else n): c for n, c in named.items()}
+    candidates = _namers(named.values()) or [c for c in columns if c.name == roles["event_key"]]
+    chosen = next((c for c in columns if c.name.lower() == (entity or "").lower()), None) or candidates[0]
+    own = next((n for n, c in named.items() if c is chosen), _name(chosen.name))
+    return {**named, own: chosen}, own
+
+
+def _preview(engine: "DuckDBPyConnection", guess: FirstSource) -> Preview:
+    """Evaluate the guess by DuckDB, as the load would by Spark."""
+    bad = BAD_REASON if guess.form != "parquet" else "NULL"
+    reasons = [f"WHEN {bad} IS NOT NULL THEN {bad}", *_refusals(guess)]
+    told = f"SELECT *, CASE {' '.join(reasons)} END AS __why FROM landed"
+    shown = {"event_key": f"CAST({quoted(guess.roles['event_key'])} AS VARCHAR)"}
+    shown |= {role: _moment(guess.roles[role]) for role in ("event_ts", "arrival_ts") if role in guess.roles}
+    shown |= {name: f"CAST({quoted(c.name)} AS VARCHAR)" for name, c in guess.payload.items()}
+    listed = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in shown.items())
+    first = engine.execute(f"SELECT {listed} FROM ({told}) WHERE __why IS NULL LIMIT {SHOWN}").fetchall()
+    counted = engine.execute(f"SELECT __why, count(*) FROM ({told}) GROUP BY ALL ORDER BY 2 DESC, 1").fetchall()
+    refused = {str(why): int(n) for why, n in counted if why is not None}
+    return Preview(sum(int(n) for _, n in counted), tuple(shown), first, refused)
+
+
+def _refusals(guess: FirstSource) -> list[str]:
+    moment, key = _moment(guess.roles["event_ts"]), quoted(guess.roles["event_key"])
+    yield_ = [
+        f"WHEN coalesce(trim(CAST({key} AS VARCHAR)), '') = '' THEN 'event_key is NULL or blank'",
+        f"WHEN {moment} IS NULL THEN 'event_ts is NULL or no timestamp'",
+        f"WHEN CAST({moment} AS DATE) < DATE '{guess.start_date}' THEN 'the event lies before start_date'",
+    ]
+    for name, column in guess.payload.items():
+        if column.is_text and column.type != "STRING":
+            kind = "TIMESTAMPTZ" if column.type == "TIMESTAMP" else column.type
+            text = f"nullif(trim({quoted(column.name)}), '')"
+            yield_.append(
+                f"WHEN {text} IS NOT NULL AND try_cast({text} AS {kind}) IS NULL THEN '{name} is no {column.type}'"
+            )
+    return yield_
+
+
+def _moment(column: str) -> str:
+    return f"CAST(try_cast(CAST({quoted(column)} AS VARCHAR) AS TIMESTAMPTZ) AS TIMESTAMP)"
+
+
+def _spark(name: str, types: Mapping[str, FileColumn], role: str) -> str:
+    column = types[name]
+    kind = "timestamp" if role.endswith("_ts") else {"event_key": "string", "seq": "bigint", "op": "string"}[role]
+    same = kind == ("string" if column.is_text else column.type.lower())
+    return _tick(name) if same else f"CAST({_tick(name)} AS {kind})"
+
+
+def _named(name: str, expression: str) -> str:
+    return name if name == expression else f"{expression} AS {name}"
+
+
+def _name(text: str) -> str:
+    """A column's name as the lake may have it."""
+    return re.sub(r"\W", "_", text.lower())
+
+
+def _tick(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
+
+
+def _feature(name: str, agg: str, of: str | None, days: int) -> str:
+    over = f"of = {json.dumps(of)}\n" if of else ""
+    return f'[[features.columns]]\nname = "{name}"\nagg = "{agg}"\n{over}days = {days}\n'
+
+
+def _exchanged(text: str, start: str, new: str, lines: int) -> str:
+    """The text with `new` in place of so many lines from the one that begins with `start`."""
+    rows = text.splitlines(keepends=True)
+    at = next(i for i, row in enumerate(rows) if row.startswith(start))
+    return "".join([*rows[:at], new, *rows[at + lines :]])
+
+
+def _unfit(file: LandedFile, why: str, fix: str) -> SettingsError:
+    return SettingsError(f"the landed file {file.name}", why, "No lake.toml was written", fix)

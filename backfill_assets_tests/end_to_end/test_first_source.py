@@ -1,0 +1,48 @@
+"""A lake made by `init` from the files that lie there loads exactly what `init` showed, and refuses what it refused.
+
+Not here: the guess itself (`operations.test_first_source`).
+"""
+
+from collections import Counter
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.operations.first_source import first_source, first_toml, landed_form
+from backfill_assets.pipeline.tables import delivered
+from backfill_assets_tests.end_to_end.worlds import World
+from backfill_assets_tests.operations.test_first_source import ORDERS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CLICKS = """{"id": "a", "user_id": 7, "event_ts": "2024-03-01T10:00:00Z", "received_at": "2024-03-01T10:00:05Z", "n": 1}
+{"id": "b", "user_id": 7, "event_ts": "2024-03-01", "received_at": "2024-03-02T10:00:05Z", "n": 2}
+{"id": " ", "user_id": 8, "event_ts": "2024-03-01T10:00:00Z", "received_at": "2024-03-01T10:00:05Z", "n": 3}
+{"id": "c", "user_id": 8, "event_ts": "2024-03-01T10:00:00Z"
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("orders-2024-03-02.csv", ORDERS), ("clicks.jsonl", CLICKS)])
+def test_what_the_preview_shows_and_refuses_is_what_is_loaded(
+    spark: "SparkSession", tmp_path: Path, name: str, text: str
+) -> None:
+    lake = tmp_path / "lake"
+    (lake / "landing").mkdir(parents=True)
+    (lake / "landing" / name).write_text(text)
+    seen = landed_form(lake, None, None)
+    assert seen is not None
+    guess, preview = first_source(seen[2], seen[1], {})
+    (lake / "lake.toml").write_text(first_toml(guess, seen[0], {}))
+    world = World(lake, delivered)
+    world.backfill(DayRange(date(2024, 3, 1), date(2024, 3, 3)))
+    raw = world.content("raw")
+    assert len(raw) == preview.rows - sum(preview.refused.values())
+    assert {row[0] for row in preview.deliveries} <= {r["event_key"] for r in raw}
+    refused = Counter(r["reason"] for r in world.content("quarantine"))
+    same = {why: count for why, count in refused.items() if why in preview.refused}
+    assert same == preview.refused
+    assert refused.total() == sum(preview.refused.values())

@@ -1,0 +1,122 @@
+"""One landed file suggests a `[source]`; what the preview refuses is what a load would refuse. DuckDB only.
+
+Not here: asking a person (`cli.test_init`) and the load that follows (`end_to_end.test_init`).
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.operations.first_source import FirstSource, Preview, first_source, first_toml, landed_form
+
+ORDERS = """Order Id,customer_id,created_at,total,comment
+1001,C-1,2024-03-01T10:00:00Z,12.50,hello
+1002,C-2,2024-03-01T11:00:00Z,n/a,
+,C-2,2024-03-01T12:00:00Z,3.00,no id
+1003,C-1,2024-03-01 13:00:00,7,
+1004,C-1,2024-02-29 23:59:00,7.25,
+1010,C-3,yesterday,7.10,
+1011,C-3,2024-03-01 13:00:00,7.10,x,9
+""" + "".join(f"{n},C-4,2024-03-02 13:00:00,7.10,\n" for n in range(2000, 2020))
+
+
+def guessed(lake: Path, name: str, text: str, given: Mapping[str, str] | None = None) -> tuple[FirstSource, Preview]:
+    (lake / "landing").mkdir(parents=True, exist_ok=True)
+    (lake / "landing" / name).write_text(text, encoding="utf-8")
+    seen = landed_form(lake, None, None)
+    assert seen is not None
+    return first_source(seen[2], seen[1], given or {})
+
+
+def test_roles_come_from_names_types_and_repetition(tmp_path: Path) -> None:
+    guess, preview = guessed(tmp_path, "orders-2024-03-02.csv", ORDERS)
+    assert guess.select == (
+        "CAST(created_at AS timestamp) AS event_ts, `Order Id` AS event_key, customer_id, total, comment"
+    )
+    assert (guess.entity, guess.start_date) == ("customer_id", date(2024, 2, 1))
+    assert {n: c.type for n, c in guess.payload.items()} == {
+        "customer_id": "STRING", "total": "DECIMAL(18,2)", "comment": "STRING"
+    }  # fmt: skip
+    assert preview.rows == 27
+    assert len(preview.deliveries) == 10
+    assert preview.refused == {
+        "6 fields where the header has 5": 1, "event_key is NULL or blank": 1, "event_ts is NULL or no timestamp": 1,
+        "total is no DECIMAL(18,2)": 1,
+    }  # fmt: skip
+
+
+def test_a_file_that_says_when_rows_arrived_and_changed_gives_these_roles(tmp_path: Path) -> None:
+    row = {"offset": 1, "click_id": "a", "user_id": 7, "event_ts": "2024-05-01T00:00:00Z", "op": "upsert",
+           "received_at": "2024-05-01T00:00:05Z", "updated_at": "2024-05-01T00:00:01Z", "label": 1}  # fmt: skip
+    rows = [{**row, "click_id": key} for key in "abc"]
+    guess, _ = guessed(tmp_path, "clicks.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
+    assert guess.select == (
+        "CAST(offset AS bigint) AS seq, CAST(received_at AS timestamp) AS arrival_ts, "
+        "CAST(updated_at AS timestamp) AS version_ts, CAST(event_ts AS timestamp) AS event_ts, click_id AS event_key, "
+        "op, user_id, label AS own_label"
+    )
+
+
+def test_typed_columns_are_not_cast_and_rows_without_arrival_arrive_when_they_happen(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    table = pa.table({
+        "id": pa.array([1, 2], pa.int64()), "customer": ["a", "a"], "at": [datetime(2024, 3, 1, tzinfo=UTC)] * 2,
+        "total": pa.array([Decimal("1.5"), None], pa.decimal128(10, 2)),
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "landing" / "part.parquet")
+    seen = landed_form(tmp_path, None, None)
+    assert seen is not None
+    assert seen[:2] == ("landing/**/*.parquet", "parquet")
+    guess, preview = first_source(seen[2], "parquet", {"entity": "customer"})
+    assert guess.select == "at AS event_ts, CAST(id AS string) AS event_key, at AS arrival_ts, customer, total"
+    assert guess.payload["total"].type == "DECIMAL(10,2)"
+    assert preview.refused == {}
+
+
+def test_the_text_is_a_lake_that_is_accepted_and_options_win(tmp_path: Path) -> None:
+    guess, _ = guessed(tmp_path, "orders-2024-03-02.csv", ORDERS)
+    text = first_toml(guess, "landing/**/*.csv", {"start_date": date(2024, 1, 1), "horizon_days": 3})
+    assert 'total = "DECIMAL(18,2)"' in text
+    assert "start_date = 2024-01-01" in text
+    assert "horizon_days = 3" in text
+    assert "\nwindows_days" not in text
+
+
+def test_columns_named_as_the_product_names_them_need_no_payload(tmp_path: Path) -> None:
+    text = "seq,arrival_ts,event_ts,event_key,entity,value,flag\n1,2024-03-01 00:00:01,2024-03-01 00:00:00,a,b,1,0\n"
+    guess, _ = guessed(tmp_path, "plain.csv", text)
+    assert guess.is_plain
+    assert "\n[source.payload]" not in first_toml(guess, "landing/**/*.csv", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "told"),
+    [
+        (
+            "id,name\n1,a\n",
+            {},
+            "no column of it looks like event_ts. No lake.toml was written. Name it with --event-ts",
+        ),
+        ("at\n2024-03-01\n", {}, "no column of it looks like event_key"),
+        ("id,at\n1,2024-03-01\n", {"event_key": "key"}, "it has no column key for event_key"),
+        ("id,at\n1,soon\n", {"event_ts": "at"}, "no value of at is a time"),
+        ('"id\n', {}, "it cannot be read"),
+    ],
+)
+def test_what_cannot_be_guessed_is_named_with_the_option(
+    tmp_path: Path, text: str, given: dict[str, str], told: str
+) -> None:
+    with pytest.raises(SettingsError, match=r".*") as caught:
+        guessed(tmp_path, "f.csv", text, given)
+    assert told in str(caught.value)
+
+
+def test_without_files_there_is_nothing_to_guess_from(tmp_path: Path) -> None:
+    assert landed_form(tmp_path, None, None) is None
