@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.payload import DEFAULT_PAYLOAD, TAKEN
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, TAKEN
 from backfill_assets.lake.embedded import literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.settings import LakeSettings, lake_toml
@@ -83,13 +83,10 @@ class FirstSource:
     def select(self) -> str:
         """Spark SQL for `[source] select`; a value that is no time goes to quarantine when it is loaded."""
         types = {c.name: c for c in self.columns}
-        parts = [_named(role, _spark(self.roles[role], types, role)) for role in self._ordered()]
+        parts = [_named(role, _spark(self.roles[role], types, role)) for role in MACHINERY if role in self.roles]
         if "arrival_ts" not in self.roles and not self.path_names_day:
             parts.append(f"{_spark(self.roles['event_ts'], types, 'event_ts')} AS arrival_ts")
         return ", ".join([*parts, *(_named(name, _tick(c.name)) for name, c in self.payload.items())])
-
-    def _ordered(self) -> list[str]:
-        return [r for r in ("seq", "arrival_ts", "version_ts", "event_ts", "event_key", "op") if r in self.roles]
 
 
 def landed_form(root: Path, form: str | None, files: str | None) -> tuple[str, str, LandedFile] | None:
@@ -128,9 +125,11 @@ def first_toml(guess: FirstSource, glob: str, values: Mapping[str, Any]) -> str:
         return text
     numbers = [n for n, c in guess.payload.items() if c.type.startswith(("BIGINT", "INT", "DECIMAL"))]
     numbers = [n for n in numbers if n != guess.entity][:2]
-    wanted = [("events_7d", "count", None, 7), *((f"{n}_28d", "sum", n, 28) for n in numbers)]
+    wanted = [("events_7d", "count", "", 7), *((f"{n}_28d", "sum", f'of = "{n}"\n', 28) for n in numbers)]
     payload = "".join(f"{name} = {json.dumps(column.type)}\n" for name, column in guess.payload.items())
-    features = "".join(_feature(*w) for w in wanted)
+    features = "".join(
+        f'[[features.columns]]\nname = "{name}"\nagg = "{agg}"\n{of}days = {days}\n' for name, agg, of, days in wanted
+    )
     text = _exchanged(text, "# [source.payload]", f"[source.payload]\n{payload}", 3)
     text = _exchanged(text, "windows_days", f"entity = {json.dumps([guess.entity])}\n", 1)
     text = _exchanged(text, "# [[features.columns]]", features, 7)
@@ -287,11 +286,6 @@ def _name(text: str) -> str:
 
 def _tick(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
-
-
-def _feature(name: str, agg: str, of: str | None, days: int) -> str:
-    over = f"of = {json.dumps(of)}\n" if of else ""
-    return f'[[features.columns]]\nname = "{name}"\nagg = "{agg}"\n{over}days = {days}\n'
 
 
 def _exchanged(text: str, start: str, new: str, lines: int) -> str:

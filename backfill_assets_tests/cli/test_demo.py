@@ -84,7 +84,10 @@ def test_the_sample_on_sail_prints_its_tables_and_both_runs_without_java(tmp_pat
         took = lines[lines.index(next(line for line in lines if "first run" in line)) + 1 :][: len(TABLES) + 1]
         assert [line.split()[0] for line in took] == [*TABLES, "the"]
         assert all("14 of 14 changed" in line and "0 of 14 changed" in line for line in took[:-1])
-        assert lines[-1].endswith(f"backfill-assets show staging {open_lake(lake).settings.start_date + 13 * ONE_DAY}")
+        first = open_lake(lake).settings.start_date
+        last, week = first + 13 * ONE_DAY, first + 7 * ONE_DAY
+        assert lines[-2].endswith(f"backfill-assets show staging {last}")
+        assert lines[-1].endswith(f"plan --partitions {week}..{last} --tables staging --force")
         other = _command(lake, "demo", "--engine", "embedded")
         assert (other.returncode, other.stdout) == (2, "")
         assert "its engine is sail, not embedded. Nothing was done. Add --new for a fresh one" in other.stderr

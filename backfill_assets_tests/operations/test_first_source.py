@@ -1,6 +1,6 @@
 """One landed file suggests a `[source]`; what the preview refuses is what a load would refuse. DuckDB only.
 
-Not here: asking a person (`cli.test_init`) and the load that follows (`end_to_end.test_init`).
+Not here: asking a person (`cli.test_init`) and the load that follows (`end_to_end.test_first_source`).
 """
 
 import json

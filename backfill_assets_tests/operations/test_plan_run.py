@@ -6,6 +6,7 @@ behind it (`end_to_end/test_plan.py`).
 
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,10 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
     assert took.bytes == sum(f.size for f in files_of(lake, pipeline.table("staging").contract))
 
 
+def _opened(lake: Lake, pipeline: Pipeline) -> tuple[Lake, Pipeline]:
+    return lake, pipeline
+
+
 def test_a_finished_plan_that_is_run_again_is_finished_and_nothing_is_written(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline)
@@ -74,9 +79,10 @@ def test_a_finished_plan_that_is_run_again_is_finished_and_nothing_is_written(tm
     known = pipeline.codes["staging"]
     moved = replace(pipeline, codes={**pipeline.codes, "staging": replace(known, code_digest="other")})
     for today in (pipeline, moved):  # what moved since is of no concern to it
-        now, told = run(lake, today, plan)
-        assert (now.state, ask_for(lake, today, plan)) == ("finished", False)
-        assert told == [f"plan {plan.id} is finished: nothing was left to run"]
+        worker = HandWorker(lake, today)
+        now = run_plan(partial(_opened, lake, today), plan, worker)
+        assert (now.state, worker.told, ask_for(lake, today, plan)) == ("finished", [], False)
+        assert worker.lines == [f"plan {plan.id} is finished: nothing was left to run"]
     assert versions_of(lake) == before
 
 
