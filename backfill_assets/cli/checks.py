@@ -3,7 +3,6 @@
 Not here: judging, measuring and computing (`operations`), drawing what differs (`compare`), and `doctor`.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from backfill_assets.core.days import DayRange
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
-    from backfill_assets.operations.drift import ColumnDrift
+    from backfill_assets.operations.drift import DriftReport
 
 
 @click.command()
@@ -66,26 +65,24 @@ def drift(
 
     lake, pipeline = opened()
     report = measure_drift(lake, pipeline, [table] if table else (), column, days)
-    off, compared = report.off, len(report.found)
-    headline = f"{number(len(off))} of {number(compared)} column(s) of days are off"
     if html:
-        from backfill_assets.cli.plots import drift_figures
-
-        page = replace(_section(off), figures=drift_figures(report))
-        write_page(html, Page("drift", "Drift", str(lake.root), [page], [headline]))
+        write_page(html, Page("drift", "Drift", str(lake.root), [drift_section(report)]))
     if as_json:
         print_json(report)
     elif not html:
-        say(headline)
-        if off:
-            _section(off[:rows]).draw()
+        drift_section(report, rows).draw()
 
 
-def _section(off: "list[ColumnDrift]") -> PageSection:
+def drift_section(report: "DriftReport", most: int | None = None) -> PageSection:
+    """Return how many columns of days are off, and the `most` (None: all) that are off most."""
+    off = report.off
+    headline = f"{number(len(off))} of {number(len(report.found))} column(s) of days are off"
     names = ("table", "column", "day", "rows", "28 days", "weekday", "before", "moved most")
-    cells = [(d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before)), d.moved) for d in off]
+    cells = [
+        (d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before)), d.moved) for d in off[:most]
+    ]
     title = "population stability index against the 28 days before, four same weekdays, what the day held before"
-    return PageSection("Days that are off", [TextTable(names, cells, title)])
+    return PageSection("Drift", [TextTable(names, cells, title)] if cells else [], [headline])
 
 
 def _index(value: float | None) -> str:

@@ -201,7 +201,6 @@ def _remarks(report: "ReconcileReport") -> list[str]:
             found.append(f"on the {side} only: {', '.join(names)} (--ignore or --columns leaves columns out)")
     if others := [f"{c.column} ({c.left_type}, {c.right_type})" for c in report.columns if c.left_type != c.right_type]:
         found.append(f"types differ: {', '.join(others)}")
-    found += [f"{number(n)} row(s) that each side lacks are equal but for {look}" for look, n in report.near.items()]
     if report.digests:
         found += [f"SHA-256 {side}: {d}" for side, d in zip(("left", "right"), report.digests, strict=True)]
     return found

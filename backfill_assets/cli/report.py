@@ -88,7 +88,8 @@ def report(html: Path | None, prometheus: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({**vars(gathered), "dagster": history, "metrics": {name: values for name, _, _, values in every}})
     if html:
-        from backfill_assets.cli.report_page import drift_section, page
+        from backfill_assets.cli.checks import drift_section
+        from backfill_assets.cli.report_page import page
         from backfill_assets.operations.drift import measure_drift
 
         write_page(html, page(gathered, history, drift_section(measure_drift(lake, pipeline)), section))

@@ -7,22 +7,18 @@ here: the numbers (`operations.report`) and the colours (templates).
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, environment, number, percent
 from backfill_assets.cli.lateness import completeness, watermarks
-from backfill_assets.cli.plots import check_figure, drift_figures, lateness_figures
+from backfill_assets.cli.plots import check_figure, lateness_figures
 from backfill_assets.core.days import ONE_DAY, from_inclusive
 from backfill_assets.core.states import State
 from backfill_assets.operations.rejected import kinds
 from backfill_assets.operations.report import Delivered, LakeReport
 from backfill_assets.operations.status import DayStatus, StatusReport
 from backfill_assets.orchestration.history import History
-
-if TYPE_CHECKING:
-    from backfill_assets.operations.drift import DriftReport
 
 MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_WRONG = 60, 40, 30, 5
 BECAUSE = "made from days that need making"
@@ -173,12 +169,6 @@ def _proofs(report: LakeReport) -> Iterator[PageSection]:
         newest = [(p.at[:19], p.table, p.day, p.outcome, p.words) for p in report.proofs[: -MOST_RUNS - 1 : -1]]
         last = TextTable(("at", "table", "day", "outcome", "what"), newest, "the newest proofs")
         yield PageSection("Proofs: days computed again", [TextTable(("table", *outcomes), rows)], folded=[last])
-
-
-def drift_section(drift: "DriftReport") -> PageSection:
-    """Return how many days are off, and plots of the columns that are off most."""
-    found = f"{number(len(drift.off))} of {number(len(drift.found))} column(s) of days are off"
-    return PageSection("Drift", about=[f"{found}: `backfill-assets drift` ranks them."], figures=drift_figures(drift))
 
 
 def _runs(report: LakeReport, history: History) -> PageSection:

@@ -14,12 +14,8 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.reconcile_columns import (
-    DATE,
-    TEXT,
-    TIME,
     ComparedColumn,
     compared_columns,
-    family,
     parse_tolerances,
     row_digest,
 )
@@ -54,7 +50,6 @@ if TYPE_CHECKING:
 LEFT, RIGHT = "one", "two"
 CELL_CHARS = 80
 SAMPLES = 5  # rows of each kind that a report shows
-NEAR = {"another day": ((DATE, TIME), ""), "other case or blanks": ((TEXT,), "lower(trim({}))")}
 
 
 def reconcile(lake: Lake, pipeline: Pipeline, asked: ReconcileRequest) -> ReconcileReport:
@@ -139,11 +134,10 @@ class _Matching:
         ]
         doubled = self._number_rows()
         self._run(f"CREATE TEMP TABLE off AS {self._pairs()}")
-        near = self._near()
         return ReconcileReport(
             self.sides[0].name, self.sides[1].name, self.key, self._days(), self._columns(), (nulls[0], nulls[1]),
             doubled, self.unmatched, self._examples(), self._spot_check(),
-            self._digests(), ";\n".join([*self.script, ""]), near,
+            self._digests(), ";\n".join([*self.script, ""]),
         )  # fmt: skip
 
     def _number_rows(self) -> tuple[int, int]:
@@ -206,20 +200,6 @@ class _Matching:
             f'SELECT coalesce(l."@day", r."@day") AS "@day", CASE {kind} {other} END AS "@kind", '
             f"{', '.join(shown)} FROM {left} AS l FULL OUTER JOIN {right} AS r ON {same}{where}"
         )
-
-    def _near(self) -> dict[str, int]:
-        """Count the rows that each side lacks of the other, and that are equal but for days, or for case and blanks."""
-        one, two = (f"count(*) FILTER (WHERE \"@kind\" = '{k}')" for k in (MISSING_LEFT, MISSING_RIGHT))
-        cells = {quoted(c.name) if c.name in self.key else f"coalesce({c.left}, {c.right})": c for c in self.columns}
-        found = {}
-        for look, (families, near) in NEAR.items():
-            parts = [near.format(cell) if family(c.type) in families else cell for cell, c in cells.items()]
-            if any(family(c.type) in families for c in self.columns if c.name in self.key) and any(parts):
-                groups = f"SELECT {one} AS one, {two} AS two FROM off GROUP BY {', '.join(filter(None, parts))}"
-                [(found[look],)] = self._run(
-                    f"SELECT CAST(coalesce(sum(least(one, two)), 0) AS BIGINT) FROM ({groups})"
-                )
-        return {look: rows for look, rows in found.items() if rows}
 
     def _days(self) -> tuple[DayCount, ...]:
         rows = [dict(self._run(f'SELECT "@day", count(*) FROM {n} GROUP BY 1 ORDER BY 1')) for n in (LEFT, RIGHT)]

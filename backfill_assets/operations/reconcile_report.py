@@ -88,8 +88,7 @@ class ReconcileReport:
     """The outcome: sides in words, counts per day and column, examples, the spot check, digests, and the SQL that ran.
 
     `null_keys` and `doubled_keys` are (left, right): rows whose key holds a NULL, and keys that occur more than once.
-    `unmatched_columns`: columns that one side alone has. `near`: rows that each side lacks of the other and that are
-    equal but for what is named (another day, other case or blanks).
+    `unmatched_columns`: columns that one side alone has.
     """
 
     left: str
@@ -104,7 +103,6 @@ class ReconcileReport:
     spot_check: tuple[MatchedRow, ...]
     digests: tuple[str, str] | None
     sql: str
-    near: Mapping[str, int] = field(default_factory=dict)
 
     def total(self, kind: str) -> int:
         """Return the rows of a kind over all days."""

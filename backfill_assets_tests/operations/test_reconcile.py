@@ -142,21 +142,6 @@ def test_a_planted_difference_is_found_and_named_in_both_directions(
         assert shown == ([LOOKS[name]] if name in LOOKS else [])
 
 
-@pytest.mark.parametrize(
-    ("cells", "near"),
-    [
-        ({"day": day(20), "at": NOON}, {"another day": 1}),
-        ({"id": "K3 "}, {"other case or blanks": 1}),
-        ({"id": "x"}, {}),
-    ],
-)
-def test_rows_that_each_side_lacks_are_named_if_only_the_day_or_writing_of_their_key_differs(
-    compare: Callable[..., ReconcileReport], cells: Row, near: dict[str, int]
-) -> None:
-    report = compare(changed(**cells), ROWS, key=("id", "day"))
-    assert (kinds(report), report.near) == ({MISSING_LEFT: 1, MISSING_RIGHT: 1}, near)
-
-
 def test_rows_that_repeat_a_key_meet_equal_rows_first(compare: Callable[..., ReconcileReport]) -> None:
     a, b = ROWS[3], ROWS[3] | {"name": "Zoe"}
     assert kinds(compare([a, a, b], [a, b])) == {DOUBLED_LEFT: 1}
