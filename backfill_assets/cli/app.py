@@ -53,6 +53,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "sql": ("sql", "A SELECT over the lake's tables."),
     "status": ("status", "States of all days and tables."),
     "ui": ("ui", "Dagster's pages, for you alone."),
+    "verify": ("doctor", "Rows, bytes and logs against receipts."),
 }
 
 

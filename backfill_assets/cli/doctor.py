@@ -1,23 +1,31 @@
-"""`backfill-assets doctor` and `mend`: checks of a lake and of the machine below it, and mending a table's log.
+"""`backfill-assets doctor`, `verify` and `mend`: checks of a lake and of its machine, and mending a table's log.
 
-Not here: the checks (`operations.doctor`, `operations.doctor_tables`) and the damage (`lake.inspection`).
+Not here: the checks (`operations.doctor`, `verify` and `doctor_tables`) and the damage (`lake.inspection`).
 """
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import json_and_lake, lake_root, opened, print_json
+from backfill_assets.cli.common import SPAN, json_and_lake, lake_root, opened, print_json
+from backfill_assets.cli.compare import names_of
 from backfill_assets.cli.drawing import STYLES, say
 from backfill_assets.cli.rollback import provenance
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.texts import plain
 from backfill_assets.lake import inspection
 from backfill_assets.lake.ledger import FILES, of_source
 from backfill_assets.operations.rejected import contracts_beside
 
+if TYPE_CHECKING:
+    from backfill_assets.operations.doctor_tables import Diagnosis
+
 HANG = 6  # characters: the level and a space
 
 
 @click.command()
-@click.option("--deep", is_flag=True, help="Read every row: recompute the fingerprints, without Spark.")
+@click.option("--deep", is_flag=True, help="Also all that `verify --deep` reads: every row and byte.")
 @json_and_lake
 @click.pass_context
 def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
@@ -30,13 +38,45 @@ def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
     if as_json:
         print_json({"lake": root, "findings": found})
     else:
-        for diagnosis in found:
-            click.echo(click.style(f"{diagnosis.level.value:5s}", **STYLES[diagnosis.level.value]), nl=False)
-            say(f" {diagnosis.object}: {diagnosis.what}", HANG, first=HANG - 1)
-            if diagnosis.advice:
-                click.echo(f"{' ' * HANG}{plain(diagnosis.advice)}")  # on one line: it holds commands to copy
+        _draw(found)
     if any(d.level.value != "ok" for d in found):
         ctx.exit(1)
+
+
+@click.command()
+@click.option("--days", type=SPAN, help="Rows of these days: A..B, both included, or one.")
+@click.option("--tables", help="These tables only, comma-separated; else all, with the ledgers.")
+@click.option("--deep", is_flag=True, help="Also the bytes of files that only a rollback or a snapshot needs.")
+@json_and_lake
+@click.pass_context
+def verify(ctx: click.Context, days: DayRange | None, tables: str | None, deep: bool, as_json: bool) -> None:
+    """Hold every log, file and row against the receipts, by a second reader; shows only what is wrong, with the way
+    back. Changes nothing and needs no JVM. Exit code 1 if anything is wrong.
+    """
+    from backfill_assets.operations.verify import VerifyRequest
+    from backfill_assets.operations.verify import verify as examine
+
+    lake, pipeline = opened()
+    asked = VerifyRequest(names_of(tables) or (), None if days is None else frozenset(days), deep=deep)
+    found = examine(lake, pipeline.contracts, asked)
+    wrong = [d for d in found if d.level.value != "ok"]
+    if as_json:
+        print_json({"lake": lake.root, "findings": found})
+    else:
+        _draw(wrong)
+        click.echo(
+            f"{len(found)} checks, {len(wrong)} found something" if wrong else f"{len(found)} checks, all is well"
+        )
+    if wrong:
+        ctx.exit(1)
+
+
+def _draw(found: "Sequence[Diagnosis]") -> None:
+    for diagnosis in found:
+        click.echo(click.style(f"{diagnosis.level.value:5s}", **STYLES[diagnosis.level.value]), nl=False)
+        say(f" {diagnosis.object}: {diagnosis.what}", HANG, first=HANG - 1)
+        if diagnosis.advice:
+            click.echo(f"{' ' * HANG}{plain(diagnosis.advice)}")  # on one line: it holds commands to copy
 
 
 @click.command()

@@ -16,6 +16,7 @@ from backfill_assets.core.profiles import DayProfile, key_name
 from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.columns import type_of_arrow
+from backfill_assets.lake.data_files import damaged, folder_of
 from backfill_assets.lake.embedded import connection, file_batches, selection, telling_unreadable
 from backfill_assets.lake.fingerprints import (
     PIECES,
@@ -127,6 +128,23 @@ def audit_table(
     """The profile of a table at a version (None: the newest), of all days or of these; `altered`: of any files."""
     found = audit(lake, lake.store.data_files(contract, version, days, altered=altered), contract)
     return found if days is None else {d: p for d, p in found.items() if d in set(days)}
+
+
+def audit_readable(
+    lake: Lake, contract: Contract, days: Collection[date] | None, decoded: bool = False
+) -> tuple[Profiles, Sequence[str]]:
+    """The profiles of days of a table (None: all), but for days with a damaged file; these are given beside them (of a
+    table that is not laid out by day: the files), ascending. `decoded`: Arrow has said which files it cannot read."""
+    bad = damaged(lake, contract, days, decoded)
+    apart = {f.partition for f in bad}
+    addresses = lake.store.data_files(contract, None, days, altered=True) if None not in apart else ()
+    try:
+        found = audit(lake, [a for a in addresses if folder_of(a).partition("=")[2] not in apart], contract)
+    except (BackfillError, OSError):
+        if decoded:
+            raise
+        return audit_readable(lake, contract, days, decoded=True)
+    return found, sorted({f.partition or f.path for f in bad})
 
 
 def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> dict[date, DayProfile]:

@@ -21,18 +21,16 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
 from backfill_assets.lake.columns import arrow_name, arrow_type, delta_schema, evolve, file_statistics, read_footer
 from backfill_assets.lake.data_files import live_files
-from backfill_assets.lake.log import (
-    ACTIONS,
+from backfill_assets.lake.log import ACTIONS, LOG, LiveFile, commit_file, find_write, refuse_torn, versions
+from backfill_assets.lake.log_bytes import (
     BEFORE,
-    LOG,
-    LiveFile,
+    FILE_DIGEST_CHARS,
+    FILES,
     checkpoint_files,
     commit_digest,
-    commit_file,
-    find_write,
+    digest_of_file,
     open_delta,
-    refuse_torn,
-    versions,
+    vouch,
 )
 from backfill_assets.lake.staging import StagedFile
 
@@ -96,10 +94,11 @@ def commit_files(
     receipt: Receipt,
     adds: Sequence[StagedFile],
     removes: Sequence[LiveFile],
-    may_lack: Collection[str] = (),
+    restored: bool = False,
 ) -> int:
     """One commit that adds and removes exactly these files and carries the receipt; returns its version. Files have
-    the columns of the contract, but for those that they `may_lack`.
+    the columns of the contract. Those of a rollback (`restored`) may lack nullable ones; the commit that added them
+    first names their digests.
 
     Raises Conflict where another commit came first, BackfillError where an action is not what it should be (then
     nothing was written). After any other error the log decides whether it happened.
@@ -109,13 +108,15 @@ def commit_files(
         _sync_log(path, opened.version())
         opened = open_table(path)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms)
-    actions += _additions(path, contract, adds, now_ms, may_lack)
+    actions += _additions(path, contract, adds, now_ms, contract.nullable_columns if restored else ())
     days = {str(d) for d in receipt.days}
     strays = [f.partition for f in adds if contract.partition_column == contract.day_column and f.partition not in days]
     if strays:
         raise _wrong(path, f"a file of {strays[0]} is to be added, a day that the receipt does not name")
     files.sync_all([f.path for f in adds], path)  # before the log names them: a power cut must leave no torn file
-    return _commit(opened, path, receipt, actions, now_ms)
+    named = sorted(f.path.relative_to(path).as_posix() for f in adds if not restored)
+    digests = "".join(digest_of_file(path / name)[:FILE_DIGEST_CHARS] for name in named)
+    return _commit(opened, path, receipt, actions, now_ms, digests)
 
 
 def _now_ms() -> int:
@@ -127,7 +128,9 @@ def commit_receipt(path: Path, receipt: Receipt) -> int:
     return _commit(open_table(path), path, receipt, [], _now_ms())
 
 
-def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[Any], now_ms: int) -> int:
+def _commit(
+    opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[Any], now_ms: int, digests: str = ""
+) -> int:
     from deltalake import CommitProperties, PostCommitHookProperties, Transaction
 
     before = opened.version()
@@ -139,6 +142,7 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
             "userMetadata": receipt.to_json(),
             ACTIONS: str(len(actions) + 1),
             BEFORE: commit_digest(path, before),
+            **({FILES: digests} if digests else {}),
         },
         max_commit_retries=0,
         app_transactions=[Transaction(receipt.write_id, 1, now_ms)],
@@ -161,6 +165,8 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
     _sync_log(path, version)
     if (version + 1) % CHECKPOINT_EVERY == 0:
         _checkpoint(opened, path, version)
+    with suppress(OSError):  # the commit has happened; the next one writes the note again
+        vouch(path, version)
     return version
 
 

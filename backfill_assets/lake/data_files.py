@@ -1,6 +1,6 @@
 """Data files of a table version: their sizes, those that are gone or altered, and frames of their rows.
 
-Not here: files that no version names (`inspection`), bytes that changed without a change of size (`doctor --deep`), and
+Not here: bytes that changed without a change of size (`inspection`), and
 rows as Python values (`store`). Frames come from the plain Parquet files: Delta's own reader replays the log with three
 to six Spark jobs per version, more than a query on thin days costs; it reads only what other programs gave a table.
 """
@@ -84,6 +84,25 @@ def gone_or_altered(table: Path, found: Iterable[LiveFile]) -> list[LiveFile]:
     return [f for f, _ in _altered(table, found)]
 
 
+def damaged(lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool) -> list[LiveFile]:
+    """Data files of days (None: all) that are gone or have another size; if `decoded`, also those that Arrow cannot
+    read to the end."""
+    path = lake.table_path(contract.name)
+    found = files_of_days(files_of(lake, contract), contract, days)
+    bad = gone_or_altered(path, found)
+    return bad + [f for f in found if decoded and f not in bad and not _is_readable(path / f.path)]
+
+
+def _is_readable(file: Path) -> bool:
+    import pyarrow.parquet as pq
+
+    try:
+        pq.ParquetFile(file).read()
+    except Exception:  # noqa: BLE001  # whatever a damaged file causes
+        return False
+    return True
+
+
 def refuse_altered(table: Path, found: Iterable[LiveFile]) -> None:
     """Raise Altered if one of these data files is gone, or has another size than the log says."""
     if altered := _altered(table, found):
@@ -114,7 +133,7 @@ def _in_words(table: Path, altered: Sequence[tuple[LiveFile, int | None]]) -> tu
     culprit = f"the data file {file.path} {wrong}{more}"
     days = sorted(file.partition for file, _ in altered if file.partition and re.fullmatch(DAY, file.partition))
     if not days:
-        return culprit, "Restore it from a backup, then run `backfill-assets doctor --deep`"
+        return culprit, "Restore it from a backup, then run `backfill-assets verify`"
     span = f"--from {days[0]} --to {days[-1]} --tables {table.name}"
     # A vacuum removes files of earlier versions, which nothing brings back.
     fix = (

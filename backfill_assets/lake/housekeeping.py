@@ -15,7 +15,8 @@ from backfill_assets.lake import files
 from backfill_assets.lake.committer import commit_files
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.log import LOG, commits, file_changes, torn_checkpoints
+from backfill_assets.lake.log import LOG, commits, file_changes
+from backfill_assets.lake.log_bytes import torn_checkpoints
 from backfill_assets.lake.staging import WRITES, markers, stage_rows
 from backfill_assets.lake.store import TableStore
 

@@ -8,7 +8,7 @@ files that a ledger lost out of its log; it deletes nothing.
 import json
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -26,13 +26,12 @@ from backfill_assets.lake.log import (
     FileChange,
     LiveFile,
     commit_file,
-    edited_commits,
     file_changes,
     is_whole,
     read_commit,
-    torn_checkpoints,
     versions,
 )
+from backfill_assets.lake.log_bytes import digest_of_file, edited_commits, file_digests, read_head, torn_checkpoints
 from backfill_assets.lake.replace import Provenance
 
 REASON = "mend"
@@ -42,9 +41,11 @@ REASON = "mend"
 class Inspection:
     """Findings about a stored table, without an engine; of a damaged log only the damage (`lacking`, `torn`).
 
-    `torn` are versions whose commits cannot be read. `foreign` are versions that changed data and are not ours;
-    `absent` and `altered` are data files of the newest version; `lost` and `lost_bytes` count files that no version
-    names. `day_rows` are rows by the log's statistics; None if it lacks them, or the table is not laid out by day.
+    `torn` are versions whose commits cannot be read, `ended` are whole ones that the log does not end with any more.
+    `foreign` are versions that changed data and are not ours; `absent`, `altered` (another size) and `flipped` (other
+    bytes) are data files of the newest version, `flipped_before` of earlier ones; `lost` and `lost_bytes` count files
+    that no version names. `day_rows` are rows by the log's statistics; None if it lacks them, or the table is not laid
+    out by day. `edited` are versions with other bytes than were committed.
     """
 
     commits: int = 0
@@ -60,60 +61,93 @@ class Inspection:
     day_rows: Mapping[date, int] | None = field(default_factory=dict)
     checkpoints_torn: bool = False
     edited: tuple[int, ...] = ()
+    ended: tuple[int, ...] = ()
+    flipped: tuple[str, ...] = ()
+    flipped_before: tuple[str, ...] = ()
+
+
+@dataclass
+class _Replayed:
+    """A log that was read whole: active data files by path, every path that it ever named with the digest of its bytes
+    ("": none was noted), and versions of others that moved rows."""
+
+    active: dict[str, FileChange] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
+    foreign: list[int] = field(default_factory=list)
+
+    def flipped(self, path: Path, names: Iterable[str]) -> tuple[str, ...]:
+        """Those of the files that are there and hold other bytes than were committed."""
+        there = ((n, self.named.get(n)) for n in names if files.exists(path / n))
+        return tuple(n for n, digest in there if digest and not digest_of_file(path / n).startswith(digest))
 
 
 @dataclass(frozen=True)
 class Damage:
-    """Damage that can be mended: names of files in a table's log that no reader can use, or live data files of a ledger
-    that are gone or altered."""
+    """Damage that can be mended: names of files in a table's log that no reader can use, live data files of a ledger
+    that are gone or altered, or the newest versions, which are gone from the log (`ended`)."""
 
     aside: tuple[str, ...] = ()
     lost: tuple[LiveFile, ...] = ()
+    ended: tuple[int, ...] = ()
 
     @property
     def told(self) -> str:
         """The steps that mend it, in words."""
-        done = [f"{', '.join(self.aside)} of its log set aside (as *.torn)"] if self.aside else []
+        done = (
+            [f"version(s) {', '.join(map(str, self.ended))}, which are gone, given to receipts"] if self.ended else []
+        )
+        done += [f"{', '.join(self.aside)} of its log set aside (as *.torn)"] if self.aside else []
         if self.lost:
             done.append(f"{len(self.lost)} data file(s) that are gone or altered taken out, first {self.lost[0].path}")
         return "; ".join(done)
 
 
-def inspect(lake: LakeFolder, contract: Contract) -> Inspection:
-    """All findings about a table of the lake."""
+def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool = False) -> Inspection:
+    """All findings about a table of the lake; `read`: also about the bytes of the data files of the newest version,
+    `deep`: of every version."""
     path = lake.table_path(contract.name)
-    present = versions(path)
+    ended, present = _ended(path), versions(path)
     lacking = tuple(sorted(set(range(present[-1] + 1)) - set(present))) if present else ()
     torn = tuple(v for v in present if not is_whole(commit_file(path, v)))
-    if lacking or torn:
-        return Inspection(commits=len(present), lacking=lacking, torn=torn)
-    active, named, foreign = _replay(path, present)
+    if lacking or torn or ended:
+        return Inspection(commits=len(present), lacking=lacking, torn=torn, ended=ended)
+    found = _replay(path, present)
+    active = found.active
     sizes = {file: files.size(path / file) for file in active}
+    altered = tuple(file for file, size in sizes.items() if size not in (None, active[file].size))
     there = (p for p in files.below(path, "*.parquet") if LOG not in p.parts)
-    lost = [files.size(p) or 0 for p in there if p.relative_to(path).as_posix() not in named]
+    lost = [files.size(p) or 0 for p in there if p.relative_to(path).as_posix() not in found.named]
     return Inspection(
-        commits=len(present), files=len(active), rows=sum(_rows(a) or 0 for a in active.values()), foreign=foreign,
-        absent=tuple(file for file, size in sizes.items() if size is None),
-        altered=tuple(file for file, size in sizes.items() if size not in (None, active[file].size)),
+        commits=len(present), files=len(active), rows=sum(_rows(a) or 0 for a in active.values()),
+        foreign=tuple(found.foreign),
+        absent=tuple(file for file, size in sizes.items() if size is None), altered=altered,
         lost=len(lost), lost_bytes=sum(lost), day_rows=_day_rows(contract, active),
         checkpoints_torn=bool(torn_checkpoints(path)), edited=edited_commits(path, present),
+        flipped=found.flipped(path, active.keys() - altered) if read else (),
+        flipped_before=found.flipped(path, found.named.keys() - active.keys()) if deep else (),
     )  # fmt: skip
 
 
-def _replay(path: Path, present: list[int]) -> tuple[dict[str, FileChange], set[str], tuple[int, ...]]:
-    """Active data files by path, every path that the log ever named, and versions of others that moved rows."""
-    active: dict[str, FileChange] = {}
-    named, foreign = set[str](), []
+def _ended(path: Path) -> tuple[int, ...]:
+    """Versions that were committed after the last one that the log has."""
+    last = read_head(path).get("version", -1)  # before the versions: a write may come in between
+    present = versions(path)
+    return tuple(range(present[-1] + 1, last + 1)) if present else ()
+
+
+def _replay(path: Path, present: list[int]) -> _Replayed:
+    found = _Replayed()
     for version in present:
         changes = list(file_changes(path, version))
         for change in changes:
-            named.add(change.path)
-            active.pop(change.path, None)
+            found.named.setdefault(change.path, "")
+            found.active.pop(change.path, None)
             if change.is_added:
-                active[change.path] = change
+                found.active[change.path] = change
+        found.named.update(file_digests(path, version, changes))
         if any(c.moves_rows for c in changes) and read_commit(path, version).receipt is None:
-            foreign.append(version)
-    return active, named, tuple(foreign)
+            found.foreign.append(version)
+    return found
 
 
 def _day_rows(contract: Contract, active: Mapping[str, FileChange]) -> dict[date, int] | None:
@@ -141,6 +175,8 @@ def damage(lake: LakeFolder, contract: Contract) -> Damage:
     # A torn commit goes last: if the command is killed halfway, the next one still finds it.
     if aside := [*torn_checkpoints(path), *torn]:
         return Damage(tuple(f.name for f in aside))
+    if ended := _ended(path):
+        return Damage(ended=ended)
     if lost := _lost_files(lake, contract):
         return Damage((), lost)
     raise BackfillError(
@@ -157,7 +193,12 @@ def is_mended(contract: Contract) -> bool:
 def _lost_files(lake: LakeFolder, contract: Contract) -> tuple[LiveFile, ...]:
     """Data files of a ledger that are gone or altered; none of other tables."""
     path = lake.table_path(contract.name)
-    return tuple(gone_or_altered(path, files_of(lake, contract))) if is_mended(contract) and versions(path) else ()
+    if not (is_mended(contract) and versions(path)):
+        return ()
+    live = files_of(lake, contract)
+    wrong = {*gone_or_altered(path, live)}
+    flipped = {*inspect(lake, contract, read=True).flipped}
+    return tuple(f for f in live if f in wrong or f.path in flipped)
 
 
 def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage:
@@ -179,5 +220,6 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
         if found.lost:
             commit_files(path, contract, receipt, (), found.lost)
         elif versions(path):
-            commit_receipt(path, receipt)
+            for _ in found.ended or (path,):
+                commit_receipt(path, replace(receipt, write_id=uuid.uuid4().hex))
         return found

@@ -1,10 +1,9 @@
-"""Delta log of a table, read without a JVM: commits, receipts, changes by other programs, torn commits and checkpoints.
+"""Delta log of a table, read without a JVM: commits, receipts, changes by other programs, and torn commits.
 
-Not here: the table state folded from it (`log_state`), data files, and writing (`committer`). Commit files are kept for
-ever (`delta.enableExpiredLogCleanup = false`): the log alone holds every write, and a torn checkpoint costs only time.
+Not here: the table state folded from it (`log_state`), its bytes, checkpoints and opening (`log_bytes`), and writing
+(`committer`). Commit files are kept for ever (`delta.enableExpiredLogCleanup = false`): the log alone holds every write.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,13 +18,10 @@ from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake import files
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    pass
 
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
-BEFORE = "backfill_assets.before"  # key of commitInfo: the digest of the commit before it, so that an edited past shows
 LOG = "_delta_log"
-MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
-HINT = "_last_checkpoint"
 
 
 @dataclass(frozen=True)
@@ -105,12 +101,13 @@ def is_whole(file: Path) -> bool:
 
 def read_commit(table: Path, version: int) -> Commit:
     """Read one commit, mostly its first line only; raises BackfillError if its file is empty or torn."""
-    info = _info(table, version)
+    info = commit_info(table, version)
     time = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
     return Commit(version, parse_receipt(info.get("userMetadata")), time, str(info.get("operation", "")))
 
 
-def _info(table: Path, version: int) -> dict[str, Any]:
+def commit_info(table: Path, version: int) -> dict[str, Any]:
+    """The action `commitInfo` of a commit, mostly by its first line only; raises as `read_commit` does."""
     try:
         info = json.loads(next(files.lines(commit_file(table, version)))).get("commitInfo")
         if info is None:
@@ -123,28 +120,6 @@ def _info(table: Path, version: int) -> dict[str, Any]:
 def commit_file(table: Path, version: int) -> Path:
     """The file of one commit."""
     return table / LOG / f"{version:020d}.json"
-
-
-def commit_digest(table: Path, version: int) -> str:
-    """SHA-256 of the bytes of one commit; raises OSError."""
-    found = hashlib.sha256()
-    for line in files.lines(commit_file(table, version)):
-        found.update(line)
-    return found.hexdigest()
-
-
-def edited_commits(table: Path, present: Iterable[int]) -> tuple[int, ...]:
-    """Those of the versions (ascending, whole) whose bytes are not those that the commit after them names.
-
-    Commits of other programs, and of versions of this package that named none, name nothing; nothing names the newest.
-    """
-    found, digest = [], ""
-    for version in present:
-        named = _info(table, version).get(BEFORE, digest)
-        if digest and named != digest:
-            found.append(version - 1)
-        digest = commit_digest(table, version)
-    return tuple(found)
 
 
 def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:
@@ -228,48 +203,3 @@ def _days_named(values: Mapping[str, str | None], day_column: str) -> set[date] 
         return None
     days = (first + ONE_DAY * n for n in range(31))
     return {day for day in days if day.month == first.month}
-
-
-def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
-    """Open the table at a version (None: the newest).
-
-    Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn; else the error of
-    delta-rs.
-    """
-    from deltalake import DeltaTable
-
-    try:
-        return DeltaTable(str(path), version=version)
-    except Exception as error:
-        refuse_torn(path, versions(path))
-        torn = torn_checkpoints(path)
-        if not torn:
-            raise
-        raise BackfillError(
-            f"the table {path.name}",
-            f"a checkpoint of its log is torn ({torn[0].name}); a power cut does that",
-            "It was not read",
-            f"Set it aside with {mend_command(path)}: every commit is kept, and nothing is lost",
-        ) from error
-
-
-def checkpoint_files(path: Path, version: int) -> list[Path]:
-    """The files of the checkpoint at a version; empty if there is none."""
-    file = path / LOG / f"{version:020d}.checkpoint.parquet"
-    return [file, path / LOG / HINT] if files.exists(file) else []
-
-
-def torn_checkpoints(path: Path) -> list[Path]:
-    """Checkpoints that are no whole Parquet file or whose version has no whole commit, and a hint that names such a
-    checkpoint or one that is gone."""
-    log = path / LOG
-    named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(files.names(log))]
-    found = {int(version): log / n for n, version in named if n != version and version.isdigit()}
-    whole = {v for v, file in found.items() if files.ends(file, len(MAGIC)) == (MAGIC, MAGIC)}
-    whole = {v for v in whole if is_whole(commit_file(path, v))}
-    torn = [file for v, file in found.items() if v not in whole]
-    try:
-        misleads = json.loads(b"".join(files.lines(log / HINT)))["version"] not in whole
-    except (OSError, ValueError, KeyError, TypeError):
-        misleads = False  # readers ignore a hint that they cannot read
-    return [*torn, log / HINT] if misleads else torn

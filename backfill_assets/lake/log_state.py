@@ -14,7 +14,8 @@ from backfill_assets.core.frontier import told_frontiers
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake import files
-from backfill_assets.lake.log import LOG, Commit, commits, days_touched, open_delta
+from backfill_assets.lake.log import LOG, Commit, commits, days_touched
+from backfill_assets.lake.log_bytes import open_delta
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -127,7 +127,7 @@ def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenanc
         comes = [StagedFile(path / f.path, f.partition) for f in found.adds]
         by_schema = schema_contract(wanted.contract, open_table(path))
         receipt = _receipt(found, provenance)
-        return commit_files(path, by_schema, receipt, comes, found.removes, by_schema.nullable_columns)
+        return commit_files(path, by_schema, receipt, comes, found.removes, restored=True)
 
 
 def release_partitions(lake: Lake, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:

@@ -20,7 +20,6 @@ from backfill_assets.engine.launch import engine_named
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.folder import DAGSTER_FOLDER
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
@@ -30,18 +29,18 @@ from backfill_assets.load.landed_changes import compare, look
 from backfill_assets.operations.account import accounts
 from backfill_assets.operations.check_engine import examine_engine
 from backfill_assets.operations.doctor_tables import (
+    Check,
     Diagnosis,
     Level,
     broken,
-    examine_contents,
     examine_snapshots,
-    examine_table,
+    finding_of,
     fine,
     odd,
+    run_checks,
     some,
 )
-
-Check = Callable[[], Iterable[Diagnosis]]
+from backfill_assets.operations.verify import VerifyRequest, verify
 
 MIB = 1 << 20
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
@@ -68,13 +67,11 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], dee
         lake = open_lake(root)
         tables = tables_of(lake.settings)
         contracts = [t.contract for t in tables]
-        ledgers = _ledgers(contracts)
     except BackfillError as error:
-        return [*_run(machine), _finding_of(error)]
-    landed = {c.source: c.name for c in contracts if c.is_landed}
+        return [*run_checks(machine), finding_of(error)]
     if not engine_named(lake.settings.spark.engine).needs_java:
         machine = [("the engine", partial(examine_engine, lake, tables))]
-    found = _run([
+    found = run_checks([
         *machine,
         ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
         ("the engine", partial(_server, lake)),
@@ -82,45 +79,16 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], dee
         ("declared columns", partial(_compiled, tables)),
         *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
     ])  # fmt: skip
-    of_tables = _run(
-        (f"the table {contract.name}", partial(examine_table, lake, contract, landed.get(contract.source, "")))
-        for contract in [*contracts, *ledgers]
-    )
+    of_tables = verify(lake, contracts, VerifyRequest(rows=deep, deep=deep))
     if not has_errors(of_tables):  # sums over broken tables would mislead
-        of_tables += _run([("the ledger", partial(_sums, lake, contracts))])
-    found += [*of_tables, *_run([("snapshots", partial(examine_snapshots, lake))])]
-    if not has_errors(found):
-        found.append(fine("Dagster's pages", PAGES))
-        found += _run([("contents", partial(examine_contents, lake, contracts))]) if deep else []
-    elif deep:
-        found.append(odd("contents", "they were not read", "Mend what is broken, then run `doctor --deep` again"))
-    return found
+        of_tables += run_checks([("the ledger", partial(_sums, lake, contracts))])
+    found += [*of_tables, *run_checks([("snapshots", partial(examine_snapshots, lake))])]
+    return found if has_errors(found) else [*found, fine("Dagster's pages", PAGES)]
 
 
 def has_errors(found: Iterable[Diagnosis]) -> bool:
     """Whether a promise of the product is broken."""
     return any(finding.level is Level.ERROR for finding in found)
-
-
-def _run(checks: Iterable[tuple[str, Check]]) -> list[Diagnosis]:
-    return [finding for name, check in checks for finding in _findings(name, check)]
-
-
-def _findings(name: str, check: Check) -> list[Diagnosis]:
-    """Return the findings of a check, or the error that stopped it: one sick table must not hide the others."""
-    try:
-        return list(check())
-    except BackfillError as error:
-        return [_finding_of(error)]
-    except OSError as error:
-        told = f"{error.filename or name}: {error.strerror or type(error).__name__}"
-        return [broken(name, f"it cannot be read ({told})", "Give this user the right to read it, then look again")]
-    except Exception as error:  # noqa: BLE001  # whatever a damaged file causes is the finding
-        return [broken(name, f"it cannot be examined ({type(error).__name__}: {error})", "Look at the cause")]
-
-
-def _finding_of(error: BackfillError) -> Diagnosis:
-    return broken(error.object, error.culprit, error.fix)
 
 
 def _java() -> Iterator[Diagnosis]:
@@ -196,12 +164,6 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
         yield odd(name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them")
     fresh = f", {len(found.fresh)} wait for the next scan or load" if found.fresh else ""
     yield fine(name, f"{len(listing.files)} file(s){fresh}")
-
-
-def _ledgers(contracts: Sequence[Contract]) -> list[Contract]:
-    """The ledgers of each loaded source."""
-    sources = dict.fromkeys(c.source for c in contracts if c.is_landed)
-    return [of_source(ledger, name) for name in sources for ledger in (QUARANTINE, ARRIVALS, FILES)]
 
 
 def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:

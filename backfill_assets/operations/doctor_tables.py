@@ -1,11 +1,13 @@
-"""The doctor's findings, and its checks of tables and snapshots: logs, files and receipts; with `--deep` every byte.
+"""The doctor's findings, and its checks of tables and snapshots: logs, files, receipts and rows.
 
-Not here: the inspection of a log and mending it (`lake.inspection`), and the list of all checks (`doctor`).
+Not here: the inspection of a log and mending it (`lake.inspection`), and the lists of checks (`doctor`, `verify`).
 """
 
+import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,19 +16,19 @@ from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.audit import audit_table
-from backfill_assets.lake.data_files import altered_text
+from backfill_assets.lake.audit import audit_readable
 from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import Inspection, inspect, is_mended
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
-from backfill_assets.lake.view import read_view
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
 from backfill_assets.load.derived import load_command
 from backfill_assets.operations.fitness import differing_days
 from backfill_assets.operations.snapshots import FILE, KeptFile, find_snapshot, holds_kept, snapshot_names
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
 DROP = "Restore them from a backup, or let the snapshot go with `backfill-assets snapshot drop {} --yes`"
+IN_DAY = re.compile(r"=(\d{4}-\d\d-\d\d)/")
+Check = Callable[[], Iterable["Diagnosis"]]
 SHOWN = 5  # names of a list
 
 
@@ -70,12 +72,38 @@ def some(names: Iterable[object]) -> str:
     return ", ".join(listed[:SHOWN]) + more
 
 
-def examine_table(lake: Lake, contract: Contract, landed: str) -> Iterator[Diagnosis]:
-    """Check log, files and receipts of a table; `landed` names the table whose loads write the ledgers again.
+def run_checks(checks: Iterable[tuple[str, Check]]) -> list[Diagnosis]:
+    """Return the findings of checks, each by the name of what it checks; what stops one is its finding."""
+    return [finding for name, check in checks for finding in _findings(name, check)]
+
+
+def _findings(name: str, check: Check) -> list[Diagnosis]:
+    """Return the findings of a check, or the error that stopped it: one sick table must not hide the others."""
+    try:
+        return list(check())
+    except BackfillError as error:
+        return [finding_of(error)]
+    except OSError as error:
+        told = f"{error.filename or name}: {error.strerror or type(error).__name__}"
+        return [broken(name, f"it cannot be read ({told})", "Give this user the right to read it, then look again")]
+    except Exception as error:  # noqa: BLE001  # whatever a damaged file causes is the finding
+        return [broken(name, f"it cannot be examined ({type(error).__name__}: {error})", "Look at the cause")]
+
+
+def finding_of(error: BackfillError) -> Diagnosis:
+    """Return an error of the product as a finding."""
+    return broken(error.object, error.culprit, error.fix)
+
+
+def examine_table(
+    lake: Lake, contract: Contract, landed: str, read: bool = False, deep: bool = False
+) -> Iterator[Diagnosis]:
+    """Check log, files and receipts of a table; `landed` names the table whose loads write the ledgers again. `read`
+    and `deep` as `inspect` takes them.
 
     A torn or gapped log ends the check, as nothing else can be known.
     """
-    name, found = f"the table {contract.name}", inspect(lake, contract)
+    name, found = f"the table {contract.name}", inspect(lake, contract, read, deep)
     figures = f"{found.commits} commits, {found.files} files, {found.rows} rows"
     whole = f"{figures}: log whole, files there, receipts equal contents" if found.commits else "it does not exist yet"
     yield from list(_damage(lake, contract, found, landed)) or [fine(name, whole)]
@@ -85,35 +113,51 @@ def examine_table(lake: Lake, contract: Contract, landed: str) -> Iterator[Diagn
 
 
 def _damage(lake: Lake, contract: Contract, found: Inspection, landed: str) -> Iterator[Diagnosis]:
+    yield from _damage_of_log(contract, found)
+    if found.lacking or found.torn or found.ended or not found.commits:
+        return
+    view = lake.store.view(contract.name, contract.day_column)
+    yield from _foreign(f"the table {contract.name}", contract, found, view, landed)
+    yield from _damage_of_files(contract, found)
+    yield from _receipts(f"the table {contract.name}", contract, found, view)
+
+
+def _damage_of_log(contract: Contract, found: Inspection) -> Iterator[Diagnosis]:
     name, mend = f"the table {contract.name}", f"`backfill-assets mend {contract.name} --yes`"
     if found.lacking:
         yield broken(name, f"its log lacks version(s) {some(found.lacking)}", RESTORE)
+    if found.ended:
+        told = f"version(s) {some(found.ended)}, the newest of its log, are gone"
+        yield broken(name, told, f"Restore them from a backup, or run {mend}, then `backfill-assets catch-up`")
     newest = found.commits + len(found.lacking) - 1
     for version in found.torn:
         told = " (the newest: a power cut does that)" if version == newest else ""
         advice = f"Set it aside with {mend}, then run `backfill-assets catch-up`" if told else RESTORE
         yield broken(name, f"version {version} of its log is torn{told}", advice)
-    if found.lacking or found.torn or not found.commits:
-        return
     if found.edited:
-        told = f"version(s) {some(found.edited)} of its log were edited: the version after each names other bytes"
+        told = f"version(s) {some(found.edited)} of its log were edited: they hold other bytes than were committed"
         advice = "Restore these files of its log from a backup; until then nothing proves who wrote these days, and why"
         yield broken(name, told, advice)
-    view = lake.store.view(contract.name, contract.day_column)
-    yield from _foreign(name, contract, found, view, landed)
     if found.checkpoints_torn:
-        told = "a checkpoint of its log is torn (a power cut does that), and no engine opens it"
+        told = "a checkpoint of its log is torn or holds other bytes than were written (a power cut does that)"
         yield broken(name, told, f"Set it aside with {mend}: every commit is kept, and nothing is lost")
-    advice = "Rebuild the days with `backfill-assets backfill --force`, or restore the files from a backup"
+
+
+def _damage_of_files(contract: Contract, found: Inspection) -> Iterator[Diagnosis]:
+    name, wrong = f"the table {contract.name}", (found.absent, found.altered, found.flipped)
+    days = sorted(m[1] for names in wrong for file in names if (m := IN_DAY.search(file)))
+    span = f" --from {days[0]} --to {days[-1]} --tables {contract.name}" if days else ""
+    advice = f"Rebuild the days with `backfill-assets backfill --force{span}`, or restore the files from a backup"
     if is_mended(contract):
+        mend = f"`backfill-assets mend {contract.name} --yes`"
         advice = f"Take them out of its log with {mend}, then run `backfill-assets catch-up`"
-    if found.absent:
-        told = f"{len(found.absent)} data file(s) of its newest version are gone: {some(found.absent)}"
-        yield broken(name, told, advice)
-    if found.altered:
-        told = f"{len(found.altered)} data file(s) have another size than written: {some(found.altered)}"
-        yield broken(name, told, advice)
-    yield from _receipts(name, contract, found, view)
+    words = ("of its newest version are gone", "have another size than written", "hold other bytes than were written")
+    for names, what in zip(wrong, words, strict=True):
+        if names:
+            yield broken(name, f"{len(names)} data file(s) {what}: {some(names)}", advice)
+    if before := found.flipped_before:
+        told = f"{len(before)} data file(s) of earlier versions hold other bytes than were written: {some(before)}"
+        yield broken(name, told, "Restore them from a backup; else a rollback to these versions brings other rows")
 
 
 def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, landed: str) -> Iterator[Diagnosis]:
@@ -142,7 +186,7 @@ def _receipts(name: str, contract: Contract, found: Inspection, view: TableView)
     counted = found.day_rows
     if counted is None:
         if contract.partition_column == contract.day_column:
-            yield odd(name, "its log does not say how many rows a day has", "Use `backfill-assets doctor --deep`")
+            yield odd(name, "its log does not say how many rows a day has", "Use `backfill-assets verify`")
         return
     receipts = {d: s.entry.rows for d, s in view.stamps.items()}
     days = sorted({*counted, *receipts} - {*view.foreign})
@@ -157,33 +201,26 @@ def _receipts(name: str, contract: Contract, found: Inspection, view: TableView)
         )
 
 
-def examine_contents(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
-    """Compare every row of every written table with its receipts, and every byte of every snapshot."""
-    view = read_view(lake, contracts)
-    ledgers = (of_source(QUARANTINE, c.source) for c in contracts if c.is_landed)
-    for contract in (*contracts, *ledgers):
-        if view.table(contract.name).stamps:
-            yield examine_rows(lake, contract, view.table(contract.name))
-    yield from examine_snapshots(lake, deep=True)
-
-
-def examine_rows(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
-    """Compare the rows and fingerprints of all days of a table with their receipts."""
+def examine_rows(lake: Lake, contract: Contract, seen: TableView, days: Collection[date] | None = None) -> Diagnosis:
+    """Compare the rows and fingerprints of days of a table (None: all) with their receipts, by DuckDB. Days whose files
+    are gone or cannot be read are named, the others are compared all the same."""
     name = f"the contents of {contract.name}"
-    if altered := altered_text(lake, contract):
-        return broken(name, *altered.split(". ", 1))
-    found = audit_table(lake, contract)
-    receipts = {d: s.entry for d, s in seen.stamps.items()}
-    days = differing_days(lake, contract, receipts, found)
+    found, unread = audit_readable(lake, contract, days)
+    receipts = {d: s.entry for d, s in seen.stamps.items() if (days is None or d in days) and str(d) not in unread}
+    if unread and contract.partition_column != contract.day_column:
+        return broken(name, f"files of it are gone or cannot be read, nothing was compared: {some(unread)}", RESTORE)
+    differing = differing_days(lake, contract, receipts, {d: p for d, p in found.items() if d is None or d in receipts})
     strays = found[None].rows if None in found else 0
-    if not days and not strays:
+    if not (differing or strays or unread):
         older = sum(e.scheme != SCHEME and e.rows > 0 for e in receipts.values())
         known = f"; of {older} only the count of rows, their receipts fingerprint in another way" if older else ""
         rows = sum(e.rows for e in receipts.values())
         return fine(name, f"{len(receipts)} day(s), {rows} rows equal their receipts{known}")
-    told = [f"{len(days)} day(s) differ from their receipts: {some(contiguous(days))}"] if days else []
+    told = [f"{len(differing)} day(s) differ from their receipts: {some(contiguous(differing))}"] if differing else []
     told += [f"{strays} row(s) have no day"] if strays else []
-    span = f"--from {days[0]} --to {days[-1]} " if days else ""
+    told += [f"{len(unread)} day(s) cannot be read: {some(unread)}"] if unread else []
+    wrong = sorted({*map(str, differing), *unread})
+    span = f"--from {wrong[0]} --to {wrong[-1]} " if wrong else ""
     advice = f"Rebuild with `backfill-assets backfill --force {span}--tables {contract.name}`"
     return broken(name, "; ".join(told), advice)
 

@@ -94,6 +94,10 @@ def late_data(seen: TickState) -> Tick:
     given_up = _request_stale(tick, seen)
     for name, text in unlike_days(seen.states.view):
         tick.alarm(f"other rows {name}", text)
+    for name, table in seen.states.view.tables.items():
+        if days := table.foreign & table.stamps.keys():
+            told = f"{name} {ranges(days)}: another program wrote here, and these rows are not trusted"
+            tick.alarm(f"foreign {name}", f"{told}; `backfill-assets verify --tables {name}` says what to do")
     tick.verdicts += changed_standing_checks(seen.instance, seen.states, list(seen.states.contracts), given_up)
     return tick
 

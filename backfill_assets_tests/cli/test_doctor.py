@@ -15,7 +15,10 @@ def test_doctor_ends_with_one_when_something_is_broken(tmp_path: Path) -> None:
     result = run("doctor", "--deep", "--lake", tmp_path)
     assert result.exit_code == 1
     assert "error the table staging: 1 data file(s)" in result.stdout
-    assert "contents: they were not read" in result.stdout
+    assert "error the contents of labels" in result.stdout, "a damaged table hides no other"
+    shown = run("verify", "--lake", tmp_path, "--tables", "staging")
+    assert (shown.exit_code, shown.stdout.splitlines()[-1]) == (1, "2 checks, 2 found something")
+    assert f"backfill --force --from {START} --to {START} --tables staging`" in shown.stdout
 
 
 def test_doctor_says_who_can_open_dagsters_pages(tmp_path: Path) -> None:

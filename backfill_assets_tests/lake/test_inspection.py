@@ -12,7 +12,8 @@ from deltalake import DeltaTable
 
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.log import commit_file
+from backfill_assets.lake.log import LOG, commit_file
+from backfill_assets.lake.log_bytes import HEAD
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
@@ -97,6 +98,7 @@ def test_commits_of_versions_that_named_none_before_them_are_no_finding(lake: La
     for version in (1, 2):
         text = commit_file(table, version).read_text()
         commit_file(table, version).write_text(text.replace('"backfill_assets.before":', '"another":'))
+    (table / LOG / HEAD).unlink()
     assert inspect(lake, STAGING).edited == ()
     publish_by_hand(lake, STAGING, rows(3))
     assert inspect(lake, STAGING).edited == ()

@@ -94,7 +94,7 @@ def test_other_row_counts_than_the_receipts_are_told_with_the_days_and_the_comma
 
 def test_a_log_that_does_not_tell_rows_asks_for_a_deeper_look() -> None:
     [only] = examine(day_rows=None)
-    assert (only.level, only.advice) == (Level.WARN, "Use `backfill-assets doctor --deep`")
+    assert (only.level, only.advice) == (Level.WARN, "Use `backfill-assets verify`")
     assert [d.level for d in examine(FILES, day_rows=None)] == [Level.OK]
 
 

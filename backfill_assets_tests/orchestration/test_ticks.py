@@ -13,6 +13,7 @@ import pytest
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.load.landed_changes import Comparison
 from backfill_assets.orchestration import runs
@@ -20,6 +21,8 @@ from backfill_assets.orchestration.control_checks import CONTROLS
 from backfill_assets.orchestration.plan_job import PLANS
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, _note_landing
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.operations.synthetic import build
 from backfill_assets_tests.orchestration.ticking import (
     NOW,
     asked,
@@ -53,6 +56,18 @@ def test_stale_days_are_asked_for_in_one_run_with_all_that_hangs_on_them(
     assert request.tags[runs.RANGE_START] == str(day(0)), "labels look ahead"
     assert request.run_config["ops"]["make_staging"]["config"]["asked"].keys() == {str(day(2)), str(day(5))}
     assert any("features" in note and "wait" in note for note in tick.notes)
+
+
+def test_rows_of_another_program_are_an_alarm_at_the_next_tick_until_the_day_is_ours_again(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    path = lake[0].table_path("staging")
+    add = {"path": "theirs.parquet", "size": 4, "dataChange": True, "partitionValues": {"event_date": str(day(2))}}
+    make_commit(path, len(versions(path)), actions=[{"add": add}])
+    alarm = late(lake, instance).alarms["foreign staging"]
+    assert f"staging {day(2)}: another program wrote here" in alarm
+    build(*lake, "staging", {day(2): 3})
+    assert late(lake, instance).alarms == {}
 
 
 def test_a_repeated_tick_asks_with_the_same_key_and_after_the_run_was_queued_for_nothing(
