@@ -1,7 +1,7 @@
 """Delta log of a table, read without a JVM: commits, receipts, changes by other programs, and torn commits.
 
 Not here: the table state folded from it (`log_state`), its bytes, checkpoints and opening (`log_bytes`), and writing
-(`committer`). Commit files are kept for ever (`delta.enableExpiredLogCleanup = false`): the log alone holds every write.
+(`committer`). Commit files are kept for ever (`delta.enableExpiredLogCleanup = false`): it alone holds every write.
 """
 
 import json
