@@ -7,8 +7,11 @@ import csv
 import io
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+
+from backfill_assets.core.days import ONE_DAY, midnight
 
 Row = dict[str, object]
 
@@ -35,3 +38,18 @@ def jsonl_text(rows: Iterable[Mapping[str, object]]) -> str:
 def moment(at: datetime) -> str:
     """A time as files tell it: to the second, in UTC."""
     return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def times(chance: random.Random, first: date, days: int, per_day: int) -> Iterator[datetime]:
+    """`per_day` instants of each of so many days from `first` on, day by day, to the second."""
+    for number in range(days):
+        for _ in range(per_day):
+            yield midnight(first + ONE_DAY * number) + timedelta(seconds=chance.randrange(86_000))
+
+
+def daily_files(rows: Iterable[Row], at: str, folder: str = "landing") -> dict[str, str]:
+    """JSON lines by path: a file per day of the column `at`, whose values `moment` wrote."""
+    found = defaultdict[str, list[Row]](list)
+    for row in rows:
+        found[f"{folder}/{str(row[at])[:10]}.jsonl"].append(row)
+    return {path: jsonl_text(mine) for path, mine in sorted(found.items())}

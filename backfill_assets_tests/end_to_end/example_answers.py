@@ -197,4 +197,14 @@ AT_THE_END = {
         FROM read_json({files}, columns = {user_id: 'VARCHAR', local_time: 'TIMESTAMP', "zone": 'VARCHAR',
             minutes: 'BIGINT'}) GROUP BY ALL""",
     ),
+    "training-daily": AtTheEnd(
+        "training_daily",
+        """WITH visits AS (FROM read_json({files}, columns = {user_id: 'VARCHAR', visited_at: 'DATE', pages: 'BIGINT',
+                bought: 'BOOLEAN'})), came AS (SELECT DISTINCT user_id, visited_at AS dt FROM visits)
+            SELECT user_id, dt, count(*) FILTER (WHERE visited_at <= dt) AS f1,
+                CAST(sum(pages) FILTER (WHERE visited_at <= dt) AS BIGINT) AS f2,
+                CAST(coalesce(bool_or(bought) FILTER (WHERE visited_at > dt), false) AS INT) AS label
+            FROM came JOIN visits USING (user_id) WHERE visited_at BETWEEN dt - 6 AND dt + 1
+                AND dt BETWEEN '2024-01-07' AND '2024-04-05' GROUP BY ALL""",
+    ),
 }

@@ -4,9 +4,9 @@ Tested here: `examples.texts`. Not tested here: what the examples put into them.
 """
 
 import json
-from datetime import datetime
+from datetime import date, datetime
 
-from backfill_assets.examples.texts import chance_of, csv_text, jsonl_text, moment
+from backfill_assets.examples.texts import chance_of, csv_text, daily_files, jsonl_text, moment, times
 
 
 def test_an_example_has_the_same_chance_every_time_and_another_than_its_neighbour() -> None:
@@ -22,3 +22,12 @@ def test_rows_become_text_with_none_as_nothing() -> None:
 
 def test_a_moment_is_told_to_the_second_in_utc() -> None:
     assert moment(datetime.fromisoformat("2024-03-01T10:02:03.5Z")) == "2024-03-01T10:02:03Z"
+
+
+def test_instants_of_a_day_lie_on_it_and_a_file_holds_the_rows_of_one_day() -> None:
+    found = list(times(chance_of("x"), date(2024, 2, 28), 3, 2))
+    assert [f"{at:%m-%d}" for at in found] == ["02-28", "02-28", "02-29", "02-29", "03-01", "03-01"]
+    made = daily_files([{"at": moment(at)} for at in found], "at")
+    assert [(path, text.count("\n")) for path, text in made.items()] == [
+        ("landing/2024-02-28.jsonl", 2), ("landing/2024-02-29.jsonl", 2), ("landing/2024-03-01.jsonl", 2),
+    ]  # fmt: skip
