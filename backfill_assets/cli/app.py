@@ -33,6 +33,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "drift": ("checks", "Days whose values are off, ranked."),
     "example": ("demo", "Lakes to learn from, step by step."),
     "export": ("export", "Changed days to a folder or database."),
+    "guide": ("guide", "Guides: list them, or print one."),
     "init": ("init", "Write a commented lake.toml."),
     "landing": ("landing", "Accept altered or missing files."),
     "lateness": ("lateness", "How late rows come."),

@@ -14,7 +14,7 @@ from backfill_assets.cli.common import json_and_lake, lake_root, opened, print_j
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
@@ -27,14 +27,16 @@ from backfill_assets.operations.status import DayStatus, StatusReport, status
 
 
 @click.command()
-@click.option("--new", is_flag=True, help="Replace the sample lake by a fresh one that ends yesterday.")
+@click.option("--new", is_flag=True, help="Replace the sample lake by a fresh one.")
 @click.option("--days", type=click.IntRange(FEWEST_DAYS, 366), default=30, show_default=True, help="Of a fresh sample.")
+@click.option("--to", "last", type=DAY, help="Last day of a fresh sample. [default: yesterday]")
 @click.option("--engine", type=click.Choice(OWN_SERVERS), help="Of a fresh sample; embedded (Spark) unless said.")
 @json_and_lake
 @click.pass_context
-def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: bool) -> None:
+def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: str | None, as_json: bool) -> None:
     """Make a sample lake (unless there is one), load all of it through Dagster, twice."""
-    span = prepare(lake_root(), days, new, engine)
+    end = last + ONE_DAY if last else utc_today()
+    span = prepare(lake_root(), samples.days_until(end, days), new, engine)
     lake, pipeline = opened()
     outcomes = []
     for title in ("Every table over every day:", "The same again: nothing changes:"):
@@ -51,9 +53,10 @@ def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: 
         _draw(lake, report, refused, outcomes)
 
 
-def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayRange:
-    """Return the days of the sample lake at `root`, made first if there is none; a lake without the sample's marker is
-    left alone. Raises SettingsError for another's lake, and for one that was made with another engine than `engine`."""
+def prepare(root: Path, days: DayRange, new: bool, engine: str | None = None) -> DayRange:
+    """Return the days of the sample lake at `root`, first made over `days` if there is none; a lake without the
+    sample's marker is left alone. Raises SettingsError for another's lake, and for one that was made with another
+    engine than `engine`."""
     refuse_foreign(root)
     known = samples.sample_days(root)
     if known is None and root.exists() and any(root.iterdir()):
@@ -64,14 +67,13 @@ def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayR
                 f"the sample lake {root}", f"its engine is {scrub(has)}, not {engine}", "Nothing was done",
                 f'Add --new for a fresh one, or set engine = "{engine}" in its lake.toml: its days stay as they are',
             )  # fmt: skip
-        aside(f"The sample lake {root} holds {known}; `--new` makes one that ends yesterday.")
+        aside(f"The sample lake {root} holds {known}; `--new` makes a fresh one.")
         return known
     if known is not None:
         _remove(root)
-    made = samples.days_until(utc_today(), days)
-    samples.make_sample(root, made, engine or "embedded")
-    aside(f"Made the sample lake {root}: {made}, {len(made)} days.")
-    return made
+    samples.make_sample(root, days, engine or "embedded")
+    aside(f"Made the sample lake {root}: {days}, {len(days)} days.")
+    return days
 
 
 def _remove(root: Path) -> None:

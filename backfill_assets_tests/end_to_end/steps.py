@@ -1,7 +1,7 @@
-"""The `STEPS.md` of an example as a script: every line of its bash blocks, and what it says that comes out.
+"""The `STEPS.md` of an example, or a guide, as a script: every line of its bash blocks, and what it says comes out.
 
 Lives here: reading the steps, running them in one shell, and the comparison, in which `…` stands for anything. Does not
-live here: which examples there are, and the engine (`test_examples`).
+live here: which texts there are, and the engine (`test_examples`, `test_guide_steps`).
 """
 
 import os
@@ -39,17 +39,22 @@ def steps_of(text: str) -> list[Step]:
     return found
 
 
-def run_steps(steps: list[Step], folder: Path, env: Mapping[str, str]) -> list[str]:
-    """What each step prints, run from an empty folder in one shell that ends at the first command that fails."""
+def run_steps(steps: list[Step], folder: Path, env: Mapping[str, str], *, all_printed: bool = False) -> list[str]:
+    """What each step prints, run from an empty folder in one shell that ends at the first command that fails; with
+    remarks and errors where `all_printed` says so, as a person sees them on a terminal."""
     script = f"\necho '{MARK}'\n".join(step.commands for step in steps)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     home = make_home(folder.parent / f"{folder.name}-dagster")
     around = {**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT), "DAGSTER_HOME": str(home), **env}
+    stderr = subprocess.STDOUT if all_printed else subprocess.PIPE
     done = subprocess.run(
-        ["bash", "-euc", script], cwd=folder, env=around, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
+        ["bash", "-euc", script], cwd=folder, env=around, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=stderr, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert not [word for word in ("Traceback", "Error:", "leaked") if word in done.stderr], done.stderr
+    complaints = ("Traceback", "leaked", *(() if all_printed else ("Error:",)))
+    unwanted = done.stdout if all_printed else done.stderr
+    assert not [word for word in complaints if word in unwanted], unwanted
     return done.stdout.split(f"{MARK}\n")
 
 

@@ -1,0 +1,35 @@
+"""Each guide does what it says: every line of its bash blocks runs, and what is shown below them comes out.
+
+Lives here: the blocks of each guide, run from an empty folder as a reader would. Does not live here: blocks that a test
+cannot run (`console`), settings, SQL and links (`test_guides`).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.cli.guide import guides
+from backfill_assets.engine.server import stop_server
+from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
+
+STEPS = {name: steps for name, path in guides().items() if (steps := steps_of(path.read_text("utf-8")))}
+
+
+@pytest.fixture
+def spark_server(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder; the servers of the lakes that are made in it are stopped at the end."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    yield folder
+    for settings in folder.rglob(FILE_NAME):
+        stop_server(settings.parent, force=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STEPS)
+def test_every_command_of_a_guide_runs_and_what_it_shows_comes_out(spark_server: Path, name: str) -> None:
+    printed = run_steps(STEPS[name], spark_server, {}, all_printed=True)
+    told = {s.commands: differs(s.shown, p) for s, p in zip(STEPS[name], printed, strict=True) if s.shown is not None}
+    assert {commands: lines for commands, lines in told.items() if lines} == {}
