@@ -4,13 +4,14 @@ Not here: making them (`operations.example_lakes`), and a lake of one's own (`in
 """
 
 import shutil
+from datetime import date
 from datetime import timedelta
 from pathlib import Path
 
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.common import json_and_lake, lake_root, opened, print_json
+from backfill_assets.cli.common import DAY, json_and_lake, lake_root, opened, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
