@@ -4,8 +4,7 @@ Not here: making them (`operations.example_lakes`), and a lake of one's own (`in
 """
 
 import shutil
-from datetime import date
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import click
