@@ -7,12 +7,11 @@ from pathlib import Path
 
 import click
 
-import backfill_assets
 from backfill_assets.cli.common import json_and_lake, print_json
 from backfill_assets.cli.drawing import draw_table
 from backfill_assets.core.errors import SettingsError
 
-FOLDER = Path(backfill_assets.__file__).parent / "guides"
+FOLDER = Path(__file__).parent.parent / "guides"
 FIRST = (  # the order in which a newcomer reads them; all others follow by name
     "first-lake", "own-files", "several-sources", "own-tables", "late-data", "plans", "trust", "production",
 )  # fmt: skip
