@@ -1,6 +1,6 @@
 """`backfill-assets guide`: the titles of the guides, or the text of one.
 
-Not here: their texts (`guides/*.md`), and lakes to try them on (`demo`, `example`).
+Not here: their texts (`guides/*.md`), and lakes to try them on (`demo`).
 """
 
 from pathlib import Path
