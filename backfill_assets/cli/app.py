@@ -35,6 +35,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "export": ("export", "Changed days to a folder or database."),
     "guide": ("guide", "Guides: list them, or print one."),
     "init": ("init", "Write a commented lake.toml."),
+    "lab": ("practice", "Unsafe forms fail beside safe ones."),
     "landing": ("landing", "Accept altered or missing files."),
     "lateness": ("lateness", "How late rows come."),
     "maintain": ("maintain", "Delete what nothing needs any more."),

@@ -1,0 +1,119 @@
+"""Throw-away lakes of labs and drills: made, landed in, loaded, and written to as other programs would.
+
+Not here: what a lab shows, and copies of a user's lake (`practice`). Only this module writes to tables past the
+product's writer: to show what it costs.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from importlib.util import find_spec
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.engine.confs import EMBEDDED, SAIL
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.columns import arrow_type
+from backfill_assets.lake.files import load_lock
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.settings import FILE_NAME, lake_toml
+from backfill_assets.lake.staging import StagedFile, begin
+from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.pipeline.chosen import chosen_pipeline
+
+LONG_AGO = 1_700_000_000  # seconds since 1970: a scan waits for files that were just written
+FIELDS = ("seq", "arrival_ts", "version_ts", "event_ts", "event_key", "op", "entity", "value", "flag")
+Row = Mapping[str, Any]
+
+
+def make_lake(folder: Path, start: date, more: str = "") -> Lake:
+    """Make an empty lake that takes JSON lines, on Sail where it is installed, with `more` lines in its lake.toml."""
+    engine = SAIL if find_spec("pysail") else EMBEDDED
+    told = {"start_date": start, "engine": engine, "format": "jsonl", "files": "landing/*", "select": ", ".join(FIELDS)}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE_NAME).write_text(lake_toml(told) + more, encoding="utf-8")
+    return open_lake(folder)
+
+
+def first_events(lake: Lake) -> Contract:
+    """Return the contract of the first table by event day, which reads the landed one."""
+    return chosen_pipeline(lake).contracts[1]
+
+
+def land(lake: Lake, name: str, arrived: str, rows: Iterable[tuple[str, str, int]]) -> Path:
+    """Land a file of JSON lines that arrived at that instant: a key, the instant of the event and a value per row."""
+    file = lake.root / "landing" / f"{name}.jsonl"
+    file.parent.mkdir(exist_ok=True)
+    seq = 100 * len([*file.parent.iterdir()])
+    told = [
+        (seq + n, arrived, arrived, event, key, "upsert", "A", value, 0) for n, (key, event, value) in enumerate(rows)
+    ]
+    file.write_text("".join(json.dumps(dict(zip(FIELDS, row, strict=True))) + "\n" for row in told), encoding="utf-8")
+    os.utime(file, (LONG_AGO, LONG_AGO))
+    return file
+
+
+def load(lake: Lake, days: DayRange, tables: int = 2) -> dict[str, Published]:
+    """Rebuild these days of the first `tables` tables by the product's load path, without Dagster; raises BackfillError
+    as a run would fail."""
+    done, pipeline = dict[str, Published](), chosen_pipeline(lake)
+    for table in pipeline.tables[:tables]:
+        with load_lock(lake.locks):
+            rebuild = Rebuild(RebuildRequest(LakeSession(lake), pipeline, table, days, Provenance("lab")))
+            try:
+                if any(f.refuses for f in rebuild.prepare()):
+                    raise rebuild.refusal()
+                done[table.name] = rebuild.publish()
+            finally:
+                rebuild.release()
+    return done
+
+
+def events(values: Iterable[tuple[datetime, int]], prefix: str = "e") -> list[dict[str, Any]]:
+    """Return current versions of events at these instants (aware) with these values, keyed e0, e1, …"""
+    return [
+        {
+            "event_key": f"{prefix}{n}", "event_ts": then, "entity": "A", "value": value, "flag": 0, "version_ts": then,
+            "seq": n, "known_from": then, "known_until": None, "event_date": then.date(),
+        }
+        for n, (then, value) in enumerate(values)
+    ]  # fmt: skip
+
+
+def replace_by_day(lake: Lake, contract: Contract, rows: Sequence[Row]) -> Published:
+    """Replace the days of these rows by the product's own writer, without an engine."""
+    column, staged = contract.day_column, begin(lake, contract)
+    schema = pa.schema([pa.field(c.name, arrow_type(c.kind)) for c in contract.columns if c.name != column])
+    try:
+        for day, mine in groupby(sorted(rows, key=lambda r: r[column]), lambda r: r[column]):
+            file = staged.folder / f"{column}={day}" / "part-0.parquet"
+            file.parent.mkdir()
+            pq.write_table(pa.Table.from_pylist([dict(r) for r in mine], schema), file)
+            staged.files += (StagedFile(file, str(day)),)
+        found = audit(lake, staged.paths, contract)
+        entries = {d: DayEntry(p.rows, p.fingerprint, "lab") for d, p in found.items() if d is not None}
+        write = Write(contract, staged, entries, -1, Provenance("lab"))
+        return replace_days(lake, write, lambda days: dict.fromkeys(days, "lab"))
+    finally:
+        staged.drop()
+
+
+def append(lake: Lake, contract: Contract, rows: Sequence[Row]) -> None:
+    """Append rows to a table as another program does, which knows no receipts."""
+    column, path = contract.day_column, str(lake.table_path(contract.name))
+    schema = pa.schema([pa.field(c.name, arrow_type(c.kind)) for c in contract.columns])
+    if DeltaTable.is_deltatable(path):
+        schema = pa.schema(DeltaTable(path).schema().to_arrow())
+    write_deltalake(path, pa.Table.from_pylist([dict(r) for r in rows], schema), mode="append", partition_by=[column])

@@ -1,0 +1,100 @@
+"""Lab `mistakes`: four ways to spoil a backfill, each run and seen to fail beside the way that holds.
+
+Not here: the same checks of a plan of one's own (`operations.plan_preflight`).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.labs.lakes import append, events, first_events, make_lake, replace_by_day
+from backfill_assets.labs.model import LabStep
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.operations.controls import judge_controls
+from backfill_assets.operations.plan import PlanRequest, cut, make_plan, refuse_append
+from backfill_assets.operations.plan_model import Policy
+from backfill_assets.operations.plan_preflight import unsteady
+from backfill_assets.pipeline.chosen import chosen_pipeline
+
+FIRST, DAYS = date(2024, 1, 1), 90
+NOON, SPAN = datetime(2024, 1, 1, 12, tzinfo=UTC), DayRange(FIRST, FIRST + ONE_DAY * DAYS)
+RIGHT = [100 + n for n in range(DAYS)]
+CONTROL = '[controls.{}]\nquery = "SELECT {} sum(value)::BIGINT AS value FROM {} {}"\nexpected = "{}"\ngrain = "{}"\n'
+SQL = {"now()": f"epoch_us(now()) - epoch_us(TIMESTAMP '{FIRST}')", "its day": f"DATE '{SPAN.last}' - DATE '{FIRST}'"}
+
+
+def steps(folder: Path) -> Iterator[LabStep]:
+    """Commit the four mistakes on a lake of ninety days, an event each, whose sums by day and of all are known."""
+    lake = make_lake(folder, FIRST)
+    table = first_events(lake).name
+    known = "".join(f"{FIRST + ONE_DAY * n},{value}\n" for n, value in enumerate(RIGHT))
+    (folder / "known.csv").write_text(f"day,value\n{known}", encoding="utf-8")
+    with (folder / "lake.toml").open("a", encoding="utf-8") as file:
+        file.write("\n" + CONTROL.format("total", "", table, "", sum(RIGHT), "all"))
+        file.write(CONTROL.format("each_day", "event_date AS day,", table, "GROUP BY 1", "known.csv", "day"))
+    lake = open_lake(folder)
+    for mistake in (_corrections, _one_huge_run, _totals_only):
+        _write(lake, RIGHT)
+        yield from mistake(lake)
+    yield from _clock()
+
+
+def _write(lake: Lake, values: Sequence[int], days: DayRange = SPAN) -> None:
+    rows = events((NOON + timedelta(days=n), value) for n, value in enumerate(values))
+    replace_by_day(lake, first_events(lake), [r for r in rows if r["event_date"] in days])
+
+
+def _wrong(lake: Lake, control: str = "each_day") -> int:
+    (found,) = judge_controls(lake, chosen_pipeline(lake), [control])
+    return found.broken
+
+
+def _corrections(lake: Lake) -> Iterator[LabStep]:
+    append(lake, first_events(lake), events([(NOON, RIGHT[0] - 20)], "again"))
+    text = "An event of 100 is corrected to 80. Who appends the correction counts both; who replaces the day does not."
+    sums, right = [sum(int(r["value"]) for r in lake.store.rows(first_events(lake).name))], sum(RIGHT) - 20
+    _write(lake, [RIGHT[0] - 20, *RIGHT[1:]])
+    sums.append(sum(int(r["value"]) for r in lake.store.rows(first_events(lake).name)))
+    yield LabStep("Append for corrections", text, form="the sum after an append", expected=right, found=sums[0])
+    yield LabStep("", str(refuse_append()), form="the sum after a replace", expected=right, found=sums[1])
+
+
+def _one_huge_run(lake: Lake) -> Iterator[LabStep]:
+    text, cents = "A release gives cents. One run rebuilds ninety days before anybody looks.", [v * 100 for v in RIGHT]
+    _write(lake, cents)
+    yield LabStep("One huge run", text, form="wrong days of one run", expected=1, found=_wrong(lake))
+    _write(lake, RIGHT)
+    for chunk in cut(SPAN, "7d", canary=1):
+        _write(lake, cents, chunk.days)
+        if found := _wrong(lake):
+            break
+    told, asked = "", PlanRequest(SPAN, (first_events(lake).name,), Policy(chunk="90d"))
+    try:
+        make_plan(lake, chosen_pipeline(lake), asked)
+    except BackfillError as error:
+        told = str(error)
+    yield LabStep("", f"A plan stops after its canary. {told}", form="wrong days of a plan", expected=1, found=found)
+
+
+def _totals_only(lake: Lake) -> Iterator[LabStep]:
+    _write(lake, [RIGHT[1], RIGHT[0], *RIGHT[2:]])
+    text = "A time zone moved the rows of two days. The sum of all days is what it was."
+    yield LabStep("Totals only", text, form="wrong days by the total", expected=2, found=_wrong(lake, "total"))
+    yield LabStep("", form="wrong days by the sums of each day", expected=2, found=_wrong(lake))
+
+
+def _clock() -> Iterator[LabStep]:
+    line, name = next(unsteady("frame.withColumn('age', F.now() - frame.event_ts)"))
+    why = f"A plan's preflight names the call ({name}, line {line}); the load refuses such a transform before it runs."
+    for by, sql in SQL.items():
+        found = []
+        for _ in range(2):
+            with closing(duckdb.connect()) as engine:
+                found += [age for (age,) in engine.execute(f"SELECT {sql}").fetchall()]
+        title, text = ("now() in a transform", why) if by == "now()" else ("", "Days and times come from the chunk.")
+        yield LabStep(title, text, form=f"an age by {by}, computed again", expected=found[0], found=found[1])

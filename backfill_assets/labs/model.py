@@ -1,0 +1,61 @@
+"""The shape of a lab: steps with a text and a table, and for each form of the work the total it has to give.
+
+Not here: the labs (one module each), their lakes (`lakes`), and drawing (`cli.practice`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.engine.server import stop_server
+from backfill_assets.engine.session import drop_session
+
+LABS = {  # by name: the module has a function `steps`
+    "load": "Append or replace a day: run it twice, and watch the totals.",
+    "late-fact": "A fact that arrives two days late: by arrival or by event time, and Monday's total.",
+    "watermark": "The usual script with a watermark loses, misses and repeats rows.",
+    "skew": "One customer with 60 % of the rows, NULLs in one place, and three remedies.",
+    "incident": "Three years doubled by a job that succeeded: a known total finds it.",
+    "mistakes": "Append for corrections, one huge run, totals only, now() in a transform.",
+}
+
+
+@dataclass(frozen=True)
+class LabStep:
+    """One step: a text, a table of what came out, and, where a `form` of the work is tried, the value that it has to
+    give and the one that it gave."""
+
+    title: str
+    text: str = ""
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[object]] = ()
+    form: str = ""
+    expected: object = None
+    found: object = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the form gave what it has to give."""
+        return self.expected == self.found
+
+    @property
+    def verdict(self) -> str:
+        """The outcome of the form as one line, "" for a step without one."""
+        told = f"{'ok' if self.holds else 'WRONG'}: {self.form}: expected {self.expected}, found {self.found}"
+        return told if self.form else ""
+
+
+def run_lab(name: str, folder: Path) -> Iterator[LabStep]:
+    """Run a lab in an empty folder, yield its steps as they end, and stop the folder's engine. Raises SettingsError for
+    an unknown name."""
+    if name not in LABS:
+        fix = f"Take one of {', '.join(LABS)}"
+        raise SettingsError(f"the lab {name!r}", "there is none of that name", "Nothing was run", fix)
+    steps: Callable[[Path], Iterator[LabStep]] = import_module(f"{__package__}.{name.replace('-', '_')}").steps
+    try:
+        yield from steps(folder)
+    finally:
+        drop_session(folder)
+        stop_server(folder, force=True)

@@ -1,0 +1,20 @@
+"""The lab `late-fact`: Monday's total is right only where Monday is computed again by event time.
+
+Tested here: three totals of Monday, and that Tuesday is left alone. Not tested here: late data at large (`end_to_end`).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets_tests.labs.seen import forms, outcomes
+
+pytestmark = pytest.mark.usefixtures("spark", "storages")
+
+
+def test_only_event_time_with_late_days_made_again_gives_mondays_total(tmp_path: Path) -> None:
+    found = forms("late-fact", tmp_path)
+    assert list(outcomes(found).values()) == [False, False, True]
+    assert [step.found for step in found.values()] == [200, 200, 250]
+    again = [*found.values()][-1]
+    assert "The load wrote 2024-03-04, 2024-03-06" in again.text, "Tuesday had no news"

@@ -1,0 +1,28 @@
+"""Labs by name, and the outcome of a step in words.
+
+Tested here: the list, an unknown name, and verdicts. Not tested here: the labs.
+"""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.labs.model import LABS, LabStep, run_lab
+
+
+@pytest.mark.parametrize("name", [n for n in LABS if n != "skew"])
+def test_every_lab_of_the_list_has_a_module_with_steps(name: str) -> None:
+    assert callable(import_module(f"backfill_assets.labs.{name.replace('-', '_')}").steps)
+
+
+def test_an_unknown_lab_is_refused_with_the_names_there_are(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="Take one of load, late-fact"):
+        next(run_lab("nonsense", tmp_path))
+
+
+def test_a_form_that_gave_another_value_is_called_wrong() -> None:
+    assert LabStep("t", form="append", expected=1, found=2).verdict == "WRONG: append: expected 1, found 2"
+    assert LabStep("t", form="replace", expected=1, found=1).verdict == "ok: replace: expected 1, found 1"
+    assert not LabStep("t").verdict
