@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from backfill_assets.cli.common import FILE, json_and_lake, print_json
-from backfill_assets.cli.drawing import TextTable, draw_table, say
-from backfill_assets.cli.pages import Page, PageSection, html_of, write_whole
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, draw_table, html_of, say, write_whole
 from backfill_assets.labs.model import LABS, LabStep, run_lab
 
 
