@@ -1,7 +1,7 @@
 """Throw-away lakes of labs and drills: made, landed in, loaded, and written to as other programs would.
 
-Not here: what a lab shows, and copies of a user's lake (`practice`). Only this module writes to tables past the
-product's writer: to show what it costs.
+Not here: what a lab shows, and copies of a user's lake. Only this module writes to tables past the product's
+writer, to show what that costs.
 """
 
 import json
