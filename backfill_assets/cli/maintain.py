@@ -1,4 +1,4 @@
-"""`backfill-assets maintain`: deletes files that no rollback needs any more, and gathers scattered ledgers. No JVM.
+"""`backfill-assets maintain`: deletes files that no rollback needs, writes small files again as larger ones. No JVM.
 
 Not here: what can go (`operations.maintain`).
 """
@@ -18,7 +18,7 @@ from backfill_assets.cli.drawing import say
 @json_and_lake
 def maintain(named: str, keep_days: int | None, yes: bool, as_json: bool) -> None:
     """Show what can go: data files replaced so long ago that no rollback is promised, files that no version names, old
-    checkpoints; and ledgers in many small files. With --yes it is done.
+    checkpoints; and ledgers and days in many small files, or in too large ones. With --yes it is done.
 
     No row of any table changes, snapshots keep their files, and an unfinished plan keeps what it needs.
     """

@@ -4,7 +4,6 @@ Not here: judging the figures (`lake.gates`) and the fingerprint's text (`finger
 (DuckDB) reads Parquet in pieces and spills what does not fit. Rules are written once, in Spark's words.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -149,21 +148,28 @@ def audit_readable(
 
 def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> dict[date, DayProfile]:
     """The profiles of these days by the columns that their files have; none where files are not laid out by day."""
-    import pyarrow.parquet as pq
-
     if contract.partition_column != contract.day_column:
         return {}
-    kinds: dict[tuple[tuple[str, str], ...], list[date]] = defaultdict(list)
+    kinds: dict[tuple[tuple[str, str], ...], tuple[Contract, list[date]]] = {}
     for day in days:
         if files := lake.store.data_files(contract, None, [day]):
-            written = ((f.name, type_of_arrow(f.type)) for f in pq.read_schema(files[0]))
-            kinds[tuple((name, str(kind)) for name, kind in written if kind is not None)].append(day)
+            then = as_written(contract, files[0])
+            _, alike = kinds.setdefault(tuple((c.name, c.type) for c in then.columns), (then, []))
+            alike.append(day)
     found: dict[date, DayProfile] = {}
-    for kind, alike in kinds.items():
-        columns = (*(Column(n, k, n, nullable=True) for n, k in kind), contract.column(contract.partition_column))
-        then = replace(contract, columns=columns, key=(), rules=(), inputs=(), read_by=())
+    for then, alike in kinds.values():
         found |= {d: p for d, p in audit_table(lake, then, None, alike).items() if d is not None}
     return found
+
+
+def as_written(contract: Contract, file: str) -> Contract:
+    """The contract of the columns that a data file of the table has, which judges no row."""
+    import pyarrow.parquet as pq
+
+    written = ((f.name, type_of_arrow(f.type)) for f in pq.read_schema(file))
+    columns = [Column(name, str(kind), name, nullable=True) for name, kind in written if kind is not None]
+    own = (*columns, contract.column(contract.partition_column))
+    return replace(contract, columns=own, key=(), rules=(), inputs=(), read_by=())
 
 
 def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Sequence[str]) -> list[tuple[Any, ...]]:

@@ -19,7 +19,15 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
-from backfill_assets.lake.columns import arrow_name, arrow_type, delta_schema, evolve, file_statistics, read_footer
+from backfill_assets.lake.columns import (
+    arrow_name,
+    arrow_type,
+    delta_schema,
+    evolve,
+    file_statistics,
+    read_footer,
+    schema_contract,
+)
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.log import ACTIONS, LOG, LiveFile, commit_file, find_write, refuse_torn, versions
 from backfill_assets.lake.log_bytes import (
@@ -114,9 +122,26 @@ def commit_files(
     if strays:
         raise _wrong(path, f"a file of {strays[0]} is to be added, a day that the receipt does not name")
     files.sync_all([f.path for f in adds], path)  # before the log names them: a power cut must leave no torn file
-    named = sorted(f.path.relative_to(path).as_posix() for f in adds if not restored)
-    digests = "".join(digest_of_file(path / name)[:FILE_DIGEST_CHARS] for name in named)
-    return _commit(opened, path, receipt, actions, now_ms, digests)
+    return _commit(opened, path, receipt, actions, now_ms, "" if restored else _digests(path, adds))
+
+
+def _digests(path: Path, adds: Sequence[StagedFile]) -> str:
+    """The digests of new files, joined, by ascending path."""
+    named = sorted(f.path.relative_to(path).as_posix() for f in adds)
+    return "".join(digest_of_file(path / name)[:FILE_DIGEST_CHARS] for name in named)
+
+
+def rewrite_files(
+    path: Path, contract: Contract, receipt: Receipt, adds: Sequence[StagedFile], removes: Sequence[LiveFile]
+) -> int:
+    """As `commit_files`, of files that together hold the same rows as before: readers of changes see none. Files have
+    columns of the table's schema, and the receipt names no day."""
+    opened, now_ms = open_table(path), _now_ms()
+    there = schema_contract(contract, opened)
+    actions = _removals(opened, path, contract.partition_column, removes, now_ms, change=False)
+    actions += _additions(path, there, adds, now_ms, there.nullable_columns, change=False)
+    files.sync_all([f.path for f in adds], path)
+    return _commit(opened, path, receipt, actions, now_ms, _digests(path, adds))
 
 
 def _now_ms() -> int:
@@ -194,19 +219,22 @@ def _checkpoint(opened: "DeltaTable", path: Path, version: int) -> None:
         _sync_log(path, version)
 
 
-def _removals(opened: "DeltaTable", path: Path, column: str, gone: Sequence[LiveFile], now_ms: int) -> list[Any]:
+def _removals(
+    opened: "DeltaTable", path: Path, column: str, gone: Sequence[LiveFile], now_ms: int, *, change: bool = True
+) -> list[Any]:
     from deltalake.transaction import RemoveAction
 
     live = {f.path: f for f in live_files(opened, column)} if gone else {}
     for file in gone:
         if live.get(file.path) != file:
             raise _wrong(path, f"{file.path} is to be removed and is no file of version {opened.version()}")
-    return [RemoveAction(f.path, True, now_ms, f.size, {column: f.partition} if column else {}) for f in gone]
+    return [RemoveAction(f.path, change, now_ms, f.size, {column: f.partition} if column else {}) for f in gone]
 
 
 def _additions(
-    path: Path, contract: Contract, adds: Sequence[StagedFile], now_ms: int, may_lack: Collection[str]
-) -> list[Any]:
+    path: Path, contract: Contract, adds: Sequence[StagedFile], now_ms: int, may_lack: Collection[str],
+    *, change: bool = True,
+) -> list[Any]:  # fmt: skip
     from deltalake.transaction import AddAction
 
     column = contract.partition_column
@@ -216,7 +244,7 @@ def _additions(
             raise _wrong(path, f"{file.path.name} has no value of {column}")
         stats = _checked(path, contract, file, may_lack)
         values = {column: file.partition} if column else {}
-        actions.append(AddAction(file.path.relative_to(path).as_posix(), file.size, values, now_ms, True, stats))
+        actions.append(AddAction(file.path.relative_to(path).as_posix(), file.size, values, now_ms, change, stats))
     if len({a.path for a in actions}) != len(actions):
         raise _wrong(path, "a file is to be added twice")
     return actions

@@ -12,7 +12,7 @@ from pathlib import Path
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
-from backfill_assets.lake.committer import commit_files
+from backfill_assets.lake.committer import rewrite_files
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LOG, commits, file_changes
@@ -123,7 +123,7 @@ def gather(lake: LakeFolder, contract: Contract) -> int:
         receipt = Receipt(
             staged.write_id, contract.name, REASON, {}, note=f"{len(live)} files made one, no row changed"
         )
-        commit_files(path, contract, receipt, staged.files, live)
+        rewrite_files(path, contract, receipt, staged.files, live)
         staged.keep({str(f.path) for f in staged.files})
     return len(live)
 

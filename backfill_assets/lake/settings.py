@@ -129,10 +129,11 @@ class PipelineSettings(Section):
 
 class RetentionSettings(Section):
     """How long (days) replaced data files stay restorable, and Dagster's superseded runs stay (None: for ever);
-    `maintain` deletes the others."""
+    `maintain` deletes the others, and writes days again in files of about `file_mib` MiB that lie in others."""
 
     rollback_days: PositiveDays = 90
     run_days: PositiveDays | None = None
+    file_mib: int = Field(default=256, ge=16, le=4096)
 
 
 class ExportSettings(Section):

@@ -192,7 +192,8 @@ def _groups(request: RebuildRequest, states: States, stamps: Stamps) -> Iterator
         groups[key] |= made_by
         receipts[key] = receipt
     for key, days in groups.items():
-        then = _AsThen(states, _view_then(request, states, receipts[key]), receipts[key].frontier, days)
+        view = _at_heads(request, _view_then(request, states, receipts[key]), states.view, days)
+        then = _AsThen(states, view, receipts[key].frontier, days)
         yield _lost_input(request, then, days) or then, days
 
 
@@ -214,11 +215,27 @@ def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> Lak
     return replace(view, tables=tables, delivered=delivered)
 
 
+def _at_heads(request: RebuildRequest, then: LakeView, now: LakeView, days: Collection[date]) -> LakeView:
+    """The view as then, at the newest version of each input whose days to read hold the same rows since: upkeep may
+    have taken the files of the older one."""
+    tables = dict(then.tables)
+    for wanted in request.table.contract.inputs:
+        read, head = days_read(then, wanted, days), now.table(wanted.table)
+        if head.foreign & read or any(head.stamps.get(d) != then.table(wanted.table).stamps.get(d) for d in read):
+            continue
+        tables[wanted.table] = replace(then.table(wanted.table), version=head.version)
+        if wanted.basis is Basis.ARRIVALS:
+            ledger = then.source(wanted.table).ledger_name
+            tables[ledger] = replace(tables[ledger], inputs={wanted.table: head.version})
+    return replace(then, tables=tables)
+
+
 def _lost_input(request: RebuildRequest, then: States, days: Collection[date]) -> str:
     """Which version of an input lacks files of the days to read; "" where all are there."""
     for wanted in request.table.contract.inputs:
         read, version = days_read(then.view, wanted, days), then.view.table(wanted.table).version
-        files = request.lake_session.lake.store.data_files(then.contracts[wanted.table], version, read)
+        store, contract = request.lake_session.lake.store, then.contracts[wanted.table]
+        files = store.data_files(contract, version, read, altered=True)
         if not all(Path(f).is_file() for f in files):
             return f"files of version {version} of {wanted.table} are gone: they are kept for [retention] rollback_days"
     return ""

@@ -1,17 +1,22 @@
-"""Housekeeping of a lake: what nothing needs any more goes, and ledgers in many small files become one file each.
+"""Housekeeping of a lake: what nothing needs any more goes, ledgers and days in many small files get larger ones.
 
-Not here: how a table's folder is read (`lake.housekeeping`), Dagster's own runs and events, and copies of landed text
-(`.stock`), which hold what a landing folder may have lost.
+Not here: how a table's folder is read (`lake.housekeeping`, `lake.compaction`), Dagster's own runs and events, and
+copies of landed text (`.stock`), which hold what a landing folder may have lost and any rebuild of raw reads.
 """
 
-from collections.abc import Collection
+import uuid
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import ranges
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake.compaction import MIB, compact, uneven_days
+from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.housekeeping import Unneeded, find_unneeded, gather, is_scattered, remove_unneeded
+from backfill_assets.lake.housekeeping import REASON, Unneeded, find_unneeded, gather, is_scattered, remove_unneeded
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import active_plans
@@ -19,12 +24,13 @@ from backfill_assets.operations.plan_files import active_plans
 
 @dataclass(frozen=True)
 class Upkeep:
-    """The upkeep of a lake: per table the files that can go, the ledgers to gather with their files, and `since`: no
-    version since then loses a file. `done`: it was carried out."""
+    """The upkeep of a lake: per table the files that can go and the `uneven` days, whose files are too small or too
+    large, the ledgers to gather, and `since`: no version since then loses a file. `done`: it was carried out."""
 
     since: datetime
     tables: tuple[Unneeded, ...]
     scattered: tuple[str, ...]
+    uneven: Mapping[str, tuple[date, ...]]
     done: bool = False
 
     @property
@@ -41,6 +47,8 @@ class Upkeep:
             for t in self.tables
             if t.paths
         ]
+        written = "written again" if self.done else "to write again"
+        found += [f"{t}: files of {ranges(d)} {written} in better sizes" for t, d in self.uneven.items()]
         gathered = "made one file each" if self.done else "to make one file each"
         return [*found, *([f"{', '.join(self.scattered)}: {gathered}, no row changed"] if self.scattered else [])]
 
@@ -53,21 +61,46 @@ def look(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days
     """
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
     scattered = tuple(c.name for of, c in chosen if is_scattered(of, c))
-    return Upkeep(since, tuple(find_unneeded(of, c, since) for of, c in chosen), scattered)
+    size = lake.settings.retention.file_mib * MIB
+    uneven = {c.name: tuple(found) for of, c in chosen if (found := uneven_days(of, c, size))}
+    return Upkeep(since, tuple(find_unneeded(of, c, since) for of, c in chosen), scattered, uneven)
 
 
 def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
     """Do what `look` finds, table by table, each under its lock; raises what `look` raises.
 
-    Gathering comes first, so that the files that it replaces are counted from now on. Stopped at any moment, the
+    New layouts come first, so that the files that they replace are counted from now on. Stopped at any moment, the
     lake holds the same rows; the next call goes on.
     """
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
     scattered = [(of, c) for of, c in chosen if is_scattered(of, c)]
     for of, contract in scattered:
         gather(of, contract)
+    uneven = {c.name: tuple(found) for of, c in chosen if (found := _compacted(of, c))}
     removed = tuple(remove_unneeded(of, contract, since) for of, contract in chosen)
-    return Upkeep(since, removed, tuple(c.name for _, c in scattered), done=True)
+    return Upkeep(since, removed, tuple(c.name for _, c in scattered), uneven, done=True)
+
+
+def _compacted(lake: Lake, contract: Contract) -> Collection[date]:
+    """The days of a table that were written again in better sizes."""
+    size = lake.settings.retention.file_mib * MIB
+    if not contract.is_landed:
+        return compact(lake, contract, size)
+    of = lake.of_source(contract.source)
+    with load_lock(of.locks, of.source):
+        ledger = of_source(ARRIVALS, of.source)
+        named = lake.store.view(ledger.name, ledger.day_column).inputs.get(contract.name, -1)
+        stamps = lake.store.view(contract.name, contract.day_column).stamps.values()
+        if any(s.version > named for s in stamps):  # a load was cut off: the next one completes it
+            return ()
+        done = compact(lake, contract, size)
+        head = lake.store.view(contract.name, contract.day_column).version
+        if head > named:  # builds read the landed table at the version that its ledger names, which keeps its files
+            note = f"names version {head} of {contract.name}, which holds the same rows as {named}"
+            receipt = Receipt(uuid.uuid4().hex, ledger.name, REASON, {}, inputs={contract.name: head}, note=note)
+            with lake.store.lock(ledger.name):
+                lake.store.replace_days(ledger, None, (), receipt)
+        return done
 
 
 def _since(lake: Lake, keep_days: int | None) -> datetime:

@@ -4,6 +4,7 @@ Not tested here: computing (`operations.test_check_engine`).
 """
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,11 @@ from backfill_assets.lake.model import Table, make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.source_settings import FeatureColumnSettings
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.recompute import UNNAMED, SessionElsewhere, recompute
-from backfill_assets_tests.builders import CONTRACTS, day
-from backfill_assets_tests.operations.planned import Planned
+from backfill_assets.load.recompute import UNNAMED, SessionElsewhere, _at_heads, _lost_input, _view_then, recompute
+from backfill_assets.operations.maintain import maintain
+from backfill_assets_tests.builders import CONTRACTS, day, receipt
+from backfill_assets_tests.clocks import Clock, set_to
+from backfill_assets_tests.operations.planned import Planned, scatter
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -52,3 +55,28 @@ def test_a_declared_column_that_overflows_silently_on_sail_is_no_opinion_on_what
     session, days = SessionElsewhere(other, tmp_path / "home"), DayRange(day(2), day(4))
     with pytest.raises(SettingsError, match=r"n: of in lake.toml .*\*: on sail not always"):
         recompute(RebuildRequest(session, pipeline, pipeline.table("features"), days, Provenance("")))
+
+
+def test_an_input_whose_files_upkeep_took_is_read_where_the_same_rows_stand(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    asked = RebuildRequest(
+        SessionElsewhere(made.lake, tmp_path / "home"), made.pipeline, made.pipeline.table("features"),
+        DayRange(day(2), day(3)), Provenance(""),
+    )  # fmt: skip
+    said, days = (
+        receipt("features", inputs={"staging": made.view("staging").version}),
+        {day(2): made.view("features").stamps[day(2)]},
+    )
+    scatter(made, "staging", 2)
+    maintain(made.lake, made.pipeline)
+
+    def lost() -> str:
+        states = made.states()
+        view = _at_heads(asked, _view_then(asked, states, said), states.view, days)
+        return _lost_input(asked, made.pipeline.states(view), days)
+
+    with set_to(Clock(off=timedelta(days=120))):
+        maintain(made.lake, made.pipeline)
+        assert lost() == ""
+        made.write("staging", {2: 9})
+        assert lost().startswith(f"files of version {said.inputs['staging']} of staging are gone")

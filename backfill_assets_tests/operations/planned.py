@@ -11,19 +11,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.digests import PARAMETERS, parameters_of
-from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.audit import audit
+from backfill_assets.lake.committer import rewrite_files
+from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.view import read_view
 from backfill_assets_tests.builders import CODE, CONTRACTS, WINDOW, day, receipt, write_rows
 from backfill_assets_tests.copies import Kept, keep
@@ -113,6 +117,22 @@ class Planned:
         """The days in a state."""
         states = self.states()
         return [day(n) for n in range(DAYS + WINDOW) if states.of(table, day(n)) is state]
+
+
+def scatter(made: Planned, table: str, number: int) -> None:
+    """Lay a day of a table out in two files, as an engine of several tasks does."""
+    contract = made.contract(table)
+    path, [live] = (
+        made.lake.table_path(table),
+        [f for f in files_of(made.lake, contract) if f.partition == str(day(number))],
+    )
+    staged = stage_by_hand(made.lake, contract, [{"entity": "A", "value": 1, contract.day_column: day(number)}])
+    [first] = staged.files
+    second = StagedFile(first.path.with_name("part-1.parquet"), first.partition)
+    pq.write_table(pq.read_table(first.path, partitioning=None).slice(0, 0), second.path)
+    staged.tried = True
+    rewrite_files(path, contract, Receipt(staged.write_id, table, "test", {}), [first, second], [live])
+    staged.keep({str(first.path), str(second.path)})
 
 
 @cache

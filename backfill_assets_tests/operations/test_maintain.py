@@ -18,7 +18,7 @@ from backfill_assets.operations.plan_files import keep_plan, mark
 from backfill_assets.operations.plan_model import Policy
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.clocks import Clock, set_to
-from backfill_assets_tests.operations.planned import BUILT, Planned
+from backfill_assets_tests.operations.planned import BUILT, Planned, scatter
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -74,6 +74,32 @@ def test_chosen_tables_are_looked_at_alone_and_an_unknown_one_is_named(made: Pla
         assert replaced(look(made.lake, made.pipeline)) == {"staging": 2}
     with pytest.raises(BackfillError, match=r"nowhere"):
         maintain(made.lake, made.pipeline, ["nowhere"])
+
+
+def test_small_files_of_days_become_one_and_states_and_the_loaded_version_stay_true(made: Planned) -> None:
+    for table in ("raw", *BUILT):
+        scatter(made, table, 3)
+    loaded = made.states().view.source("raw").loaded_version
+    states = {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)}
+    assert look(made.lake, made.pipeline).uneven == dict.fromkeys(("raw", *BUILT), (day(3),))
+    done = maintain(made.lake, made.pipeline)
+    assert f"raw: files of {day(3)} written again in better sizes" in done.lines()
+    assert look(made.lake, made.pipeline).uneven == {}
+    view = made.states().view
+    assert view.source("raw").loaded_version == view.table("raw").version > loaded
+    assert {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)} == states
+    with set_to(LATER):
+        maintain(made.lake, made.pipeline)
+    rows = audit_table(made.lake, made.contract("raw"), made.states().view.source("raw").loaded_version)
+    assert len(rows) == 8, "builds read the files that stay"
+
+
+def test_a_landed_table_whose_load_was_cut_off_waits_for_the_next_load(made: Planned) -> None:
+    made.write("raw", {2: 5})
+    scatter(made, "raw", 3)
+    version = made.view("raw").version
+    maintain(made.lake, made.pipeline)
+    assert made.view("raw").version == version
 
 
 def test_the_words_name_tables_counts_and_bytes(made: Planned) -> None:
