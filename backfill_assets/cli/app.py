@@ -26,6 +26,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "candidate": ("candidate", "Tables built beside, switched at once."),
     "catch-up": ("catch_up", "Load and rebuild all that needs it."),
     "check-engine": ("compare", "Days again on the other engine."),
+    "checklist": ("checklist", "What makes this lake trustworthy, computed."),
     "compare": ("compare", "What differs between two versions."),
     "controls": ("checks", "Known totals against the tables."),
     "demo": ("demo", "Make a sample lake, load it twice."),

@@ -1,0 +1,39 @@
+"""`backfill-assets checklist`: what makes loads recoverable and a backfill sound, computed for this lake.
+
+Not here: the judgement (`operations.checklist`).
+"""
+
+import textwrap
+from itertools import groupby
+
+import click
+
+from backfill_assets.cli.common import json_and_lake, opened, print_json
+from backfill_assets.operations.checklist import checklist as judged
+
+WIDTH = 80
+
+
+@click.command()
+@json_and_lake
+@click.pass_context
+def checklist(ctx: click.Context, as_json: bool) -> None:
+    """Compute the checklist of a lake that can be trusted: six items of its loads, six of its newest plan.
+
+    Each comes with its evidence and, where it does not hold, with what mends it. Exit code 1 if one does not hold.
+    """
+    items = judged(*opened())
+    if as_json:
+        print_json({"items": items})
+    else:
+        for about, together in groupby(items, key=lambda item: item.about):
+            click.echo(f"{about}:")
+            for item in together:
+                click.echo(f"[{'x' if item.holds else ' '}] {item.name}")
+                indent = " " * 4
+                click.echo(textwrap.fill(item.evidence, WIDTH, initial_indent=indent, subsequent_indent=indent))
+                if item.fix:
+                    click.echo(f"{indent}-> {item.fix}")
+            click.echo()
+        click.echo(f"{sum(item.holds for item in items)} of {len(items)} hold")
+    ctx.exit(0 if all(item.holds for item in items) else 1)

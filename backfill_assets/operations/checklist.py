@@ -1,0 +1,207 @@
+"""The checklist of a lake that can be trusted, computed: each item with its evidence, and the command that mends it.
+
+Not here: the figures themselves (`prove`, `account`, `skew`, `lateness`, plans), and a day's states (`status`). An item
+holds only if something in the lake shows it; what was never tried does not hold. No JVM, no Dagster.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.days import contiguous, ranges
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.lateness import advise
+from backfill_assets.core.states import State, States
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.switch import switch_of
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.account import accounts, together
+from backfill_assets.operations.lateness import LatenessScope, lateness_of
+from backfill_assets.operations.plan_files import find_plan, plan_ids
+from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
+from backfill_assets.operations.prove import EQUAL, proofs, unproven
+from backfill_assets.operations.skew import key_shares
+from backfill_assets.operations.status import known_days
+
+LOAD, PLAN = "loads", "newest plan"
+PLAN_FIX = "backfill-assets plan --from DAY --to DAY --tables TABLE"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of the list: whether it holds, the evidence, and what mends it ("" where it holds)."""
+
+    about: str
+    name: str
+    holds: bool
+    evidence: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The lake as the items look at it: one state for all."""
+
+    lake: Lake
+    pipeline: Pipeline
+    states: States
+
+
+def checklist(lake: Lake, pipeline: Pipeline) -> tuple[Item, ...]:
+    """Judge the six items of loads that can be recovered, and the six of the newest plan; changes nothing."""
+    seen = _Seen(lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)))
+    loads = (_idempotent, _atomic, _one_path, _event_time, _deduplicated, _skew)
+    return (*(_item(LOAD, judge, seen) for judge in loads), *plan_items(lake, pipeline))
+
+
+Judged = tuple[str, bool, str, str]  # the item's name, whether it holds, the evidence, and what mends it
+
+
+def _item(about: str, judge: Callable[[_Seen], Judged], seen: _Seen) -> Item:
+    name, holds, evidence, fix = judge(seen)
+    return Item(about, name, holds, evidence, "" if holds else fix)
+
+
+def _idempotent(seen: _Seen) -> Judged:
+    """A rerun of the same inputs, code and settings gives the same rows: shown by proofs, and by no receipt refuted."""
+    unlike = {n: [d for d, s in t.stamps.items() if s.unlike] for n, t in seen.states.view.tables.items()}
+    wrong = [f"{name} {ranges(days)}" for name, days in unlike.items() if days]
+    equal = [p for p in proofs(seen.lake) if p.outcome == EQUAL]
+    wrong += [str(p) for failed in unproven(seen.lake, seen.pipeline).values() for p in failed]
+    told = (
+        f"{len(equal)} day(s) of tables were computed again and came out equal"
+        if equal
+        else "no day was computed again"
+    )
+    told = f"the same inputs gave other rows: {'; '.join(wrong[:3])}" if wrong else told
+    return "a rerun changes nothing", bool(equal) and not wrong, told, "backfill-assets prove --random 3"
+
+
+def _atomic(seen: _Seen) -> Judged:
+    """Every day is one commit of ours, and no switch of several tables stopped halfway."""
+    foreign = [f"{n} {ranges(t.foreign)}" for n, t in seen.states.view.tables.items() if t.foreign]
+    halfway = [line] if (line := str(switch_of(seen.lake))) else []
+    days = sum(len(t.stamps) for t in seen.states.view.tables.values())
+    well = f"all {days} days of tables are files of one commit with a receipt; no switch of tables stopped halfway"
+    wrong = [f"another program wrote {'; '.join(foreign[:3])}"] if foreign else []
+    wrong += halfway
+    name = "a load is seen whole or not at all"
+    return name, bool(days) and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
+
+
+def _one_path(seen: _Seen) -> Judged:
+    """Daily loads, late data and backfills are the same function: the newest receipts carry one code per table."""
+    view, codes = seen.states.view, seen.pipeline.codes
+    runs = Counter(c.receipt.reason for n in view.tables for c in seen.lake.store.commits(n) if c.receipt)
+    own = {n: t.stamps.values() for n, t in view.tables.items() if n in codes}
+    other = {n: sum(s.code_digest != codes[n].code_digest for s in stamps) for n, stamps in own.items()}
+    wrong = [f"by other code than today's: {days} day(s) of {name}" for name, days in other.items() if days]
+    told = ", ".join(f"{count} by {reason or 'hand'}" for reason, count in runs.most_common())
+    well = f"{sum(runs.values())} commits ({told}), and every day's newest one is by today's code of its table"
+    return "one load path", bool(runs) and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
+
+
+def _event_time(seen: _Seen) -> Judged:
+    """Late rows reach the day they happened on: no day is stale, and a rolling window sees all of them."""
+    settings, days = seen.lake.settings.lateness, known_days(seen.states.view)
+    stale = {n: [d for d in days or () if seen.states.of(n, d) is State.STALE] for n in seen.states.contracts}
+    wrong = [f"{name} {ranges(found)} lack rows that arrived" for name, found in stale.items() if found]
+    name, fix = "event time, and a window that covers lateness", "backfill-assets catch-up"
+    try:
+        late = lateness_of(seen.lake, seen.states, LatenessScope(share=settings.watermark_share), utc_now())
+    except BackfillError:
+        return name, False, "nothing is loaded", fix
+    if wrong or settings.policy == "exact":
+        well = f"{late.late:,} of {late.rows:,} rows came a day or more late; the days that they change are made again"
+        return name, not wrong, "; ".join(wrong[:3]) or well, fix
+    missed = advise(dict(late.ages))[settings.rolling_days - 1].missed
+    told = f"the last {settings.rolling_days} days miss {missed:,} of {late.rows:,} rows"
+    return name, not missed, told, 'set [lateness] policy = "exact", or more rolling_days'
+
+
+def _deduplicated(seen: _Seen) -> Judged:
+    """Keys are unique in each written day, and every landed row is accounted for."""
+    landed = together(accounts(seen.lake, seen.states.view).values())
+    keys = ", ".join(
+        f"{n} by {', '.join(c.key)}" for n, c in seen.states.contracts.items() if c.key and not c.is_landed
+    )
+    wrong = sum(landed.wrong.values())
+    told = (
+        f"{landed.duplicates:,} of {landed.rows:,} landed rows repeat one; of a key the greatest version counts; {keys}"
+    )
+    if wrong:
+        told = f"{wrong:,} landed row(s) are in no table: {', '.join(map(str, contiguous(landed.wrong)))}"
+    return "one row per key, the latest wins", bool(landed.rows) and not wrong, told, "backfill-assets doctor"
+
+
+def _skew(seen: _Seen) -> Judged:
+    """The greatest key of each table that others group or join is known, and bounded."""
+    view, days = seen.states.view, known_days(seen.states.view)
+    reads = {n: {i.table: [days] for i in c.inputs if i.by} for n, c in seen.states.contracts.items()} if days else {}
+    shares = key_shares(seen.lake, seen.states, reads)
+    beyond = [
+        f"{s.table} {ranges(s.beyond)} exceed max_key_share = {s.bound:g}" for s in shares if s.bound and s.beyond
+    ]
+    unbounded = sorted({s.table for s in shares if s.bound is None})
+    told = "; ".join(beyond) or "; ".join(map(str, shares[:2])) or "no receipt counted a greatest key"
+    holds = bool(shares) and not beyond and not unbounded and bool(view.tables)
+    table = (unbounded or [s.table for s in shares] or ["staging"])[0]
+    return "skew is known and bounded", holds, told, f"set [gates.tables.{table}] max_key_share in lake.toml"
+
+
+def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[Item]:
+    """Judge the newest plan: what a person should be able to answer before and after a backfill."""
+    ids = plan_ids(lake)
+    now = progress(lake, pipeline, find_plan(lake, ids[-1])) if ids else None
+    for name, judge in PLANNED.items():
+        holds, evidence, fix = judge(now) if now else (False, "no backfill was ever planned", PLAN_FIX)
+        yield Item(PLAN, name, holds, evidence, "" if holds else fix)
+
+
+Answer = tuple[bool, str, str]
+
+
+def _strategy(now: Progress) -> Answer:
+    keys = ", ".join(f"{t} by {', '.join(now.states.contracts[t].key) or 'no key'}" for t in now.plan.tables)
+    return True, f"{now.plan.id}: {now.plan.policy.mode or 'overwrite'}; {keys}", ""
+
+
+def _chunked(now: Progress) -> Answer:
+    gates, chunks = now.plan.policy.canary, len(now.plan.chunks)
+    told = f"{chunks} chunk(s) with a gate after each; {gates} day(s) first, alone"
+    return gates > 0, told, f"{PLAN_FIX} --canary 1"
+
+
+def _ticked(now: Progress, name: str = "") -> Answer:
+    """Whether these ticks of the preflight hold, or all."""
+    ticks = [t for t in now.plan.preflight if name in ("", t.name)]
+    failed = [f"{t.name}: {t.told}" for t in ticks if not t.passed]
+    if not ticks:
+        return False, "an older version made the plan, without this check", PLAN_FIX
+    well = ticks[0].told if name else f"the preflight passed: {', '.join(t.name for t in ticks)}"
+    return not failed, "; ".join(failed) or well, PLAN_FIX
+
+
+def _range(now: Progress) -> Answer:
+    policy = now.plan.policy
+    spread = f"{policy.order}, at most {policy.max_parallel} chunk(s) at once"
+    return True, f"{now.plan.days} of {', '.join(now.plan.tables)}, {spread}", ""
+
+
+def _verified(now: Progress) -> Answer:
+    done = [c.chunk.number for c in now.chunks if c.state is ChunkState.DONE]
+    told = f"{len(done)} of {len(now.chunks)} chunk(s) passed their gate; the plan is {now.state}"
+    return now.is_done and now.state == "finished", told, f"backfill-assets run {now.plan.id}"
+
+
+PLANNED: dict[str, Callable[[Progress], Answer]] = {
+    "a key and a write strategy": _strategy,
+    "chunks, each validated": _chunked,
+    "the last rerun was equal": partial(_ticked, name="last rerun equal"),
+    "safe to run again": partial(_ticked),
+    "exact range, order, parallelism": _range,
+    "verified before others rely on it": _verified,
+}

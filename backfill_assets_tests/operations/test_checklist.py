@@ -1,0 +1,83 @@
+"""The checklist holds only what the lake shows: an empty lake shows nothing, and each fault turns its own item.
+
+Not here: drawing (`cli.test_checklist`), and the figures behind the items (the tests of their modules).
+"""
+
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.lake.files import write_json
+from backfill_assets.lake.folder import RECONCILED
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.operations.checklist import LOAD, Item, checklist, plan_items
+from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.prove import DIFFERS, FILE, Proof, ProofRequest, keep_proof, prove
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import write_rows
+from backfill_assets_tests.lakes import backfill, delivery, make_lake
+from backfill_assets_tests.operations.late_lake import late_lake
+from backfill_assets_tests.operations.planning import HandWorker, bare_staging, good_rows, planned
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RERUN, WHOLE, LATE = "a rerun changes nothing", "a load is seen whole or not at all", "event time, and a window that"
+DAYS = [f"2024-03-0{n}" for n in (1, 2, 3)]
+ROWS = [delivery(n, f"{d}T10:00:00Z", f"{d}T09:00:00Z", f"e{n}") for n, d in enumerate(DAYS)]
+
+
+def loads(lake: Lake, pipeline: Pipeline) -> dict[str, Item]:
+    return {i.name: i for i in checklist(lake, pipeline) if i.about == LOAD}
+
+
+def test_a_lake_that_never_loaded_shows_nothing_and_says_how_to_begin(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake", (), DAYS[0], spark={"engine": "sail"})
+    found = checklist(lake, make_pipeline(tables(lake.settings)))
+    assert len(found) == 12
+    assert [i.name for i in found if i.holds] == []
+    assert [i.name for i in found if not i.fix] == []
+
+
+def test_days_that_lack_late_rows_are_named(tmp_path: Path) -> None:
+    (late,) = (i for n, i in loads(*late_lake(tmp_path / "lake")).items() if n.startswith(LATE))
+    assert (late.holds, late.fix) == (False, "backfill-assets catch-up")
+    assert "staging 2024-03-04 lack rows that arrived" in late.evidence
+
+
+def test_a_proof_that_failed_is_the_evidence_against_reruns(tmp_path: Path) -> None:
+    lake, pipeline = late_lake(tmp_path / "lake")
+    proof = Proof("features", "2024-03-03", "2026-01-01T00:00:00+00:00", DIFFERS, "1 changed", "write-features")
+    write_json(lake.root / RECONCILED / FILE, {"proofs": [asdict(proof)]})
+    rerun = loads(lake, pipeline)[RERUN]
+    assert not rerun.holds
+    assert "features 2024-03-03 differs when computed again" in rerun.evidence
+
+
+def test_a_plan_answers_its_items_once_it_ran(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    before = {i.name: i for i in plan_items(lake, pipeline)}
+    assert [n for n, i in before.items() if not i.holds] == ["verified before others rely on it"]
+    assert before["verified before others rely on it"].fix == f"backfill-assets run {plan.id}"
+    run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
+    assert all(i.holds for i in plan_items(lake, pipeline))
+
+
+@pytest.mark.slow
+def test_a_lake_that_was_proven_and_bounded_holds_all_until_another_program_writes(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    lake = make_lake(tmp_path / "lake", ROWS, DAYS[0], gates={"tables": {"staging": {"max_key_share": 1.0}}})
+    backfill(lake, DAYS[0], DAYS[-1])
+    pipeline = make_pipeline(tables(lake.settings))
+    keep_proof(lake, pipeline, prove(lake, pipeline, ProofRequest(random=1)))
+    found = loads(lake, pipeline)
+    assert {n: i.evidence for n, i in found.items() if not i.holds} == {}
+    contract = pipeline.table("staging").contract
+    write_rows(lake.table_path("staging"), contract, good_rows(date.fromisoformat(DAYS[1])))
+    assert not loads(lake, pipeline)[WHOLE].holds
