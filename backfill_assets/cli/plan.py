@@ -14,6 +14,7 @@ from backfill_assets.cli.backfill import allowed, chosen
 from backfill_assets.cli.candidate import make_target
 from backfill_assets.cli.common import (
     DAY,
+    FILE,
     SPAN,
     TEXT,
     inclusive,
@@ -29,6 +30,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
 from backfill_assets.operations.plan import TEMPLATES, PlanRequest, make_plan, refuse_append
 from backfill_assets.operations.plan_code import pin_code, working_by
+from backfill_assets.operations.plan_expect import read_expectations
 from backfill_assets.operations.plan_files import CANCELLED, find_plan, keep_plan, mark, marked, plans, state_of
 from backfill_assets.operations.plan_files import resume as resume_plan
 from backfill_assets.operations.plan_model import Policy
@@ -65,6 +67,7 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option("--max-mean-change", type=click.FloatRange(0), help="Share by which a column's mean may change on a day.")
 @click.option("--max-drift", type=click.FloatRange(0), help="Population stability index of a column; 0.25 is large.")
 @click.option("--expect", multiple=True, metavar="TEXT", help="What each chunk must give: 'staging.rows ±0'; again.")
+@click.option("--expect-from", type=FILE, help='A TOML file with more of them: expect = ["…"].')
 @click.option("--stop-after", metavar="canary|chunk|DAY", help="Wait there for `plan resume`: run ends with 3.")
 @click.option("--rollback-on-failure", is_flag=True, help="A chunk whose gate refuses is put back at once.")
 @click.option("--force", is_flag=True, help="Make even what is known to be right.")
@@ -104,6 +107,7 @@ def _make(asked: dict[str, Any], as_json: bool) -> bool:
     if asked["max_parallel"] is None and not asked["template"]:
         asked["max_parallel"], rest["parallel"] = usual_parallel(lake.settings)
     with usage():
+        asked["expect"] += read_expectations(asked["expect_from"]) if asked["expect_from"] else ()
         request = PlanRequest(days, tables, _policy(asked), most_days=asked["max_chunk_days"], **rest)
         made = make_plan(lake, pipeline, request)
     if made.nothing_to_do and not asked["look"]:

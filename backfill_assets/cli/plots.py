@@ -1,6 +1,6 @@
-"""The plots of pages (lateness, checks), as SVG in the page's own colours, drawn by matplotlib without pyplot.
+"""The plots of pages (lateness, drift, checks), as SVG in the page's own colours, drawn by matplotlib without pyplot.
 
-Not here: the pages around them (`lateness`, `report_page`) and the numbers (`operations`).
+Not here: the pages around them (`lateness`, `checks`, `report_page`) and the numbers (`operations`).
 """
 
 import io
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.cli.drawing import Figure
 from backfill_assets.core.days import contiguous
+from backfill_assets.core.profiles import LARGE_DRIFT
 from backfill_assets.operations.lateness import LatenessReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from backfill_assets.operations.drift import ColumnDrift, DriftReport
     from backfill_assets.operations.report import CheckHistory
 
 # matplotlib wants fixed colours, the page has its own in light and dark: these stand for the page's variables.
@@ -24,6 +26,7 @@ INK, MUTED, GRID, ACCENT, SECOND = (f"#00000{n}" for n in range(1, 6))
 VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", ACCENT: "--accent", SECOND: "--second"}
 WIDTH_INCHES, HEIGHT_INCHES = 4.6, 2.8  # letters as large as the page's on a wide screen, and legible on a phone
 TICKS_DAYS = (0, 1, 2, 3, 7, 14, 30, 90, 180, 365, 730)
+MOST_COLUMNS = 6
 YEAR_DAYS, WEEK_DAYS = 366, 7
 TYPE_POINTS = 11.0  # one size for all texts
 STYLE = {
@@ -44,6 +47,18 @@ def lateness_figures(report: LatenessReport) -> list[Figure]:
         "Each step from one age to the next counts only event days that are old enough to have been watched that long."
     )
     return [Figure("completeness", "How complete an event day is, by age", caption, drawn)]
+
+
+def drift_figures(report: "DriftReport") -> list[Figure]:
+    """Return a figure for each of the columns that are off most, at most `MOST_COLUMNS`."""
+    figures = list[Figure]()
+    for table, column in [*dict.fromkeys((d.table, d.column) for d in report.off)][:MOST_COLUMNS]:
+        found = sorted((d for d in report.found if (d.table, d.column) == (table, column)), key=lambda d: d.day)
+        drawn = svg(f"drift-{len(figures)}", partial(_draw_drift, found=found))
+        caption = f"Against the 28 days before; dotted: the bound of {LARGE_DRIFT:g}; dots: days that are off. "
+        caption += "A day of few rows may lie above the bound by chance."
+        figures.append(Figure(f"drift-{len(figures)}", f"Drift of {column} in {table}", caption, drawn))
+    return figures
 
 
 def check_figure(histories: Sequence["CheckHistory"]) -> Figure | None:
@@ -118,9 +133,20 @@ def _draw_completeness(axes: "Axes", report: LatenessReport) -> None:
         axes.annotate(text, (age, 0.27), ha="right" if is_right else "left", **beside).set_in_layout(False)
 
 
+def _draw_drift(axes: "Axes", found: Sequence["ColumnDrift"]) -> None:
+    """Draw the index of each day against the days before, the bound, and the days that are off."""
+    compared = [(d.day, d.trailing) for d in found if d.trailing is not None]
+    axes.plot(*zip(*compared, strict=True), color=ACCENT, lw=1.0)
+    axes.axhline(LARGE_DRIFT, color=SECOND, lw=0.9, ls=":")
+    off = [(d.day, max(d.trailing or 0.0, d.before or 0.0)) for d in found if d.excess]
+    axes.plot(*zip(*off, strict=True), "o", color=SECOND, ms=4, clip_on=False)
+    axes.set_title("population stability index", loc="left", color=MUTED)
+    _by_month(axes)
+
+
 def _draw_checks(axes: "Axes", shown: Sequence["CheckHistory"], step: int) -> None:
     """Draw a line of marks per check, the first on top."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+    from matplotlib.dates import date2num
 
     for place, h in enumerate(reversed(shown)):
         for refuses, height, colour in ((False, 0.35, SECOND), (True, 0.8, INK)):
@@ -130,6 +156,12 @@ def _draw_checks(axes: "Axes", shown: Sequence["CheckHistory"], step: int) -> No
             axes.broken_barh(marks, (place - height / 2, height), color=colour, lw=0)
     axes.set_yticks(range(len(shown)), [f"{h.table} {h.check}" for h in reversed(shown)])
     axes.grid(visible=False, axis="y")
+    _by_month(axes)
+
+
+def _by_month(axes: "Axes") -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
     locator: Any = AutoDateLocator(minticks=2, maxticks=6)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]

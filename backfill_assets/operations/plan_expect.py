@@ -5,10 +5,12 @@ now and before the plan's first write.
 """
 
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
@@ -134,6 +136,19 @@ def _refuse_figure(text: str, figure: str, column: str, contract: Contract) -> N
 
 def _refused(text: str, why: str, fix: str) -> BackfillError:
     return BackfillError(f"the expectation {text[:80]!r}", why, "Nothing was planned", fix)
+
+
+def read_expectations(path: Path) -> tuple[str, ...]:
+    """The texts in `expect = ["…"]` of a TOML file; raises BackfillError where it has none."""
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise BackfillError(str(path), f"it is no TOML file: {error}", "Nothing was planned", "Correct it") from None
+    texts = found.get("expect")
+    if set(found) != {"expect"} or not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
+        fix = 'Write one list: expect = ["staging.rows ±0"]'
+        raise BackfillError(str(path), "it does not say what is expected", "Nothing was planned", fix)
+    return tuple(texts)
 
 
 def judge_expectations(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> Iterator[FigureOutcome]:

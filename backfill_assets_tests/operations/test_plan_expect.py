@@ -15,7 +15,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError, GateRefused
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan_expect import Figure, parse_expectation
+from backfill_assets.operations.plan_expect import Figure, parse_expectation, read_expectations
 from backfill_assets.operations.plan_model import Tolerances
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.pipeline import contracts
@@ -139,3 +139,17 @@ def test_what_is_no_expectation_is_refused_by_name(text: str, told: str) -> None
     with pytest.raises(BackfillError) as refused:
         parse_expectation(text, [STAGING])
     assert told in str(refused.value)
+
+
+def test_expectations_are_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "fix.toml"
+    file.write_text('expect = ["staging.rows ±0", "staging.keys ±1%"]')
+    assert read_expectations(file) == ("staging.rows ±0", "staging.keys ±1%")
+    for text, told in (
+        ("expect = 1", "does not say what"),
+        ('expects = ["a"]', "does not say"),
+        ("expect =", "no TOML"),
+    ):
+        file.write_text(text)
+        with pytest.raises(BackfillError, match=told):
+            read_expectations(file)
