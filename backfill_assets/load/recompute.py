@@ -20,7 +20,7 @@ from backfill_assets.core.states import States
 from backfill_assets.core.view import Deliveries, LakeView, Stamp
 from backfill_assets.engine.confs import size_confs
 from backfill_assets.engine.session import open_session, say
-from backfill_assets.lake.differences import DayDifference, SampleRow, Sides, differences
+from backfill_assets.lake.differences import DayDifference, SampleRow, differences
 from backfill_assets.lake.ledger import read_arrivals
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
@@ -270,5 +270,5 @@ def _compared(
         return RecomputeVerdict(contract.name, tuple(found))
     before = {f for d in differing for f in lake.store.data_files(contract, stamps[d].version, [d])}
     after = [str(f.path) for f in staged.files if f.day in differing] if staged is not None else []
-    told = differences(lake, contract, Sides(sorted(before), after, from_inclusive(min(differing), max(differing))))
+    told = differences(lake, contract, sorted(before), after, from_inclusive(min(differing), max(differing)))
     return RecomputeVerdict(contract.name, tuple(found), told.days, told.samples)

@@ -15,7 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.json_values import json_of
 from backfill_assets.core.profiles import LARGE_DRIFT, drift
 from backfill_assets.lake.data_files import folder_of
-from backfill_assets.lake.differences import DayDifference, SampleRow, Sides, differences
+from backfill_assets.lake.differences import DayDifference, SampleRow, differences
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_model import Plan
@@ -162,7 +162,7 @@ def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Mo
     elif one == two:
         one, two = set(), set()
     with whole_files(contract, "Nothing was compared"):
-        found = differences(after.lake, contract, Sides(sorted(one), sorted(two), asked.days))
+        found = differences(after.lake, contract, sorted(one), sorted(two), asked.days)
     differing = tuple(d for d in found.days if d.added or d.removed or d.changed)
     columns = []
     for column, (first, second) in found.histograms.items():

@@ -7,7 +7,6 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,7 @@ from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.files import make_folder, read_json, write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
-
-MISSING_LEFT, MISSING_RIGHT = "missing left", "missing right"
-DOUBLED_LEFT, DOUBLED_RIGHT = "doubled left", "doubled right"
-DIFFERS, WITHIN, EQUAL = "differs", "within tolerance", "equal"
-KINDS = (MISSING_LEFT, MISSING_RIGHT, DOUBLED_LEFT, DOUBLED_RIGHT, DIFFERS, WITHIN)
+from backfill_assets.lake.matching import KINDS, WITHIN, ColumnCount, DayCount, MatchedRow
 
 
 @dataclass(frozen=True)
@@ -48,39 +43,6 @@ class ReconcileRequest:
     sample: int = 0
     seed: int = 0
     sha256: bool = False
-
-
-@dataclass(frozen=True)
-class DayCount:
-    """Rows of one day (None: no day is known) on both sides, and those of each kind of difference."""
-
-    day: date | None
-    left: int
-    right: int
-    kinds: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class ColumnCount:
-    """A column: its types, values beyond and within tolerance, and what the differences look like (`how`)."""
-
-    column: str
-    left_type: str
-    right_type: str
-    differing: int
-    within: int
-    how: Mapping[str, int]
-    same_kind: bool
-
-
-@dataclass(frozen=True)
-class MatchedRow:
-    """A row of both sides: its key, its kind, and cells of both sides as text (None: NULL, or there is no row)."""
-
-    kind: str
-    key: Mapping[str, str | None]
-    left: Mapping[str, str | None]
-    right: Mapping[str, str | None]
 
 
 @dataclass(frozen=True)

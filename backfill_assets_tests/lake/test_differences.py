@@ -12,8 +12,9 @@ import pytest
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import DayRange
-from backfill_assets.lake.differences import CELL_CHARS, NULL_BUCKET, SAMPLES, Differences, Sides, differences
+from backfill_assets.lake.differences import NULL_BUCKET, Differences, differences
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.matching import CELL_CHARS, SAMPLES
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -36,8 +37,8 @@ def files(lake: Lake, contract: Contract, *rows: Row) -> list[str]:
 
 
 def found(lake: Lake, before: list[Row], after: list[Row], contract: Contract = TABLE) -> Differences:
-    sides = Sides(files(lake, contract, *before), files(lake, contract, *after), DayRange(day(0), day(5)))
-    return differences(lake, contract, sides)
+    sides = files(lake, contract, *before), files(lake, contract, *after)
+    return differences(lake, contract, *sides, DayRange(day(0), day(5)))
 
 
 def test_a_value_that_becomes_null_is_a_change_and_two_nulls_are_none(lake: Lake) -> None:

@@ -8,16 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.operations.reconcile_report import (
-    DIFFERS,
-    MISSING_LEFT,
-    WITHIN,
-    ColumnCount,
-    DayCount,
-    ReconcileReport,
-    keep_report,
-    kept_mismatches,
-)
+from backfill_assets.lake.matching import DIFFERS, MISSING_LEFT, WITHIN, ColumnCount, DayCount
+from backfill_assets.operations.reconcile_report import ReconcileReport, keep_report, kept_mismatches
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake
 

@@ -12,10 +12,10 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.matching import DIFFERS
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.reconcile import reconcile
 from backfill_assets.operations.reconcile_layers import LaterDelivery, later_deliveries, learning_tables, truths_request
-from backfill_assets.operations.reconcile_report import DIFFERS
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.lakes import backfill, delivery, land, make_lake

@@ -1,6 +1,6 @@
 """Columns of a reconciliation: the type that both sides share, and when two values differ, as expressions of DuckDB.
 
-Not here: matching rows (`reconcile`).
+Not here: matching rows (`matching`).
 """
 
 import re
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.fingerprints import quoted
-from backfill_assets.operations.reconcile_sides import NOTHING, Side
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -125,8 +124,8 @@ def family(kind: str) -> str:
 
 
 def compared_columns(
-    engine: "DuckDBPyConnection", sides: tuple[Side, Side], types: Sequence[Mapping[str, str]],
-    key: Collection[str], wanted: Collection[str], ignored: Collection[str],
+    engine: "DuckDBPyConnection", types: Sequence[Mapping[str, str]],
+    key: Collection[str], wanted: Collection[str] = (), ignored: Collection[str] = (),
 ) -> tuple[ComparedColumn, ...]:  # fmt: skip
     """Return the key columns and the columns that both sides have (`wanted`: of these; never `ignored`), each with the
     type in which DuckDB unites both; what it cannot unite is compared as text."""
@@ -163,7 +162,8 @@ def parse_tolerances(columns: Sequence[ComparedColumn], given: Mapping[str, str]
         fits = {"s": TIME, "": NUMBER, "%": NUMBER}
         if parsed is None or fits[parsed[2]] != family(column.type):
             raise BackfillError(
-                f"the tolerance {column.name}={text}", f"it does not fit a column of type {column.type}", NOTHING,
+                f"the tolerance {column.name}={text}", f"it does not fit a column of type {column.type}",
+                "Nothing was compared",
                 "Write a number (0.01) or a share (1%) for numbers, seconds (5s) for times",
             )  # fmt: skip
         found.append(replace(column, tolerance=parsed[1], unit=parsed[2]))

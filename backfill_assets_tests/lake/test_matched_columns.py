@@ -1,6 +1,6 @@
 """Columns of a reconciliation: families of types, tolerances that fit their column, digests that ignore order.
 
-Tested here: `operations.reconcile_columns`. Not tested here: matching rows (`test_reconcile`).
+Tested here: `lake.matched_columns`. Not tested here: matching rows (`test_reconcile`).
 """
 
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.operations.reconcile_columns import (
+from backfill_assets.lake.matched_columns import (
     DATE,
     NUMBER,
     OTHER,

@@ -1,0 +1,227 @@
+"""Rows of two sides matched by a key in DuckDB, in both directions: missing, doubled and differing, per day and column.
+
+The rows are matched by a full outer join that takes NULL for a value, so that a NULL key hides nothing. Not here: what
+a side may be (`operations.reconcile_sides`), and when values differ (`matched_columns`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.texts import shortened
+from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.matched_columns import ComparedColumn, row_digest
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+LEFT, RIGHT = "one", "two"
+CELL_CHARS = 80
+SAMPLES = 5  # rows of each kind that are shown
+MISSING_LEFT, MISSING_RIGHT = "missing left", "missing right"
+DOUBLED_LEFT, DOUBLED_RIGHT = "doubled left", "doubled right"
+DIFFERS, WITHIN, EQUAL = "differs", "within tolerance", "equal"
+KINDS = (MISSING_LEFT, MISSING_RIGHT, DOUBLED_LEFT, DOUBLED_RIGHT, DIFFERS, WITHIN)
+
+
+@dataclass(frozen=True)
+class DayCount:
+    """Rows of one day (None: no day is known) on both sides, and those of each kind of difference."""
+
+    day: date | None
+    left: int
+    right: int
+    kinds: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class ColumnCount:
+    """A column: its types, values beyond and within tolerance, and what the differences look like (`how`)."""
+
+    column: str
+    left_type: str
+    right_type: str
+    differing: int
+    within: int
+    how: Mapping[str, int]
+    same_kind: bool
+
+
+@dataclass(frozen=True)
+class MatchedRow:
+    """A row of both sides: its key, its kind, and cells of both sides as text (None: NULL, or there is no row)."""
+
+    kind: str
+    key: Mapping[str, str | None]
+    left: Mapping[str, str | None]
+    right: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Two sides, each a SELECT, and how their rows are matched; the statements that ran so far stand in `script`.
+
+    `key` and `columns` (the compared ones, the key's among them) are columns of both sides; `day` gives a row's day, if
+    one does; of `days` only (None: all). `seed` draws examples and the spot check.
+    """
+
+    engine: "DuckDBPyConnection"
+    sides: tuple[str, str]
+    key: Sequence[str]
+    day: str | None
+    columns: tuple[ComparedColumn, ...]
+    within: DayRange | None = None
+    seed: int = 0
+    script: list[str] = field(default_factory=list)
+
+    @property
+    def _values(self) -> tuple[ComparedColumn, ...]:
+        """Return the compared columns that are not part of the key."""
+        return tuple(c for c in self.columns if c.name not in self.key)
+
+    def match(self, setup: Sequence[str] = ()) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Match the rows, before anything else is called; `setup` are statements that ran already. Returns, of the left
+        and the right side, the rows with a NULL in the key, and the keys that repeat."""
+        self._run("SET TimeZone = 'UTC'")
+        self.script.extend(setup)
+        for name, side in zip((LEFT, RIGHT), self.sides, strict=True):
+            self._run(f"CREATE TEMP VIEW {name} AS {self._normalized(side)}")
+        is_null = " OR ".join(f"{quoted(k)} IS NULL" for k in self.key)
+        nulls = [self._run(f"SELECT count(*) FROM {n} WHERE {is_null}")[0][0] for n in (LEFT, RIGHT)]
+        doubled = self._number_rows()
+        self._run(f"CREATE TEMP TABLE off AS {self._pairs()}")
+        return (nulls[0], nulls[1]), doubled
+
+    def _number_rows(self) -> tuple[int, int]:
+        """Number the rows that repeat a key, so that each meets one row of the other side, an equal one if there is
+        one; returns the keys that repeat on the left and on the right."""
+        keys = ", ".join(map(quoted, self.key))
+        cells = [f"t.{quoted(c.name)}" for c in self.columns]
+        often = (f"SELECT '{n}' AS \"@side\", {keys} FROM {n} GROUP BY ALL HAVING count(*) > 1" for n in (LEFT, RIGHT))
+        self._run(f"CREATE TEMP TABLE repeated AS {' UNION ALL '.join(often)}")
+        found = dict(self._run('SELECT "@side", count(*) FROM repeated GROUP BY ALL'))
+        repeats = f"FROM {{}} AS t {{}} JOIN repeated ON {self._same('t', 'repeated')}"
+        for name in (LEFT, RIGHT) if found else ():
+            copy = f'row_number() OVER (PARTITION BY {", ".join(cells)}) AS "@copy"'
+            self._run(f"CREATE TEMP TABLE {name}_repeated AS SELECT *, {copy} {repeats.format(name, 'SEMI')}")
+        equal = " AND ".join(f"{c} IS NOT DISTINCT FROM o{c[1:]}" for c in [*cells, 't."@copy"'])
+        order = ", ".join(['o."@copy" IS NULL', *cells, 't."@copy"'])
+        number = f"row_number() OVER (PARTITION BY {', '.join(f't.{quoted(k)}' for k in self.key)} ORDER BY {order})"
+        for name, other in ((LEFT, RIGHT), (RIGHT, LEFT)):
+            rows = f'SELECT *, 1 AS "@n" FROM {name}'
+            if found:
+                rows = f'SELECT t.*, 1 AS "@n" {repeats.format(name, "ANTI")} UNION ALL SELECT t.* EXCLUDE ("@copy"), '
+                rows += f"{number} FROM {name}_repeated AS t LEFT JOIN {other}_repeated AS o ON {equal}"
+            self._run(f"CREATE TEMP VIEW {name}_numbered AS {rows}")
+        return found.get(LEFT, 0), found.get(RIGHT, 0)
+
+    def _same(self, one: str, two: str) -> str:
+        """Return the condition that two rows have one key, of which NULL is a value."""
+        return " AND ".join(f"{one}.{k} IS NOT DISTINCT FROM {two}.{k}" for k in map(quoted, self.key))
+
+    def _run(self, statement: str) -> list[tuple[Any, ...]]:
+        self.script.append(statement)
+        return self.engine.execute(statement).fetchall()
+
+    def _normalized(self, side: str) -> str:
+        """Select the compared columns of a side in types that both sides share, of the wanted days."""
+        day = f"CAST({quoted(self.day)} AS DATE)" if self.day else "CAST(NULL AS DATE)"
+        where = f" WHERE {day} BETWEEN DATE '{self.within.start}' AND DATE '{self.within.last}'" if self.within else ""
+        names = ", ".join(f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in self.columns)
+        return f'SELECT {names}, {day} AS "@day" FROM ({side}){where}'
+
+    def _pairs(self, drawn: bool = False) -> str:
+        """Select the pairs of rows that are not identical; with `drawn`, all pairs whose key was drawn."""
+        source = f"SEMI JOIN drawn ON {self._same('t', 'drawn')}" if drawn else ""
+        left, right = (f"(SELECT * FROM {n}_numbered AS t {source})" for n in (LEFT, RIGHT))
+        same = f'{self._same("l", "r")} AND l."@n" = r."@n"'
+        beyond = " OR ".join(c.beyond for c in self._values) or "false"
+        unlike = " OR ".join(c.unlike for c in self._values) or "false"
+        shown = [f"coalesce(l.{k}, r.{k}) AS {k}" for k in map(quoted, self.key)]
+        shown += [f"l.{quoted(c.name)} AS {c.left}, r.{quoted(c.name)} AS {c.right}" for c in self._values]
+        kinds = {
+            'l."@n" IS NULL AND r."@n" > 1': DOUBLED_RIGHT, 'l."@n" IS NULL': MISSING_LEFT,
+            'r."@n" IS NULL AND l."@n" > 1': DOUBLED_LEFT, 'r."@n" IS NULL': MISSING_RIGHT,
+            beyond: DIFFERS, unlike: WITHIN,
+        }  # fmt: skip
+        kind = " ".join(f"WHEN {condition} THEN '{word}'" for condition, word in kinds.items())
+        other = f"ELSE '{EQUAL}'"
+        where = "" if drawn else f' WHERE l."@n" IS NULL OR r."@n" IS NULL OR {unlike}'
+        return (
+            f'SELECT coalesce(l."@day", r."@day") AS "@day", CASE {kind} {other} END AS "@kind", '
+            f"{', '.join(shown)} FROM {left} AS l FULL OUTER JOIN {right} AS r ON {same}{where}"
+        )
+
+    def days(self) -> tuple[DayCount, ...]:
+        """Return the days with rows, ascending."""
+        rows = [dict(self._run(f'SELECT "@day", count(*) FROM {n} GROUP BY 1 ORDER BY 1')) for n in (LEFT, RIGHT)]
+        found: dict[date | None, dict[str, int]] = {}
+        for day, kind, count in self._run('SELECT "@day", "@kind", count(*) FROM off GROUP BY ALL ORDER BY ALL'):
+            found.setdefault(day, {})[kind] = count
+        days = sorted({*rows[0], *rows[1], *found}, key=lambda d: d or date.min)
+        return tuple(DayCount(d, rows[0].get(d, 0), rows[1].get(d, 0), found.get(d, {})) for d in days)
+
+    def columns_found(self) -> tuple[ColumnCount, ...]:
+        """Return the compared columns with the values that differ."""
+        values = self._values
+        figures = [f for c in values for f in c.figures()]
+        both = f"\"@kind\" IN ('{DIFFERS}', '{WITHIN}')"
+        cells = iter(self._run(f"SELECT {', '.join(figures)} FROM off WHERE {both}")[0] if figures else ())
+        found = []
+        for c in self.columns:
+            differing, within, *how = [next(cells) for _ in c.figures()] if c in values else (0, 0)
+            named = {word: n for word, n in zip(c.looks(), how, strict=False) if n}
+            found.append(ColumnCount(c.name, c.left_type, c.right_type, differing, within, named, c.same_kind))
+        return tuple(found)
+
+    def changed_by_day(self) -> dict[date | None, dict[str, int]]:
+        """Return per day and column the values that differ beyond tolerance; columns without any are left out."""
+        counts = ['"@day"', *(c.figures()[0] for c in self._values)]
+        found = self._run(f"SELECT {', '.join(counts)} FROM off WHERE \"@kind\" = '{DIFFERS}' GROUP BY 1")
+        names = [c.name for c in self._values]
+        return {day: {c: n for c, n in zip(names, cells, strict=True) if n} for day, *cells in found}
+
+    def examples(self) -> tuple[MatchedRow, ...]:
+        """Return rows of each kind that differ, the same ones for the same seed, whatever the order of rows."""
+        numbered = f'row_number() OVER (PARTITION BY "@kind" ORDER BY {self._order})'
+        return self._rows(f"SELECT {self._shown()} FROM off QUALIFY {numbered} <= {SAMPLES} ORDER BY ALL")
+
+    def _shown(self) -> str:
+        """Select kind, key and cells as text."""
+        texts = [f"CAST({quoted(k)} AS VARCHAR)" for k in self.key]
+        texts += [f"CAST({n} AS VARCHAR)" for c in self._values for n in (c.left, c.right)]
+        return ", ".join(['"@kind"', *texts])
+
+    def spot_check(self, keys_drawn: int) -> tuple[MatchedRow, ...]:
+        """Draw so many keys of both sides by the seed and return their rows side by side, equal ones too."""
+        if not keys_drawn:
+            return ()
+        keys = ", ".join(quoted(k) for k in self.key)
+        both = f"(SELECT {keys} FROM {LEFT} UNION SELECT {keys} FROM {RIGHT})"
+        self._run(f"CREATE TEMP TABLE drawn AS FROM {both} ORDER BY {self._order} LIMIT {keys_drawn}")
+        return self._rows(f"SELECT {self._shown()} FROM ({self._pairs(drawn=True)}) ORDER BY ALL")
+
+    @property
+    def _order(self) -> str:
+        """Return an order of keys that the seed decides and the order of rows does not."""
+        return f"md5(concat_ws('|', {self.seed}, {', '.join(quoted(k) for k in self.key)}))"
+
+    def _rows(self, query: str) -> tuple[MatchedRow, ...]:
+        values, width = [c.name for c in self._values], len(self.key)
+        found = []
+        for kind, *row in self._run(query):
+            texts = [None if v is None else shortened(str(v), CELL_CHARS) for v in row]
+            left, right = (dict(zip(values, texts[width + i :: 2], strict=True)) for i in (0, 1))
+            if kind in (DIFFERS, WITHIN):
+                left, right = ({c: t[c] for c in values if left[c] != right[c]} for t in (left, right))
+            empty = {MISSING_LEFT: 0, DOUBLED_RIGHT: 0, MISSING_RIGHT: 1, DOUBLED_LEFT: 1}.get(kind)
+            sides = [{} if i == empty else s for i, s in enumerate((left, right))]
+            found.append(MatchedRow(kind, dict(zip(self.key, texts[:width], strict=True)), sides[0], sides[1]))
+        return tuple(found)
+
+    def digests(self) -> tuple[str, str]:
+        """Return a SHA-256 of the key and the compared columns of each side, whatever the order of rows."""
+        left, right = (str(self._run(row_digest(self.columns, n))[0][0]) for n in (LEFT, RIGHT))
+        return left, right
