@@ -1,6 +1,6 @@
 """Columns of a reconciliation: families of types, tolerances that fit their column, digests that ignore order.
 
-Tested here: `lake.matched_columns`. Not tested here: matching rows (`test_reconcile`).
+Tested here: `lake.matched_columns`. Not tested here: matching rows (`operations.test_reconcile`).
 """
 
 import pytest
