@@ -1,6 +1,6 @@
 """Two sides matched by key, from SELECTs alone: what each side lacks, repeats and has otherwise, per day and column.
 
-Tested here: `lake.matching`. Not tested here: sides that a person names, tolerances and digests (`operations.test_reconcile`).
+Tested here: `lake.matching`. Not tested here: sides, tolerances and digests (`operations.test_reconcile`).
 """
 
 import duckdb
