@@ -35,7 +35,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "example": ("demo", "Lakes to learn from, step by step."),
     "export": ("export", "Changed days to a folder or database."),
     "guide": ("guide", "Guides: list them, or print one."),
-    "init": ("init", "Write a commented lake.toml."),
+    "init": ("init", "A lake.toml that fits your files."),
     "lab": ("practice", "Unsafe forms fail beside safe ones."),
     "landing": ("landing", "Accept altered or missing files."),
     "lateness": ("lateness", "How late rows come."),
@@ -58,6 +58,14 @@ COMMANDS = {  # by name: the module, and the line in a list
     "ui": ("ui", "Dagster's pages, for you alone."),
     "verify": ("doctor", "Rows, bytes and logs against receipts."),
 }
+SECTIONS = {  # of the list of commands, in the order of a lake's life
+    "Begin": "guide demo example lab drill init import-log",
+    "Load": "scan catch-up backfill landing replay-late",
+    "Look": "status show sql report audit lateness checklist",
+    "Correct": "plan run compare rollback release candidate",
+    "Trust": "doctor verify reconcile controls prove check-engine drift mend",
+    "Keep": "snapshot export maintain forget server ui",
+}
 
 
 class _Group(click.Group):
@@ -78,8 +86,9 @@ class _Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names.split() if name in COMMANDS])
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; an error of the product is one line on stderr and exit code 1 or 2."""

@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from backfill_assets.cli.app import app
+from backfill_assets.cli.app import COMMANDS, SECTIONS, app
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.days import ONE_DAY
@@ -45,7 +45,13 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("group", [(), ("landing",), ("server",)], ids=" ".join)
 def test_a_list_of_commands_is_whole_on_a_narrow_screen(group: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, [*group, "--help"], terminal_width=60)
-    assert "..." not in result.stdout.split("Commands:")[1]
+    assert "..." not in result.stdout.split("Commands:" if group else "Begin:")[1]
+
+
+def test_each_command_stands_in_one_section_of_the_list() -> None:
+    listed = [name for names in SECTIONS.values() for name in names.split()]
+    assert sorted({*listed} & {*COMMANDS}) == sorted(COMMANDS)
+    assert len(listed) == len({*listed})
 
 
 def test_what_the_machine_refuses_is_one_line_that_names_the_place(tmp_path: Path) -> None:
