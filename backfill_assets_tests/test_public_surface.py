@@ -24,7 +24,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "Chunk": "(days, frontier, wanted=None)",
     "Column": "(name, type, description, nullable=False, tags=<factory>, made_from=())",
     "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, matures_after_days=None, "
-    "partition_by=None, rules=(), read_by=())",
+    "partition_by=None, rules=(), read_by=(), asked=())",
     "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>, columns=None, by=(), isolate_nulls=False, "

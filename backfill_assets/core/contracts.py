@@ -110,7 +110,8 @@ class Contract:
 
     `waits_for_cut`: a day stays pending (and empty) until the frontier has passed midnight after it plus the grace.
     `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature. `read_by`: the keys
-    that other tables group or join it by, set by the pipeline from their inputs.
+    that other tables group or join it by, set by the pipeline from their inputs. `asked`: SELECTs of consumers that
+    read it, set by the pipeline from `[gates] reads`.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Contract:
     partition_by: str | None = None
     rules: tuple[Rule, ...] = ()
     read_by: tuple[tuple[str, ...], ...] = ()
+    asked: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]

@@ -24,9 +24,10 @@ from backfill_assets.core.profiles import (
     is_skewed,
     moved,
 )
-from backfill_assets.lake.source_settings import Section
+from backfill_assets.lake.source_settings import Section, Text
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE, RULES = "row_count", "not_null", "unique_key", "profile", "rules"
+READS = "reads"
 UNUSUAL_FACTOR = 10  # warned of without any setting: ten times more or fewer rows than on an ordinary day
 UNUSUAL_NEEDS_ROWS = 20  # below it a factor of ten is chance
 NULL_SHARE_JUMP = 0.2  # a NULL share this far above the trailing median is worth a look
@@ -69,9 +70,11 @@ class TableGate(Section):
 
 
 class GateSettings(Section):
-    """`incomplete`: what a day with missing required input days does. `tables`: the bounds per table."""
+    """`incomplete`: what a day with missing required input days does. `tables`: the bounds per table. `reads`: SELECTs
+    of consumers, which must still answer with the rows that are to be written."""
 
     incomplete: Literal["warn", "refuse"] = "warn"
+    reads: tuple[Text, ...] = ()
     tables: dict[str, TableGate] = Field(default_factory=dict)
 
 
@@ -89,8 +92,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Context of a day: rows, NULL shares and histograms of earlier days, whether it may be empty, and missing required
-    input days with what they do."""
+    """Context of a day: rows, NULL shares and histograms of earlier days, whether it may be empty, missing required
+    input days with what they do, and why reads of consumers fail with its rows."""
 
     trailing_rows: Sequence[int] = ()
     may_be_empty: bool = False
@@ -98,6 +101,7 @@ class Surroundings:
     usual_null_shares: Mapping[str, float] = field(default_factory=dict)
     usual_histograms: Mapping[str, Histogram] = field(default_factory=dict)
     incomplete: Literal["warn", "refuse"] = "warn"
+    unanswered: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -256,6 +260,17 @@ def _rules(judged: Judged) -> Finding:
     return Finding(RULES, judged.day, not broken, refuses, message or f"{len(rules)} rule(s) hold", facts)
 
 
+def _reads(judged: Judged) -> Finding:
+    failed, asked = judged.around.unanswered, len(judged.contract.asked)
+    message = "; ".join(failed) or f"{asked} read(s) of consumers answer"
+    return Finding(READS, judged.day, not failed, bool(failed), message, {"reads": asked})
+
+
+def _reads_in_words(contract: Contract) -> str:
+    reads = "; ".join(f"`{query}`" for query in contract.asked)
+    return f"The reads of consumers answer with the new rows, before anything is published: {reads}. Blocks the write."
+
+
 def _unit(rule: Rule) -> str:
     return f"group(s) per {', '.join(rule.per)}" if rule.per else "row(s)"
 
@@ -274,5 +289,6 @@ GATES = (
     Gate(UNIQUE_KEY, lambda _: "The key is unique within the day. Blocks the write.", _unique_key, names_rows=True),
     Gate(PROFILE, lambda _: AS_USUAL, _profile, blocks=False),
     Gate(RULES, _rules_in_words, _rules, names_rows=True, applies=lambda contract: bool(contract.rules)),
+    Gate(READS, _reads_in_words, _reads, applies=lambda contract: bool(contract.asked)),
 )
 ALL_CHECKS: Mapping[str, bool] = {gate.name: gate.blocks for gate in GATES}  # name -> blocking

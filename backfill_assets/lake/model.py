@@ -5,6 +5,7 @@ Not here: any particular table (`pipeline`); a user's own pipeline is a `Pipelin
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -156,7 +157,8 @@ def _typed(value: object) -> list[str]:
 def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     """The pipeline of a lake. Raises SettingsError for a setting that names an unknown table."""
     confs = {name: value for name, value in lake.settings.spark.confs.items() if name.startswith("spark.sql.")}
-    made = make_pipeline(tables, confs)
+    made, asked = make_pipeline(tables, confs), lake.settings.gates.reads
+    made = replace(made, tables=tuple(_with_reads(t, asked) for t in made.tables)) if asked else made
     gates = lake.settings.gates.tables
     _refuse_unknown(lake, "[gates.tables]", gates, [t.name for t in made.tables], "the lake has no such table")
     for name, bounds in gates.items():
@@ -228,6 +230,12 @@ def _with_keys(tables: tuple[Table, ...]) -> tuple[Table, ...]:
     except ValueError as error:
         raise SettingsError("the pipeline", str(error), "Nothing was done", "Correct `by` of that input") from None
     return tuple(replace(t, contract=replace(t.contract, read_by=k)) if (k := keys[t.name]) else t for t in tables)
+
+
+def _with_reads(table: Table, asked: Iterable[str]) -> Table:
+    """The table with those SELECTs that name it; a name in a text or a comment only makes one more read be tried."""
+    named = tuple(q for q in asked if re.search(rf"\b{table.name}\b", q, re.IGNORECASE))
+    return replace(table, contract=replace(table.contract, asked=named)) if named else table
 
 
 def _sources(table: Table) -> tuple[Source, ...]:

@@ -42,15 +42,20 @@ class Bench:
     histograms: Sequence[tuple[date, Mapping[str, Histogram]]]
     frontier: datetime | None
 
-    def judge(self, day: date, found: DayProfile, built: Built, absent: Sequence[tuple[str, date]]) -> list[Finding]:
+    def judge(
+        self, day: date, found: DayProfile, built: Built, absent: Sequence[tuple[str, date]], failed: Sequence[str] = ()
+    ) -> list[Finding]:
         """Findings of every gate for `day` with the profile `found`, against the days before it. `absent`: required
-        input days that are missing. A day that waits for its cut, or is no mature label yet, may be empty."""
+        input days that are missing; `failed`: reads of consumers that do not answer with its rows. A day that waits
+        for its cut, or is no mature label yet, may be empty."""
         matures = self.contract.matures_after_days
         is_immature = matures is not None and not is_mature(day, matures, self.frontier)
         may_be_empty = built is Built.PENDING or is_immature
         usual = usual_null_shares(_before(self.null_shares, day))
         values = {} if is_immature else usual_histograms(_before(self.histograms, day))  # its labels are provisional
-        around = Surroundings(_before(self.rows, day), may_be_empty, absent, usual, values, self.settings.incomplete)
+        around = Surroundings(
+            _before(self.rows, day), may_be_empty, absent, usual, values, self.settings.incomplete, failed
+        )
         bounds = self.settings.tables.get(self.contract.name, TableGate())
         return judge(Judged(self.contract, day, found, bounds, around))
 

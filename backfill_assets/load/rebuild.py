@@ -35,6 +35,7 @@ from backfill_assets.core.errors import ContractBroken, Superseded
 from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.gates import GATES, PROFILE, Finding, with_warning
 from backfill_assets.lake.model import Table
+from backfill_assets.lake.queries import unanswered
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import telling_losses
 from backfill_assets.load.candidate import Candidate, RebuildRequest
@@ -147,9 +148,23 @@ class Rebuild:
         known = {d: s.entry for d, s in candidate.before.stamps.items()}
         made = {d: candidate.profiles[d] for d in self.days}
         by = bench(self.request.lake_session.lake.settings, contract, known, made, candidate.frontier)
-        judged = (by.judge(d, made[d], candidate.entries[d].built, candidate.absent.get(d, ())) for d in self.days)
+        failed = self._unanswered()
+        judged = (
+            by.judge(
+                d, made[d], candidate.entries[d].built, candidate.absent.get(d, ()),
+                () if d in candidate.settled else failed,
+            ) for d in self.days
+        )  # fmt: skip
         findings = [finding for found in judged for finding in found]
         return [with_warning(f, unlike[f.day]) if f.check == PROFILE and f.day in unlike else f for f in findings]
+
+    def _unanswered(self) -> list[str]:
+        candidate, contract, lake = self.ready, self.table.contract, self.request.lake_session.lake
+        if not contract.asked or candidate.staged is None:
+            return []
+        days = set(self.days) - candidate.settled
+        contracts = self.request.pipeline.contracts
+        return unanswered(lake, contracts, contract.asked, contract, candidate.staged.paths, days)
 
     def _disagreements(self) -> dict[date, str]:
         if self.request.mode.upserts:

@@ -40,6 +40,7 @@ SHOWN = 5
 CONTROLS = "controls"  # of findings about them, and of the mark `started`: broken values by control
 FEWEST_ROWS = 20  # below it a relative change is chance
 BY_TOLERANCES = (gates.ROW_COUNT, gates.PROFILE)  # shown by the tolerances that bound them
+OF_SOME = (gates.READS,)  # shown by the preflight of a lake that has them
 SMALLEST_DRIFT = 1e-9  # in place of the bound 0: the gates of a write take that for none
 
 
@@ -128,7 +129,7 @@ def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFin
 def described(bounds: Tolerances) -> list[str]:
     """The gates of a plan with these tolerances, a few words each."""
     found = [gate.description(bounds) for gate in PLAN_GATES]
-    found += [gate.name.replace("_", " ") for gate in gates.GATES if gate.name not in BY_TOLERANCES]
+    found += [gate.name.replace("_", " ") for gate in gates.GATES if gate.name not in BY_TOLERANCES + OF_SOME]
     found += [_unless_none(bounds.nulls, "NULL shares within {:.0%} of usual")]
     found += [_unless_none(bounds.drift, "drift within {:g} (population stability index)")]
     return [text for text in found if text]

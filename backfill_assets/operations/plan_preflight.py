@@ -20,6 +20,7 @@ from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, source_files
+from backfill_assets.lake.queries import unanswered
 from backfill_assets.lake.restore import can_restore, files_held
 from backfill_assets.operations.plan_model import Pins, Plan, PreflightTick
 
@@ -34,7 +35,14 @@ UNSTEADY_SQL = re.compile(rf"\b({'|'.join(sorted(UNDECIDED))})\s*\(|\bcurrent_(d
 def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tuple[PreflightTick, ...]:
     """All checks, in a fixed order."""
     found = (_deterministic(pipeline, plan), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
-    return (*found, _equal(pipeline, states, plan), _keys(lake, states, plan), *_skew(plan))
+    return (*found, _equal(pipeline, states, plan), _keys(lake, states, plan), *_skew(plan), *_reads(lake, pipeline))
+
+
+def _reads(lake: Lake, pipeline: Pipeline) -> Iterator[PreflightTick]:
+    """Each write of the plan is refused where a read fails that answers today; so one that fails today stops it."""
+    if asked := lake.settings.gates.reads:
+        wrong = unanswered(lake, pipeline.contracts, asked)
+        yield _tick("reads of consumers answer", wrong, "", f"{len(asked)} of [gates] reads, tried before each write")
 
 
 def _tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick:

@@ -19,11 +19,12 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.locations import data_files_at, delta_rows, is_delta
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.postgres import DATABASE, connected
 from backfill_assets.operations.reader import SnapshotReader
 from backfill_assets.operations.snapshots import find_snapshot
-from backfill_assets.operations.sql import known_tables, named_tables, refuse_others, refuse_writing
+from backfill_assets.operations.sql import known_tables
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

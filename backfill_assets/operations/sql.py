@@ -4,8 +4,6 @@ A query is one SELECT of DuckDB's SQL over versions of one state of the lake. Ar
 DuckDB may read is one that `COPY … TO` may write. Not here: drawing the answer (`cli.sql`).
 """
 
-import json
-import logging
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +13,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
@@ -23,6 +20,7 @@ from backfill_assets.lake.files import make_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, refused_query
 from backfill_assets.lake.switch import settled_view
 from backfill_assets.lake.too_late import contract_of
 from backfill_assets.operations.compare import Moment
@@ -32,8 +30,6 @@ from backfill_assets.operations.snapshots import find_snapshot
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-WRITING = ("COPY", "INSERT", "UPDATE", "DELETE", "MERGE")  # words in the names of DuckDB's operators that write
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,9 @@ def ask(lake: Lake, pipeline: Pipeline, query: str, at: datetime | None = None, 
             return Answer(engine.sql(query).to_arrow_table(), unfit)
         except duckdb.Error as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            raise _refused(" ".join(lines[:2]), f"Its tables are {', '.join(known_tables(lake, pipeline))}") from None
+            raise refused_query(
+                " ".join(lines[:2]), f"Its tables are {', '.join(known_tables(lake, pipeline))}"
+            ) from None
 
 
 @contextmanager
@@ -78,26 +76,6 @@ def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
             yield engine
     finally:
         shutil.rmtree(spill, ignore_errors=True)
-
-
-def refuse_others(engine: "DuckDBPyConnection", query: str) -> None:
-    """Raise BackfillError for anything but a single SELECT."""
-    statements = engine.extract_statements(query)
-    if len(statements) != 1 or statements[0].type.name != "SELECT":
-        kinds = ", ".join(s.type.name for s in statements) or "nothing"
-        raise _refused(f"it is {kinds}", "Ask one SELECT; tables change by `backfill-assets backfill` alone")
-
-
-def named_tables(query: str) -> frozenset[str] | None:
-    """Return the tables in a query; None where sqlglot cannot parse it, and all are offered."""
-    import sqlglot
-
-    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # its warnings show the query as it is, also to a screen
-    try:
-        found = sqlglot.parse_one(query, read="duckdb").find_all(sqlglot.exp.Table)
-    except sqlglot.errors.SqlglotError:
-        return None
-    return frozenset(table.name.lower() for table in found)
 
 
 def known_tables(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
@@ -147,18 +125,3 @@ def dataset(files: Sequence[str], contract: Contract) -> Any:
     column = contract.partition_column
     layout = ds.partitioning(pa.schema([schema.field(column)]), flavor="hive") if column else None
     return ds.dataset(list(files), schema=schema, format="parquet", partitioning=layout)
-
-
-def refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
-    """Raise BackfillError for a query whose plan writes: DuckDB calls a SELECT also what writes in a common table
-    expression. Nothing is run for it."""
-    [(_, plan)] = engine.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
-    operators = json.loads(plan)
-    for operator in operators:  # which grows meanwhile by those below it
-        operators += operator["children"]
-        if any(word in operator["name"] for word in WRITING):
-            raise _refused(f"it would write ({operator['name']})", "Ask one SELECT that only reads")
-
-
-def _refused(culprit: str, fix: str) -> BackfillError:
-    return BackfillError("the query", culprit, "Nothing was read", fix)

@@ -16,7 +16,7 @@ import stamina
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import ContractBroken, Superseded
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.gates import ROW_COUNT, UNIQUE_KEY, Finding
+from backfill_assets.lake.gates import READS, ROW_COUNT, UNIQUE_KEY, Finding
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
@@ -129,3 +129,21 @@ def test_rows_that_nobody_asked_for_are_told_with_the_range_that_would_hold_them
         rebuild._refuse_strays()
     assert refused.value.culprit.endswith(f"the transform gave {told}")
     assert refused.value.fix.endswith(advice)
+
+
+def test_a_read_of_a_consumer_that_fails_with_the_new_rows_refuses_their_days_and_no_settled_ones(
+    rebuild: Rebuild,
+) -> None:
+    rebuild.prepare()
+    request, lake = rebuild.request, rebuild.request.lake_session.lake
+    read = "SELECT CAST(event_key AS INTEGER) FROM staging"
+    contract = replace(rebuild.table.contract, asked=(read,))
+    row = dict.fromkeys(contract.column_names) | {"event_key": "twelve", contract.day_column: START}
+    rebuild.request = replace(request, table=replace(request.table, contract=contract))
+    rebuild.candidate = replace(
+        rebuild.ready, staged=stage_by_hand(lake, contract, [row]), settled=frozenset({START + ONE_DAY})
+    )
+    (lake.table_path("staging") / f"event_date={START + ONE_DAY}/part-1.parquet").unlink()
+    found = {f.day: f for f in rebuild._judge() if f.check == READS}
+    assert (found[START].refuses, found[START + ONE_DAY].refuses) == (True, False)
+    assert f"the read `{read}` fails: " in found[START].message

@@ -97,6 +97,18 @@ def _file(lake: Lake) -> Path:
 
 
 @pytest.mark.usefixtures("storages")
+def test_reads_of_consumers_are_tried_and_named_only_where_there_are_some(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    asked, name = PlanRequest(FIRST, ("staging",), Policy(force=True, canary=0)), "reads of consumers answer"
+    assert name not in {t.name for t in make_plan(lake, pipeline, asked).preflight}
+    for column, passes in (("entity", True), ("gone", False)):
+        gates = GateSettings(reads=(f"SELECT {column} FROM staging",))
+        reading = replace(lake, settings=lake.settings.model_copy(update={"gates": gates}))
+        (tick,) = [t for t in make_plan(reading, pipeline, asked).preflight if t.name == name]
+        assert (tick.passed, "gone" in tick.told) == (passes, not passes)
+
+
 @pytest.mark.parametrize(
     ("name", "spoil", "table"),
     [

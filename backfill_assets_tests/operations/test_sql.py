@@ -15,9 +15,10 @@ from deltalake import DeltaTable
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import SPILL, new_engine, selection
+from backfill_assets.lake.queries import refuse_writing
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
-from backfill_assets.operations.sql import ask, dataset, own_engine, refuse_writing
+from backfill_assets.operations.sql import ask, dataset, own_engine
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readable_lake, version_of_event, write
 

@@ -1,0 +1,97 @@
+"""Queries that people write: one SELECT that only reads; and the reads of consumers, tried before rows are published.
+
+Not here: answering a query over the lake (`operations.sql`), and what a failed read does to a write (`gates`).
+"""
+
+import json
+import logging
+from collections.abc import Collection, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.embedded import connection, selection
+from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.home import Lake
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+WRITING = ("COPY", "INSERT", "UPDATE", "DELETE", "MERGE")  # words in the names of DuckDB's operators that write
+
+
+def refuse_others(engine: "DuckDBPyConnection", query: str) -> None:
+    """Raise BackfillError for anything but a single SELECT."""
+    statements = engine.extract_statements(query)
+    if len(statements) != 1 or statements[0].type.name != "SELECT":
+        kinds = ", ".join(s.type.name for s in statements) or "nothing"
+        raise refused_query(f"it is {kinds}", "Ask one SELECT; tables change by `backfill-assets backfill` alone")
+
+
+def named_tables(query: str) -> frozenset[str] | None:
+    """Return the tables in a query; None where sqlglot cannot parse it, and all are offered."""
+    import sqlglot
+
+    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # its warnings show the query as it is, also to a screen
+    try:
+        found = sqlglot.parse_one(query, read="duckdb").find_all(sqlglot.exp.Table)
+    except sqlglot.errors.SqlglotError:
+        return None
+    return frozenset(table.name.lower() for table in found)
+
+
+def refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
+    """Raise BackfillError for a query whose plan writes: DuckDB calls a SELECT also what writes in a common table
+    expression. Nothing is run for it."""
+    [(_, plan)] = engine.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
+    operators = json.loads(plan)
+    for operator in operators:  # which grows meanwhile by those below it
+        operators += operator["children"]
+        if any(word in operator["name"] for word in WRITING):
+            raise refused_query(f"it would write ({operator['name']})", "Ask one SELECT that only reads")
+
+
+def refused_query(culprit: str, fix: str) -> BackfillError:
+    """The error of a query that is not run."""
+    return BackfillError("the query", culprit, "Nothing was read", fix)
+
+
+def unanswered(
+    lake: Lake, contracts: Sequence[Contract], asked: Collection[str],
+    written: Contract | None = None, staged: Sequence[str] = (), days: Collection[date] = (),
+) -> list[str]:  # fmt: skip
+    """Why SELECTs over the lake's tables do not answer, a text each, where `staged` files stand in place of `days` of
+    the table `written`. The answers are read to the end and thrown away; an empty one is an answer."""
+    import duckdb
+
+    found = []
+    for query in asked:
+        named = named_tables(query)
+        with connection(lake) as engine:
+            try:
+                refuse_others(engine, query)
+                for contract in contracts:
+                    if named is None or contract.name in named:
+                        rows = _rows(lake, contract)
+                        if written is not None and contract.name == written.name:
+                            rows = _rows_after(lake, written, staged, days)
+                        engine.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(contract.name)} AS {rows}")
+                refuse_writing(engine, query)
+                for _ in engine.sql(query).to_arrow_reader():
+                    pass
+            except (duckdb.Error, OSError, BackfillError) as error:
+                told = " ".join(str(error).split("LINE 1:")[0].split())
+                found.append(f"the read `{' '.join(query.split())}` fails: {told}")
+    return found
+
+
+def _rows(lake: Lake, contract: Contract) -> str:
+    there = lake.store.data_files(contract) if lake.store.exists(contract.name) else []
+    return selection(there, contract)
+
+
+def _rows_after(lake: Lake, contract: Contract, staged: Sequence[str], days: Collection[date]) -> str:
+    gone = ", ".join(f"DATE '{d}'" for d in sorted(days))
+    others = f"SELECT * FROM ({_rows(lake, contract)}) WHERE {quoted(contract.day_column)} NOT IN ({gone})"
+    return f"{others} UNION ALL BY NAME {selection(staged, contract)}"

@@ -1,0 +1,80 @@
+"""Reads of consumers, tried against rows that are staged and not yet published.
+
+Tested here: `lake.queries`. Not tested here: the gate (`test_gates`), the write that it refuses (`load.test_rebuild`),
+and refusing queries that write (`operations.test_sql`).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.queries import unanswered
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+from backfill_assets_tests.operations.synthetic import synthetic_lake
+
+FAILS_UNLESS_ONE_NINE = (
+    "SELECT error('value 9 on ' || n) FROM (SELECT count(*) AS n FROM staging WHERE value = 9) WHERE n <> 1"
+)
+
+
+def rows(*values: int) -> list[dict[str, Any]]:
+    return [{"entity": "A", "value": v, "event_date": day(n)} for n, v in enumerate(values)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A lake with two days of staging: the values 1 and 9."""
+    lake = bare_lake(tmp_path)
+    publish_by_hand(lake, STAGING, rows(1, 9))
+    return lake
+
+
+def tried(lake: Lake, query: str, *values: int, contract: Contract = STAGING) -> list[str]:
+    """The read with these values staged in place of the first days."""
+    staged = stage_by_hand(lake, contract, rows(*values))
+    return unanswered(lake, [contract], [query], contract, staged.paths, [day(n) for n in range(len(values))])
+
+
+def test_staged_days_stand_in_place_of_the_standing_ones_and_the_others_stay(lake: Lake) -> None:
+    assert unanswered(lake, [STAGING], [FAILS_UNLESS_ONE_NINE]) == []
+    assert tried(lake, FAILS_UNLESS_ONE_NINE, 2) == []
+    [told] = tried(lake, FAILS_UNLESS_ONE_NINE, 9)
+    assert "value 9 on 2" in told
+    [told] = tried(lake, FAILS_UNLESS_ONE_NINE, 9, 9)
+    assert "value 9 on 2" in told
+    assert tried(lake, FAILS_UNLESS_ONE_NINE, 9, 1) == []
+
+
+def test_a_column_that_the_new_table_lacks_is_named_with_the_read(lake: Lake) -> None:
+    narrower = replace(STAGING, columns=tuple(c for c in STAGING.columns if c.name != "value"))
+    staged = stage_by_hand(lake, narrower, [{"entity": "A", "event_date": day(0)}])
+    [told] = unanswered(lake, [narrower], ["SELECT entity, value FROM staging"], narrower, staged.paths, [day(0)])
+    assert told.startswith("the read `SELECT entity, value FROM staging` fails: ")
+    assert '"value" not found' in told
+
+
+def test_the_pipeline_gives_each_read_to_the_tables_that_it_names_and_makes_no_day_outdated(tmp_path: Path) -> None:
+    lake, plain = synthetic_lake(tmp_path, 1)
+    path = tmp_path / "lake.toml"
+    path.write_text(f'{path.read_text()}\n[gates]\nreads = ["SELECT 1 FROM Staging JOIN labels USING (entity)"]\n')
+    reading = chosen_pipeline(open_lake(lake.root))
+    assert {c.name for c in reading.contracts if c.asked} == {"staging", "labels"}
+    assert reading.codes == chosen_pipeline(lake).codes
+    assert plain.table("staging").contract.asked == ()
+
+
+def test_what_is_no_single_select_fails_and_an_unknown_table_is_named(lake: Lake) -> None:
+    [told] = tried(lake, "DROP TABLE staging", 1)
+    assert "DROP" in told
+    [told] = tried(lake, "SELECT * FROM nowhere", 1)
+    assert "nowhere" in told
+
+
+def test_a_table_that_was_never_written_has_its_columns_and_an_empty_answer_is_one(tmp_path: Path) -> None:
+    assert unanswered(bare_lake(tmp_path), [STAGING], ["SELECT value FROM staging"]) == []
