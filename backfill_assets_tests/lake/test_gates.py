@@ -16,7 +16,6 @@ from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, DayProfile, usual_n
 from backfill_assets.lake.gates import (
     NOT_NULL,
     PROFILE,
-    READS,
     ROW_COUNT,
     RULES,
     UNIQUE_KEY,
@@ -57,14 +56,6 @@ def test_every_day_gets_one_finding_per_check_in_their_order() -> None:
     findings = _judged(STAGING, DayProfile())
     assert [f.check for f in findings] == list(CHECKS) == [ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE]
     assert {f.day for f in findings} == {day(0)}
-
-
-def test_only_a_table_that_consumers_read_has_the_gate_of_reads_and_one_that_fails_refuses() -> None:
-    read = replace(STAGING, asked=("SELECT 1 FROM staging",))
-    assert list(checks_of(read)) == [*CHECKS, READS]
-    assert _judged(read, DayProfile())[-1].passed
-    failed = _judged(read, DayProfile(), around=Surroundings(unanswered=("the read `SELECT 1` fails: no",)))[-1]
-    assert (failed.refuses, failed.message) == (True, "the read `SELECT 1` fails: no")
 
 
 @pytest.mark.parametrize(

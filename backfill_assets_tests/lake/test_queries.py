@@ -1,6 +1,6 @@
 """Reads of consumers, tried against rows that are staged and not yet published.
 
-Tested here: `lake.queries`. Not tested here: the gate (`test_gates`), the write that it refuses (`load.test_rebuild`),
+Tested here: `lake.queries` and the gate `reads`. Not tested here: other gates (`test_gates`), the write that it refuses (`load.test_rebuild`),
 and refusing queries that write (`operations.test_sql`).
 """
 
@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets.lake.gates import READS, Finding, Judged, Surroundings, TableGate, checks_of, judge
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.queries import unanswered
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.builders import CHECKS, STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -78,3 +80,15 @@ def test_what_is_no_single_select_fails_and_an_unknown_table_is_named(lake: Lake
 
 def test_a_table_that_was_never_written_has_its_columns_and_an_empty_answer_is_one(tmp_path: Path) -> None:
     assert unanswered(bare_lake(tmp_path), [STAGING], ["SELECT value FROM staging"]) == []
+
+
+def test_only_a_table_that_consumers_read_has_the_gate_of_reads_and_one_that_fails_refuses() -> None:
+    read = replace(STAGING, asked=("SELECT 1 FROM staging",))
+
+    def judged(*failed: str) -> Finding:
+        return judge(Judged(read, day(0), DayProfile(), TableGate(), Surroundings(unanswered=failed)))[-1]
+
+    assert list(checks_of(read)) == [*CHECKS, READS]
+    assert judged().passed
+    failed = judged("the read `SELECT 1` fails: no")
+    assert (failed.refuses, failed.message) == (True, "the read `SELECT 1` fails: no")
