@@ -1,7 +1,7 @@
 """Reads of consumers, tried against rows that are staged and not yet published.
 
-Tested here: `lake.queries` and the gate `reads`. Not tested here: other gates (`test_gates`), the write that it refuses (`load.test_rebuild`),
-and refusing queries that write (`operations.test_sql`).
+Tested here: `lake.queries` and the gate `reads`. Not tested here: other gates (`test_gates`), the write that this one
+refuses (`load.test_rebuild`), and refusing queries that write (`operations.test_sql`).
 """
 
 from dataclasses import replace
