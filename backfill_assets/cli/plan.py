@@ -147,6 +147,7 @@ def _days(asked: dict[str, Any]) -> DayRange:
 
 
 @plan.command("list", short_help="All plans of the lake.")
+@target_option
 @json_and_lake
 def list_plans(as_json: bool) -> None:
     """All plans of the lake, oldest first."""
@@ -164,6 +165,7 @@ def list_plans(as_json: bool) -> None:
 @click.argument("plan_id", metavar="ID")
 @click.option("--markdown", is_flag=True, help="As a runbook.")
 @click.option("--watch", is_flag=True, help="Look again every two seconds, until it has ended.")
+@target_option
 @json_and_lake
 def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
     """A plan and how far it is. ID may be shortened to what only one plan begins with."""
@@ -183,6 +185,7 @@ def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
 @plan.command("pause", short_help="Stop after the current chunk.")
 @click.argument("plan_id", metavar="ID")
 @click.option("--note", type=TEXT, default="", help="Why.")
+@target_option
 @lake_option
 def pause(plan_id: str, note: str) -> None:
     """Let a plan stop after the chunk that it is at."""
@@ -195,6 +198,7 @@ def pause(plan_id: str, note: str) -> None:
 @plan.command("resume", short_help="Take a pause or a stop back.")
 @click.argument("plan_id", metavar="ID")
 @click.option("--reason", type=TEXT, default="", help="Why; needed after --stop-after. It is kept with your name.")
+@target_option
 @lake_option
 def resume(plan_id: str, reason: str) -> None:
     """Take a pause, or the stop that --stop-after asked for, back; `run` goes on where the plan stood."""
@@ -207,6 +211,7 @@ def resume(plan_id: str, reason: str) -> None:
 @plan.command("cancel", short_help="End it; what is written stays.")
 @click.argument("plan_id", metavar="ID")
 @click.option("--note", type=TEXT, default="", help="Why.")
+@target_option
 @lake_option
 def cancel(plan_id: str, note: str) -> None:
     """End a plan after the chunk that it is at; what is written stays, and its days are free for others."""

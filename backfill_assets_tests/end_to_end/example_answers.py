@@ -207,4 +207,16 @@ AT_THE_END = {
             FROM came JOIN visits USING (user_id) WHERE visited_at BETWEEN dt - 6 AND dt + 1
                 AND dt BETWEEN '2024-01-07' AND '2024-04-05' GROUP BY ALL""",
     ),
+    "features-v2": AtTheEnd(
+        "customer_features",
+        """SELECT customer_id, bought_at AS day, count(*) AS purchases, CAST(sum(cents) AS BIGINT) AS spent
+            FROM read_json({files}, columns = {customer_id: 'VARCHAR', bought_at: 'DATE', cents: 'INT'})
+            GROUP BY ALL""",
+    ),
+    "five-days": AtTheEnd(
+        "sales",
+        """SELECT sale_id, sold_at AS day, shop, arg_max(cents, sent_at) AS cents
+            FROM read_json({files}, columns = {sale_id: 'VARCHAR', sold_at: 'DATE', sent_at: 'TIMESTAMP',
+                shop: 'VARCHAR', cents: 'INT'}) GROUP BY ALL""",
+    ),
 }
