@@ -219,4 +219,34 @@ AT_THE_END = {
             FROM read_json({files}, columns = {sale_id: 'VARCHAR', sold_at: 'DATE', sent_at: 'TIMESTAMP',
                 shop: 'VARCHAR', cents: 'INT'}) GROUP BY ALL""",
     ),
+    "december": AtTheEnd(
+        "staging",
+        """SELECT event_key, TRY_CAST(value AS BIGINT) AS value FROM read_json({files},
+            columns = {event_key: 'VARCHAR', value: 'VARCHAR'}) WHERE TRY_CAST(value AS BIGINT) IS NOT NULL""",
+    ),
+    "late-labels": AtTheEnd(
+        "labels_daily",
+        """SELECT loan_id, taken_at AS day, max(euros) AS euros, CAST(bool_or(repaid) AS INT) AS label
+            FROM read_json({files}, columns = {loan_id: 'VARCHAR', taken_at: 'DATE', euros: 'INT', repaid: 'BOOLEAN'})
+            GROUP BY ALL""",
+    ),
+    "late-48h": AtTheEnd(
+        "passages_daily",
+        """SELECT gate, passed_at AS day, count(DISTINCT passage_id) AS passages,
+                CAST(sum(people / copies) AS BIGINT) AS people
+            FROM (SELECT *, count(*) OVER (PARTITION BY passage_id) AS copies FROM read_json({files}, columns = {
+                passage_id: 'VARCHAR', gate: 'VARCHAR', passed_at: 'DATE', people: 'INT'})) GROUP BY ALL""",
+    ),
+    "failed-week": AtTheEnd(
+        "kilometres",
+        """SELECT entity AS car, event_ts AS day, sum(value) AS kilometres FROM read_json({files},
+            columns = {entity: 'VARCHAR', event_ts: 'DATE', value: 'INT'}) WHERE event_ts < '2025-03-08' GROUP BY ALL""",
+    ),
+    "feature-store": AtTheEnd(
+        "user_features",
+        """SELECT user_id, played_at AS day, count(*) AS songs, CAST(sum(seconds) AS BIGINT) AS seconds,
+                count_if(skipped) AS skipped
+            FROM read_json({files}, columns = {user_id: 'VARCHAR', played_at: 'DATE', seconds: 'INT',
+                skipped: 'BOOLEAN'}) GROUP BY ALL""",
+    ),
 }

@@ -5,7 +5,7 @@ Not here: writing them to a folder (`operations.example_lakes`), and the tables,
 
 from datetime import date
 
-from backfill_assets.examples.texts import chance_of, daily_files, moment, times
+from backfill_assets.examples.texts import Row, chance_of, daily_files, moment, times
 
 FIRST = date(2024, 1, 1)
 DAYS = 97  # six before the 90 of the training table, for its windows, and one behind them, for its labels
@@ -16,7 +16,7 @@ USERS = 12
 def files() -> dict[str, str]:
     """Return text by path in the lake."""
     chance = chance_of("training-daily")
-    rows = [
+    rows: list[Row] = [
         {
             "visit_id": f"v{number:05d}", "user_id": f"u{chance.randrange(USERS):02d}", "visited_at": moment(at),
             "pages": chance.randint(1, 20), "bought": chance.random() < 0.15,
