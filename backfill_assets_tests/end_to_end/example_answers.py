@@ -240,7 +240,8 @@ AT_THE_END = {
     "failed-week": AtTheEnd(
         "kilometres",
         """SELECT entity AS car, event_ts AS day, sum(value) AS kilometres FROM read_json({files},
-            columns = {entity: 'VARCHAR', event_ts: 'DATE', value: 'INT'}) WHERE event_ts < '2025-03-08' GROUP BY ALL""",
+            columns = {entity: 'VARCHAR', event_ts: 'DATE', value: 'INT'})
+            WHERE event_ts < '2025-03-08' GROUP BY ALL""",
     ),
     "feature-store": AtTheEnd(
         "user_features",

@@ -23,8 +23,8 @@ def files() -> dict[str, str]:
             "entity": f"user{chance.randrange(9)}", "value": chance.randint(1, 500), "flag": int(chance.random() < 0.1),
         }  # fmt: skip
         rows.append({**row, "value": "twelve"} if drawn < UNUSABLE else row)
-        if 1 - CORRECTED < drawn and after.month == FIRST.month:
+        if drawn > 1 - CORRECTED and after.month == FIRST.month:
             rows.append({**row, "arrival_ts": moment(after), "value": chance.randint(1, 500)})
-        elif 1 - CORRECTED - SENT_TWICE < drawn and after.month == FIRST.month:
+        elif drawn > 1 - CORRECTED - SENT_TWICE and after.month == FIRST.month:
             rows.append({**row, "arrival_ts": moment(after)})
     return daily_files(rows, "arrival_ts")

@@ -1,7 +1,7 @@
 """Files of the example `feature-store`: what twenty users listened to, on three days.
 
-Not here: writing them to a folder (`operations.example_lakes`). What lies below `later` has not landed yet: a phone that
-was offline.
+Not here: writing them to a folder (`operations.example_lakes`). What lies below `later` has not landed yet: a row of
+a phone that was offline.
 """
 
 from datetime import date, timedelta

@@ -1,7 +1,7 @@
 """Files of the example `late-48h`: passages through gates, which arrive on their day or up to two days later.
 
-Not here: writing them to a folder (`operations.example_lakes`). What lies below `later` has not landed yet: what arrives
-in each of four nights.
+Not here: writing them to a folder (`operations.example_lakes`). What lies below `later` has not landed yet: the rows
+of each of four nights.
 """
 
 from datetime import date, timedelta
