@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.cli.drawing import PageSection, TextTable
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations.reconcile_report import kept_mismatches
+from backfill_assets.operations.reconcile import kept_mismatches
 from backfill_assets.operations.rejected import kinds
 from backfill_assets.operations.report import LakeReport
 

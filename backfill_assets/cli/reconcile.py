@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.matching import MatchedRow
     from backfill_assets.lake.model import Pipeline
+    from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest
     from backfill_assets.operations.reconcile_layers import Balance, LayersReport
-    from backfill_assets.operations.reconcile_report import ReconcileReport, ReconcileRequest
 
 NAME_CHARS = 60  # a side may be a long query
 
@@ -63,8 +63,8 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **as
     Delta location, "duckdb:SELECT …" over the lake's tables and files, or "postgresql://…#TABLE". The report and the
     SQL that ran are kept in the lake. Exit code 1 if anything differs beyond tolerance, or a balance does not hold.
     """
+    from backfill_assets.operations.reconcile import keep_report
     from backfill_assets.operations.reconcile import reconcile as reconcile_of
-    from backfill_assets.operations.reconcile_report import keep_report
 
     _refuse_usage(layers, truths, asked)
     lake, pipeline = opened()
@@ -104,7 +104,7 @@ def _refuse_usage(layers: bool, truths: bool, asked: dict[str, Any]) -> None:
 
 
 def _request(asked: dict[str, Any]) -> "ReconcileRequest":
-    from backfill_assets.operations.reconcile_report import ReconcileRequest
+    from backfill_assets.operations.reconcile import ReconcileRequest
 
     lists = {name: names_of(asked[name]) or () for name in ("key", "columns", "ignore")}
     return ReconcileRequest(**{**asked, **lists, "tolerance": dict(asked["tolerance"])})

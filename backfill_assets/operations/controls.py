@@ -18,8 +18,7 @@ from backfill_assets.lake.matching import DOUBLED_LEFT, DOUBLED_RIGHT, WITHIN
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.operator_settings import ControlSettings
 from backfill_assets.operations.postgres import DATABASE
-from backfill_assets.operations.reconcile import reconcile
-from backfill_assets.operations.reconcile_report import ReconcileReport, ReconcileRequest
+from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest, reconcile
 from backfill_assets.operations.reconcile_sides import LAKE, QUERY
 from backfill_assets.operations.sql import known_tables
 from backfill_assets.operations.status import keep_attention

@@ -1,17 +1,27 @@
 """Reconciliation: the rows of two sides matched by a business key, in both directions, by SQL that is kept.
 
-Not here: what a side may be (`reconcile_sides`), matching the rows (`lake.matching`).
+The report and its SQL are kept as `.reconciled/ID.json` and `ID.sql`. Not here: what a side may be (`reconcile_sides`),
+matching the rows (`lake.matching`), and drawing the report (`cli.reconcile`).
 """
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.json_values import json_of
+from backfill_assets.core.ownership import whoami
+from backfill_assets.lake.files import make_folder, read_json, write_json
+from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matched_columns import compared_columns, parse_tolerances
-from backfill_assets.lake.matching import Matching
+from backfill_assets.lake.matching import KINDS, WITHIN, ColumnCount, DayCount, MatchedRow, Matching
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.reconcile_report import ReconcileReport, ReconcileRequest
 from backfill_assets.operations.reconcile_sides import (
     NOTHING,
     Side,
@@ -25,6 +35,94 @@ from backfill_assets.operations.sql import own_engine
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+@dataclass(frozen=True)
+class ReconcileRequest:
+    """Two sides as the user writes them, and how their rows are matched.
+
+    `key`: columns that identify a row (empty: key and day of the left or right table). `columns`: those compared
+    (empty: all that both sides have), without `ignore`. `tolerance`: per column a number, a share such as `1%`, or of
+    times seconds such as `5s`. `grain`: the sides are totals of a `day`, a `month` or of `all`, which is the key then.
+    `day_column` gives a row's day (None: that of a table of a lake, if a side is one).
+    `sample`: keys of the spot check, drawn by `seed`. `sha256`: whether both sides are digested.
+    """
+
+    left: str
+    right: str
+    key: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    tolerance: Mapping[str, str] = field(default_factory=dict)
+    days: DayRange | None = None
+    day_column: str | None = None
+    grain: str = ""
+    sample: int = 0
+    seed: int = 0
+    sha256: bool = False
+
+
+@dataclass(frozen=True)
+class ReconcileReport:
+    """The outcome: sides in words, counts per day and column, examples, the spot check, digests, and the SQL that ran.
+
+    `null_keys` and `doubled_keys` are (left, right): rows whose key holds a NULL, and keys that occur more than once.
+    `unmatched_columns`: columns that one side alone has.
+    """
+
+    left: str
+    right: str
+    key: tuple[str, ...]
+    days: tuple[DayCount, ...]
+    columns: tuple[ColumnCount, ...]
+    null_keys: tuple[int, int]
+    doubled_keys: tuple[int, int]
+    unmatched_columns: tuple[tuple[str, ...], tuple[str, ...]]
+    examples: tuple[MatchedRow, ...]
+    spot_check: tuple[MatchedRow, ...]
+    digests: tuple[str, str] | None
+    sql: str
+
+    def total(self, kind: str) -> int:
+        """Return the rows of a kind over all days."""
+        return sum(d.kinds.get(kind, 0) for d in self.days)
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Return the rows of the left and the right side."""
+        return sum(d.left for d in self.days), sum(d.right for d in self.days)
+
+    @property
+    def mismatches(self) -> int:
+        """Return the rows that differ beyond tolerance or that one side lacks, and columns of another kind or of one
+        side alone: what was not compared is not equal."""
+        rows = sum(self.total(kind) for kind in KINDS if kind != WITHIN)
+        return rows + sum(not c.same_kind for c in self.columns) + sum(map(len, self.unmatched_columns))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        totals = {"rows_left": self.rows[0], "rows_right": self.rows[1], "mismatches": self.mismatches}
+        return {**{k: json_of(v) for k, v in vars(self).items()}, **totals, **{k: self.total(k) for k in KINDS}}
+
+
+def kept_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
+    """Return the mismatches of the newest record of each pair of sides, by both sides; reads the newest `most`."""
+    files = sorted((lake.root / RECONCILED).glob(f"{'?' * 8}-{'?' * 6}-{'?' * 6}.json"))[-most:]
+    return {f"{r['left']} | {r['right']}": int(r["mismatches"]) for r in map(read_json, files) if r}
+
+
+def keep_report(lake: Lake, report: ReconcileReport) -> Path:
+    """Write the report and its SQL below the lake; returns the JSON file's path."""
+    at = utc_now()
+    folder = lake.root / RECONCILED
+    make_folder(folder)
+    path = folder / f"{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}.json"
+    head = (
+        f"-- {report.left}\n-- against {report.right}\n-- {at:%Y-%m-%d %H:%M:%SZ}, {report.mismatches} mismatch(es)\n"
+    )
+    path.with_suffix(".sql").write_text(head + report.sql, encoding="utf-8")
+    write_json(path, {"at": at.isoformat(), "by": whoami(), **json.loads(json.dumps(report.to_dict(), default=str))})
+    return path
 
 
 def reconcile(lake: Lake, pipeline: Pipeline, asked: ReconcileRequest) -> ReconcileReport:

@@ -25,7 +25,7 @@ from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import DUPLICATES, is_whole, landed_rows
-from backfill_assets.operations.reconcile_report import ReconcileRequest
+from backfill_assets.operations.reconcile import ReconcileRequest
 from backfill_assets.operations.sql import known_tables, own_engine
 
 if TYPE_CHECKING:

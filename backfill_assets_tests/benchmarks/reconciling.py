@@ -19,8 +19,7 @@ import duckdb
 
 from backfill_assets.lake.matching import KINDS
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.reconcile import reconcile
-from backfill_assets.operations.reconcile_report import ReconcileReport, ReconcileRequest
+from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest, reconcile
 from backfill_assets_tests.files import bare_lake
 
 ROWS = 1_000_000

@@ -1,6 +1,6 @@
 """`reconcile` as a person meets it: drawn, as JSON, as a page, kept with its SQL; exit code 1 where anything differs.
 
-Tested here: `cli.reconcile` and `operations.reconcile_report`. Not tested here: what differs
+Tested here: `cli.reconcile` and `operations.reconcile`. Not tested here: what differs
 (`operations.test_reconcile`), layers (`operations.test_reconcile_layers`).
 """
 

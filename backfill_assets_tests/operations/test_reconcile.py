@@ -21,8 +21,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matching import DIFFERS, DOUBLED_LEFT, DOUBLED_RIGHT, MISSING_LEFT, MISSING_RIGHT, WITHIN
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.reconcile import reconcile
-from backfill_assets.operations.reconcile_report import ReconcileReport, ReconcileRequest
+from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest, reconcile
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake
 

@@ -1,6 +1,6 @@
 """The report of a reconciliation: what counts as a mismatch, and its record in the lake.
 
-Tested here: `operations.reconcile_report`. Not tested here: how it is made (`test_reconcile`).
+Tested here: `operations.reconcile`. Not tested here: how it is made (`test_reconcile`).
 """
 
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.lake.matching import DIFFERS, MISSING_LEFT, WITHIN, ColumnCount, DayCount
-from backfill_assets.operations.reconcile_report import ReconcileReport, keep_report, kept_mismatches
+from backfill_assets.operations.reconcile import ReconcileReport, keep_report, kept_mismatches
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake
 

@@ -19,8 +19,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matching import DIFFERS
 from backfill_assets.lake.model import Pipeline, Table
-from backfill_assets.operations.reconcile import reconcile
-from backfill_assets.operations.reconcile_report import ReconcileRequest
+from backfill_assets.operations.reconcile import ReconcileRequest, reconcile
 from backfill_assets.operations.reconcile_sides import open_side
 from backfill_assets.operations.sql import own_engine
 from backfill_assets_tests.builders import day
