@@ -76,6 +76,18 @@ class LoadConfig(dg.Config):
     )
 
 
+def _described(contract: Contract) -> str:
+    """What the table holds, made from what, and how a person corrects its days: the first lines of the asset's page."""
+    inputs = ", ".join(i.table for i in contract.inputs) or "landed files"
+    key = f", one row per {', '.join(contract.key)}" if contract.key else ""
+    name = contract.name
+    return (
+        f"{contract.description}\n\nMade from {inputs}{key}. To correct days press *Materialize* (a range is one run), "
+        f"or use `backfill-assets plan --tables {name} --from DAY --to DAY`. One day's receipt, inputs and history: "
+        f"`backfill-assets show {name} DAY`."
+    )
+
+
 def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
     """The Dagster asset of a table, with its checks per day. Runs a range of days as one run, one commit."""
     contract = table.contract
@@ -86,7 +98,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
             for i in contract.inputs
             if i.basis is not Basis.FILES
         ],
-        description=opened.described(contract.description), group_name=GROUP, kinds={"spark", "deltalake"},
+        description=opened.described(_described(contract)), group_name=GROUP, kinds={"spark", "deltalake"},
         owners=["team:data"],
         code_version=opened.pipeline.codes[contract.name].code_digest, partitions_def=partitions,
         metadata=asset_metadata(opened.lake, table),
