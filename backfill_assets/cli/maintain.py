@@ -7,6 +7,8 @@ import click
 
 from backfill_assets.cli.common import json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import say
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
 
 
 @click.command()
@@ -15,8 +17,9 @@ from backfill_assets.cli.drawing import say
     "--keep-days", type=click.IntRange(1), help="Days that replaced files stay. [default: [retention] rollback_days]"
 )
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
+@click.option("--widen", is_flag=True, help="Cast columns to the wider types that lake.toml or contracts have now.")
 @json_and_lake
-def maintain(named: str, keep_days: int | None, yes: bool, as_json: bool) -> None:
+def maintain(named: str, keep_days: int | None, yes: bool, widen: bool, as_json: bool) -> None:
     """Show what can go: data files replaced so long ago that no rollback is promised, files that no version names, old
     checkpoints; and ledgers and days in many small files, or in too large ones. With --yes it is done.
 
@@ -27,6 +30,9 @@ def maintain(named: str, keep_days: int | None, yes: bool, as_json: bool) -> Non
 
     lake, pipeline = opened()
     tables = [n.strip() for n in named.split(",") if n.strip()]
+    if widen:
+        _widen(lake, pipeline, tables, yes, as_json)
+        return
     found = (do if yes else look)(lake, pipeline, tables, keep_days)
     if as_json:
         print_json(found)
@@ -36,3 +42,18 @@ def maintain(named: str, keep_days: int | None, yes: bool, as_json: bool) -> Non
     say(f"Every version since {found.since:%Y-%m-%d %H:%M} UTC keeps its files.")
     if found.lines() and not yes:
         say("Nothing was done. `backfill-assets maintain --yes` does it.")
+
+
+def _widen(lake: Lake, pipeline: Pipeline, tables: list[str], yes: bool, as_json: bool) -> None:
+    from backfill_assets.operations.widening import widen_tables
+
+    found = widen_tables(lake, pipeline, tables, act=yes)
+    if as_json:
+        print_json(found)
+        return
+    for one in found:
+        say(str(one))
+    if not found:
+        say("No kept file has a narrower type than lake.toml and the contracts say.")
+    elif not yes:
+        say("Nothing was done. `backfill-assets maintain --widen --yes` casts these files.")

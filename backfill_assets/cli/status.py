@@ -131,7 +131,8 @@ def _draw_totals(report: StatusReport) -> None:
         say(f"{name} {', '.join(changes)}", 2)
     if any(change.startswith(STUCK) for changes in report.columns.values() for change in changes):
         say(
-            "Give these columns the types they have, and the new types to columns of other names; or move "
+            "INT to BIGINT or more digits of a DECIMAL: `backfill-assets maintain --widen`. Else give these columns "
+            "the types they have, and the new types to columns of other names; or move "
             f"{report.lake}/tables away, then run `backfill-assets catch-up`."
         )
     else:

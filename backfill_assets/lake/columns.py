@@ -4,17 +4,19 @@ Not here: the types themselves (`core.column_types`), their canonical texts (`fi
 
 A table gets, keeps or may lack columns by one commit of metadata, which touches no row: older days read a new column as
 NULL and are `outdated` until they are rebuilt. A column that the contract no longer has stays in the schema, so that
-older days can be restored. Another type is refused, a wider one too: files of the narrower type need Delta's feature
-`typeWidening`, and delta-rs 1.6 neither opens nor writes a table that has it (a test holds that it is still so).
+older days can be restored. Another type is refused by a write; `widening` casts all files to a wider one, because files
+of the narrower type need Delta's feature `typeWidening`, and delta-rs 1.6 neither opens nor writes a table that has it
+(a test holds that it is still so).
 """
 
 import json
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import MAXYEAR, UTC, date, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from backfill_assets.core.column_types import ARRAY, DECIMAL, PLAIN_KINDS, ColumnType
@@ -112,10 +114,26 @@ def evolve(opened: "DeltaTable", path: Path, contract: Contract) -> bool:
     return bool(absent or loosened)
 
 
-def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
-    """The columns of the table's schema as a contract, which files of earlier versions fit. Columns of types that
-    contracts do not know are left out."""
-    kinds, fields = column_types(opened), opened.schema().fields
+def widened_schema(opened: "DeltaTable", wider: Mapping[str, ColumnType]) -> "Schema":
+    """The schema of a table with other types of some columns."""
+    from deltalake import Schema
+
+    def field(there: Any) -> Any:
+        """The field of a column in its new type."""
+        if there.name not in wider:
+            return there
+        told = (there.metadata or {}).get("comment", "")
+        return delta_schema([Column(there.name, str(wider[there.name]), told, there.nullable)]).fields[0]
+
+    return Schema([field(f) for f in opened.schema().fields])
+
+
+def schema_contract(
+    contract: Contract, opened: "DeltaTable", wider: Mapping[str, ColumnType] = MappingProxyType({})
+) -> Contract:
+    """The columns of the table's schema, with the types `wider`, as a contract, which files of earlier versions fit.
+    Columns of types that contracts do not know are left out."""
+    kinds, fields = {**column_types(opened), **wider}, opened.schema().fields
     columns = tuple(Column(f.name, str(kinds[f.name]), "", f.nullable) for f in fields if kinds[f.name] is not None)
     return replace(contract, columns=columns, key=(), inputs=(), rules=())
 
@@ -134,9 +152,10 @@ def _refuse_other_types(path: Path, contract: Contract, there: "dict[str, Column
         told = ", ".join(f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}" for c, kind in other)
         raise ContractBroken(
             f"the table {path.name}",
-            f"{told}: a column's type cannot change, nor widen, in a table that has rows of it",
+            f"{told}: a column's type cannot change by a write, nor widen",
             "Nothing was written",
-            "Give the column its type back, and the new type to a column of another name (e.g. "
+            "INT may become BIGINT, and a DECIMAL have more digits: `backfill-assets maintain --widen`. Else "
+            "give the column its type back, and the new type to a column of another name (e.g. "
             f"{other[0][0].name}_2, in `select` too): only what reads that one is made again; or move "
             f"{path.parent} away and load everything again with `backfill-assets catch-up`",
         )

@@ -9,12 +9,13 @@ With retries, two writers that fill one empty day both succeed; without, 300 of 
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backfill_assets.core.clock import utc_now
+from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
@@ -27,6 +28,7 @@ from backfill_assets.lake.columns import (
     file_statistics,
     read_footer,
     schema_contract,
+    widened_schema,
 )
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.log import ACTIONS, LOG, LiveFile, commit_file, find_write, refuse_torn, versions
@@ -44,7 +46,7 @@ from backfill_assets.lake.staging import StagedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import DeltaTable
+    from deltalake import DeltaTable, Schema
 
 FEATURE_OF_BEFORE = "inCommitTimestamp"  # tables of version 0.1 have it, and delta-rs refuses to write them
 # Commits: opening a table reads those since its checkpoint, 0.4 CPU ms each (measured: a receipt took 8 CPU ms with 10,
@@ -122,7 +124,7 @@ def commit_files(
     if strays:
         raise _wrong(path, f"a file of {strays[0]} is to be added, a day that the receipt does not name")
     files.sync_all([f.path for f in adds], path)  # before the log names them: a power cut must leave no torn file
-    return _commit(opened, path, receipt, actions, now_ms, "" if restored else _digests(path, adds))
+    return _commit(opened, path, receipt, actions, "" if restored else _digests(path, adds))
 
 
 def _digests(path: Path, adds: Sequence[StagedFile]) -> str:
@@ -132,16 +134,27 @@ def _digests(path: Path, adds: Sequence[StagedFile]) -> str:
 
 
 def rewrite_files(
-    path: Path, contract: Contract, receipt: Receipt, adds: Sequence[StagedFile], removes: Sequence[LiveFile]
-) -> int:
+    path: Path, contract: Contract, receipt: Receipt, adds: Sequence[StagedFile], removes: Sequence[LiveFile],
+    wider: Mapping[str, ColumnType] | None = None,
+) -> int:  # fmt: skip
     """As `commit_files`, of files that together hold the same rows as before: readers of changes see none. Files have
-    columns of the table's schema, and the receipt names no day."""
+    columns of the table's schema. With `wider` types of columns they are all its files, and its schema changes, too."""
     opened, now_ms = open_table(path), _now_ms()
-    there = schema_contract(contract, opened)
+    there = schema_contract(contract, opened, wider or {})
     actions = _removals(opened, path, contract.partition_column, removes, now_ms, change=False)
-    actions += _additions(path, there, adds, now_ms, there.nullable_columns, change=False)
+    added = _additions(path, there, adds, now_ms, there.nullable_columns, change=False)
     files.sync_all([f.path for f in adds], path)
-    return _commit(opened, path, receipt, actions, now_ms, _digests(path, adds))
+    if not wider:
+        return _commit(opened, path, receipt, [*actions, *added], _digests(path, adds))
+    new = NewSchema(widened_schema(opened, wider), len(live_files(opened, contract.partition_column)))
+    return _commit(opened, path, receipt, added, _digests(path, adds), new)
+
+
+class NewSchema(NamedTuple):
+    """The schema that a table gets in a commit that replaces all its files, `replaced` in number."""
+
+    schema: "Schema"
+    replaced: int
 
 
 def _now_ms() -> int:
@@ -150,12 +163,13 @@ def _now_ms() -> int:
 
 def commit_receipt(path: Path, receipt: Receipt) -> int:
     """One commit of a receipt alone: no file comes or goes. Returns its version; raises what `commit_files` raises."""
-    return _commit(open_table(path), path, receipt, [], _now_ms())
+    return _commit(open_table(path), path, receipt, [])
 
 
 def _commit(
-    opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[Any], now_ms: int, digests: str = ""
-) -> int:
+    opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[Any], digests: str = "",
+    new: NewSchema | None = None,
+) -> int:  # fmt: skip
     from deltalake import CommitProperties, PostCommitHookProperties, Transaction
 
     before = opened.version()
@@ -165,19 +179,19 @@ def _commit(
     properties = CommitProperties(
         custom_metadata={
             "userMetadata": receipt.to_json(),
-            ACTIONS: str(len(actions) + 1),
+            ACTIONS: str(len(actions) + 1 + (new.replaced + 1 if new else 0)),
             BEFORE: commit_digest(path, before),
             **({FILES: digests} if digests else {}),
         },
         max_commit_retries=0,
-        app_transactions=[Transaction(receipt.write_id, 1, now_ms)],
+        app_transactions=[Transaction(receipt.write_id, 1, _now_ms())],
     )
     failed = None
     try:
         opened.create_write_transaction(
             actions,
-            mode="append",
-            schema=opened.schema(),
+            mode="overwrite" if new else "append",  # overwriting removes all files, and changes the schema
+            schema=new.schema if new else opened.schema(),
             partition_by=opened.metadata().partition_columns,
             commit_properties=properties,
             post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),

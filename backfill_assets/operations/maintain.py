@@ -5,9 +5,10 @@ copies of landed text (`.stock`), which hold what a landing folder may have lost
 """
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import TypeVar
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
@@ -20,6 +21,8 @@ from backfill_assets.lake.housekeeping import REASON, Unneeded, find_unneeded, g
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import active_plans
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -84,18 +87,25 @@ def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_
 def _compacted(lake: Lake, contract: Contract) -> Collection[date]:
     """The days of a table that were written again in better sizes."""
     size = lake.settings.retention.file_mib * MIB
+    return laid_out_again(lake, contract, lambda: compact(lake, contract, size)) or ()
+
+
+def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T | None:
+    """Do `work`, which writes the rows of a table again as they are. Of a landed table, nothing (None) after a load
+    that was cut off, which the next load completes; and afterwards its ledger names the new version: builds read the
+    landed table at that version, whose files stay."""
     if not contract.is_landed:
-        return compact(lake, contract, size)
+        return work()
     of = lake.of_source(contract.source)
     with load_lock(of.locks, of.source):
         ledger = of_source(ARRIVALS, of.source)
         named = lake.store.view(ledger.name, ledger.day_column).inputs.get(contract.name, -1)
         stamps = lake.store.view(contract.name, contract.day_column).stamps.values()
-        if any(s.version > named for s in stamps):  # a load was cut off: the next one completes it
-            return ()
-        done = compact(lake, contract, size)
+        if any(s.version > named for s in stamps):
+            return None
+        done = work()
         head = lake.store.view(contract.name, contract.day_column).version
-        if head > named:  # builds read the landed table at the version that its ledger names, which keeps its files
+        if head > named >= 0:
             note = f"names version {head} of {contract.name}, which holds the same rows as {named}"
             receipt = Receipt(uuid.uuid4().hex, ledger.name, REASON, {}, inputs={contract.name: head}, note=note)
             with lake.store.lock(ledger.name):

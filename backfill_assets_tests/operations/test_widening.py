@@ -1,0 +1,81 @@
+"""Which tables widen, and which of their days are then as today's code makes them.
+
+Tested here: `operations.widening` and `maintain --widen` on a lake without an engine. Not tested here: the cast
+(`lake.test_widening`), and a payload that widens through the engine (`end_to_end.test_changed_payload`).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.states import Codes, State
+from backfill_assets.lake.model import Pipeline, Table, pipeline_of
+from backfill_assets.operations.widening import widen_tables
+from backfill_assets_tests.builders import CONTRACTS, day
+from backfill_assets_tests.cli.typed import instead, run
+from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+
+def narrow(contract: Contract) -> Contract:
+    columns = tuple(replace(c, type="INT") if c.name == "value" else c for c in contract.columns)
+    return replace(contract, columns=columns)
+
+
+def narrower(made: Planned) -> Pipeline:
+    """The pipeline as it was when staging had INT."""
+    return pipeline_of(made.lake, [Table(narrow(c) if c.name == "staging" else c) for c in CONTRACTS[:3]])
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Planned:
+    """Staging whose files have INT, where its contract says BIGINT now; features are made from it."""
+    found = Planned(tmp_path / "lake")
+    found.lake.table_path("staging").rename(tmp_path / "staging of BIGINT")
+    found.pipeline = narrower(found)
+    for table in BUILT:
+        found.write(table, dict.fromkeys(range(DAYS), 1))
+    found.pipeline = pipeline_of(found.lake, map(Table, CONTRACTS[:3]))
+    return found
+
+
+def states(made: Planned, table: str) -> set[State]:
+    return {made.states().of(table, day(n)) for n in range(DAYS)}
+
+
+def test_days_that_differ_by_the_type_alone_are_current_and_what_they_feed_stays_fresh(made: Planned) -> None:
+    assert states(made, "staging") == {State.OUTDATED}
+    assert states(made, "features") == {State.FRESH}
+    version = made.view("staging").version
+    [found] = widen_tables(made.lake, made.pipeline)
+    assert (found.table, dict(found.columns), len(found.current)) == ("staging", {"value": "INT -> BIGINT"}, DAYS)
+    assert made.view("staging").version == version, "it only looked"
+    [done] = widen_tables(made.lake, made.pipeline, act=True)
+    assert done.version == version + 1
+    assert states(made, "staging") == {State.FRESH}
+    assert states(made, "features") == {State.FRESH}
+    assert made.values("staging") == [1] * DAYS
+    assert widen_tables(made.lake, made.pipeline) == []
+
+
+def test_days_of_other_code_are_cast_and_stay_outdated(made: Planned) -> None:
+    today, then = made.pipeline, narrower(made)
+    made.pipeline = replace(then, codes={**then.codes, "staging": Codes("old", "old")})
+    made.write("staging", {3: 9})
+    made.pipeline = today
+    [done] = widen_tables(made.lake, made.pipeline, act=True)
+    assert day(3) not in done.current
+    assert made.of("staging", State.OUTDATED) == [day(3)]
+    assert made.values("staging")[3] == 9
+
+
+def test_the_command_shows_first_and_does_it_with_yes(made: Planned) -> None:
+    shown = run("maintain", "--widen", overrides=instead(made))
+    assert "staging: value INT -> BIGINT" in shown.stdout
+    assert "maintain --widen --yes" in shown.stdout
+    assert "by version" in run("maintain", "--widen", "--yes", overrides=instead(made)).stdout
+    assert run("maintain", "--widen", overrides=instead(made)).stdout.startswith("No kept file has a narrower type")
+    assert run("maintain", "--widen", "--tables", "none", overrides=instead(made)).exit_code == 1
