@@ -32,6 +32,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "demo": ("demo", "Make a sample lake, load it twice."),
     "doctor": ("doctor", "Find what is wrong with a lake."),
     "drift": ("checks", "Days whose values are off, ranked."),
+    "drill": ("practice", "Faults to mend against a clock."),
     "example": ("demo", "Lakes to learn from, step by step."),
     "export": ("export", "Changed days to a folder or database."),
     "guide": ("guide", "Guides: list them, or print one."),

@@ -1,15 +1,21 @@
-"""`backfill-assets lab`: an unsafe form that fails beside the safe one, on a throw-away lake; terminal, JSON or a page.
+"""`backfill-assets lab` and `drill`: unsafe forms that fail beside safe ones, and faults to mend against a clock.
 
-Not here: the labs (`labs`).
+Not here: the labs, the faults and the score (`labs`).
 """
 
+import shutil
+import sys
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
 
 import click
 
-from backfill_assets.cli.common import FILE, json_and_lake, print_json
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, draw_table, html_of, say, write_whole
+from backfill_assets.cli.common import FILE, json_and_lake, lake_root, print_json
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, aside, draw_table, html_of, say, write_whole
 from backfill_assets.labs.model import LABS, LabStep, run_lab
 
 
@@ -55,3 +61,60 @@ def _draw(step: LabStep) -> None:
     for line in step.text.splitlines():
         say(line)
     _section(step).draw()
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--seconds", type=click.IntRange(1), default=300, show_default=True, help="The time there is.")
+@click.option("--sample", is_flag=True, help="Drill on a sample lake, not on a copy of the lake.")
+@click.option("--plant-only", is_flag=True, help="Make the copy, plant the fault, name both, and leave them.")
+@json_and_lake
+def drill(name: str | None, seconds: int, sample: bool, plant_only: bool, as_json: bool) -> None:
+    """List the drills, or plant the fault NAME in a copy of the lake (a sample if there is none), to be mended in
+    another terminal. The lake itself is only read. Exit code 1 if the copy was not well in time.
+    """
+    from backfill_assets.engine.server import stop_server
+    from backfill_assets.labs.drills import PLANTS
+    from backfill_assets.labs.practice import Desk, Watch, drill_lake, practise
+
+    if name is None:
+        known = {plant: (told.__doc__ or "").strip() for plant, told in PLANTS.items()}
+        print_json(known) if as_json else draw_table(["drill", "fault"], list(known.items()))
+        return
+    if name not in PLANTS:
+        raise click.BadParameter(f"there is no drill {name!r}; there are {', '.join(PLANTS)}", param_hint="NAME")
+    folder, kept = Path(tempfile.mkdtemp(prefix="backfill-assets-drill-")), False
+    try:
+        watch = Watch(drill_lake(None if sample else lake_root(), folder / "lake"))
+        planted = watch.plant(PLANTS[name])
+        if kept := plant_only:
+            print_json({"copy": watch.root, "symptom": planted.symptom, "hints": planted.hints})
+            return
+        score = practise(watch, Desk(_reader(), aside), seconds)
+    finally:
+        if not kept:
+            stop_server(folder / "lake", force=True)
+            shutil.rmtree(folder)
+    told = {**vars(score), "points": score.points}
+    print_json(told) if as_json else draw_table(["figure", "value"], list(told.items()))
+    if score.mended_s is None:
+        click.get_current_context().exit(1)
+
+
+def _reader() -> Callable[[], str]:
+    """Return a function that gives the next line of the person, "" if none comes within a second."""
+    lines = Queue[str]()
+
+    def listen() -> None:
+        """Run in a thread, which ends with the process."""
+        for line in sys.stdin:
+            lines.put(line)
+
+    def read() -> str:
+        """Wait a second at most."""
+        with suppress(Empty):
+            return lines.get(timeout=1.0)
+        return ""
+
+    Thread(target=listen, daemon=True).start()
+    return read

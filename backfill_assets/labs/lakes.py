@@ -6,7 +6,8 @@ writer, to show what that costs.
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from importlib.util import find_spec
 from itertools import groupby
@@ -19,6 +20,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.engine.confs import EMBEDDED, SAIL
 from backfill_assets.lake.audit import audit
@@ -35,21 +37,46 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 
 LONG_AGO = 1_700_000_000  # seconds since 1970: a scan waits for files that were just written
 FIELDS = ("seq", "arrival_ts", "version_ts", "event_ts", "event_key", "op", "entity", "value", "flag")
+LAB = Provenance("lab")
 Row = Mapping[str, Any]
+
+
+def engine_here() -> str:
+    """Return the engine that starts sooner: Sail where it is installed."""
+    return SAIL if find_spec("pysail") else EMBEDDED
 
 
 def make_lake(folder: Path, start: date, more: str = "") -> Lake:
     """Make an empty lake that takes JSON lines, on Sail where it is installed, with `more` lines in its lake.toml."""
-    engine = SAIL if find_spec("pysail") else EMBEDDED
-    told = {"start_date": start, "engine": engine, "format": "jsonl", "files": "landing/*", "select": ", ".join(FIELDS)}
+    told = {
+        "start_date": start,
+        "engine": engine_here(),
+        "format": "jsonl",
+        "files": "landing/*",
+        "select": ", ".join(FIELDS),
+    }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE_NAME).write_text(lake_toml(told) + more, encoding="utf-8")
     return open_lake(folder)
 
 
+def copy_lake(root: Path, target: Path) -> Lake:
+    """Copy a lake into an empty folder: logs first, so that every file they name is there afterwards. Raises
+    SettingsError if its landed files lie elsewhere: a copy would read, and a drill change, those of the lake itself."""
+    for source in open_lake(root).settings.delivered.values():
+        if Path(source.files).is_absolute() or ".." in Path(source.files).parts:
+            raise SettingsError(f"the lake {root}", f"its files {source.files} lie outside of it", "Nothing was copied",
+                                "Add --sample: it drills on a lake of its own")  # fmt: skip
+    for log in (root / "tables").glob("*/_delta_log"):
+        shutil.copytree(log, target / log.relative_to(root))
+    others = shutil.ignore_patterns("_delta_log", ".server", ".locks", ".dagster", ".runs", ".candidates")
+    shutil.copytree(root, target, ignore=others, dirs_exist_ok=True)
+    return open_lake(target)
+
+
 def first_events(lake: Lake) -> Contract:
-    """Return the contract of the first table by event day, which reads the landed one."""
-    return chosen_pipeline(lake).contracts[1]
+    """Return the contract of the first table that is made from landed ones: the lake's events by their day."""
+    return next(c for c in chosen_pipeline(lake).contracts if not c.is_landed)
 
 
 def land(lake: Lake, name: str, arrived: str, rows: Iterable[tuple[str, str, int]]) -> Path:
@@ -65,8 +92,8 @@ def land(lake: Lake, name: str, arrived: str, rows: Iterable[tuple[str, str, int
     return file
 
 
-def load(lake: Lake, days: DayRange, tables: int = 2) -> dict[str, Published]:
-    """Rebuild these days of the first `tables` tables by the product's load path, without Dagster; raises BackfillError
+def load(lake: Lake, days: DayRange, tables: int | None = 2) -> dict[str, Published]:
+    """Rebuild these days of the first `tables` tables (None: all) as a run does, without Dagster. Raises BackfillError
     as a run would fail."""
     done, pipeline = dict[str, Published](), chosen_pipeline(lake)
     for table in pipeline.tables[:tables]:
@@ -92,8 +119,12 @@ def events(values: Iterable[tuple[datetime, int]], prefix: str = "e") -> list[di
     ]  # fmt: skip
 
 
-def replace_by_day(lake: Lake, contract: Contract, rows: Sequence[Row]) -> Published:
-    """Replace the days of these rows by the product's own writer, without an engine."""
+def replace_by_day(
+    lake: Lake, contract: Contract, rows: Sequence[Row], signed: Provenance = LAB,
+    digest_of: Callable[[date], str] = lambda _day: "lab",
+) -> Published:  # fmt: skip
+    """Replace the days of these rows by the product's own writer, without an engine; `digest_of` gives the input digest
+    of a day."""
     column, staged = contract.day_column, begin(lake, contract)
     schema = pa.schema([pa.field(c.name, arrow_type(c.kind)) for c in contract.columns if c.name != column])
     try:
@@ -103,9 +134,9 @@ def replace_by_day(lake: Lake, contract: Contract, rows: Sequence[Row]) -> Publi
             pq.write_table(pa.Table.from_pylist([dict(r) for r in mine], schema), file)
             staged.files += (StagedFile(file, str(day)),)
         found = audit(lake, staged.paths, contract)
-        entries = {d: DayEntry(p.rows, p.fingerprint, "lab") for d, p in found.items() if d is not None}
-        write = Write(contract, staged, entries, -1, Provenance("lab"))
-        return replace_days(lake, write, lambda days: dict.fromkeys(days, "lab"))
+        entries = {d: DayEntry(p.rows, p.fingerprint, digest_of(d)) for d, p in found.items() if d is not None}
+        write = Write(contract, staged, entries, -1, signed)
+        return replace_days(lake, write, lambda days: {d: digest_of(d) for d in days})
     finally:
         staged.drop()
 
@@ -117,3 +148,10 @@ def append(lake: Lake, contract: Contract, rows: Sequence[Row]) -> None:
     if DeltaTable.is_deltatable(path):
         schema = pa.schema(DeltaTable(path).schema().to_arrow())
     write_deltalake(path, pa.Table.from_pylist([dict(r) for r in rows], schema), mode="append", partition_by=[column])
+
+
+def half_commit(lake: Lake, table: str) -> None:
+    """Leave a commit of a table half written, as a power cut does."""
+    log = lake.table_path(table) / "_delta_log"
+    newest = max(log.glob("*.json"))
+    (log / f"{int(newest.stem) + 1:020d}.json").write_bytes(newest.read_bytes()[:20])

@@ -1,13 +1,17 @@
-"""`backfill-assets lab` as typed: the list, a lab on the screen, as JSON and as one page.
+"""`backfill-assets lab` and `drill` as typed: the lists, a lab drawn, as JSON and a page, a drill to its end.
 
-Tested here: what is printed and written. Not tested here: what labs show (`labs`).
+Tested here: what is printed and written. Not tested here: what labs show, and how faults are mended (`labs`).
 """
 
+import shutil
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.labs.lakes import events, first_events, make_lake, replace_by_day
 from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.processes import PIPES, start
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -35,3 +39,44 @@ def test_a_lab_as_json_says_which_forms_hold() -> None:
 
 def test_an_unknown_lab_is_wrong_usage() -> None:
     assert run("lab", "nonsense").exit_code == 2
+
+
+def test_drills_are_listed_without_a_name() -> None:
+    assert set(read(run("drill", "--json"))) >= {"kill-mid-commit", "late-burst", "skew"}
+    assert run("drill", "nonsense").exit_code == 2
+
+
+def test_a_fault_is_planted_in_a_copy_for_a_team(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake", date(2024, 3, 1))
+    replace_by_day(lake, first_events(lake), events([(datetime(2024, 3, 1, 12, tzinfo=UTC), 1)]))
+    told = read(run("drill", "kill-mid-commit", "--plant-only", "--lake", lake.root))
+    copy = Path(told["copy"])
+    try:
+        assert "power failure" in told["symptom"]
+        assert "set aside" in run("mend", "staging", "--lake", copy).stdout
+        assert "set aside" not in run("mend", "staging", "--lake", lake.root).stdout
+    finally:
+        shutil.rmtree(copy.parent)
+
+
+def test_a_drill_whose_time_is_over_says_so_and_ends_with_1(processes: None, tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake", date(2024, 3, 1))
+    replace_by_day(lake, first_events(lake), events([(datetime(2024, 3, 1, 12, tzinfo=UTC), 1)]))
+    done = start(
+        "-m",
+        "backfill_assets",
+        "drill",
+        "kill-mid-commit",
+        "--seconds",
+        "3",
+        "--lake",
+        lake.root,
+        **PIPES | {"stdin": -1},
+    )
+    out, err = done.communicate("hint\nsee nowhere\nsee staging\n", timeout=60)
+    assert done.returncode == 1, err
+    assert "ALERT a run was cut off" in err
+    assert "No, it is not there." in err
+    assert "Yes. Mend it." in err
+    figures = dict(line.split() for line in out.splitlines()[1:])
+    assert (figures["hints"], figures["wrong_guesses"], figures["mended_s"]) == ("1", "1", "-")

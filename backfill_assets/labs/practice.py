@@ -1,0 +1,185 @@
+"""The desk of a drill: a clock, the symptom, a look at the copy each second, hints on demand, a score from receipts.
+
+Not here: the faults (`drills`) and the terminal (`cli.practice`).
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.core.clock import utc_today
+from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.states import State, States
+from backfill_assets.core.view import Stamp
+from backfill_assets.engine.session import drop_session
+from backfill_assets.labs.drills import Planted
+from backfill_assets.labs.lakes import copy_lake, engine_here, load
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.example_lakes import FEWEST_DAYS, days_until, make_sample
+from backfill_assets.pipeline.chosen import chosen_pipeline
+
+WORDS = "Type: hint | see WORD (a table, day, file or setting: where the fault is) | quit. Mend it in another terminal."
+FIT = (State.FRESH, State.INCOMPLETE, State.PENDING)
+Days = Mapping[tuple[str, date], Stamp]  # newest receipts by table and day
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where a person stands: `read` waits for a line at most a second ("" for none), `say` writes one."""
+
+    read: Callable[[], str]
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+
+
+@dataclass
+class DrillScore:
+    """A drill of `limit` seconds. `seen_s` and `mended_s`: seconds until the fault was named (or first written over)
+    and until the lake was well; None: never. `wrong_rows`: most rows that readers could get wrong at once, `planted`
+    of them by the fault. `needless`: days written although nothing about them was wrong."""
+
+    limit: float
+    planted: int = 0
+    seen_s: float | None = None
+    mended_s: float | None = None
+    wrong_rows: int = 0
+    needless: int = 0
+    hints: int = 0
+    wrong_guesses: int = 0
+
+    @property
+    def points(self) -> int:
+        """100, less up to 30 each for the time to see and to mend, 20 if it was not mended, 2 for each needless day (at
+        most 30), 10 for wrong rows beyond the fault's, 5 for each hint and wrong guess; at least 0."""
+        seen, mended = (self.limit if s is None else min(s, self.limit) for s in (self.seen_s, self.mended_s))
+        harm = 10 * (self.wrong_rows > self.planted) + min(30, 2 * self.needless)
+        lost = 30 * (seen + mended) / self.limit + 20 * (self.mended_s is None) + harm
+        return max(0, round(100 - lost - 5 * (self.hints + self.wrong_guesses)))
+
+
+@dataclass
+class Watch:
+    """The copy as it was before the fault (`before`, `unfit` by then), and what is wrong with it now."""
+
+    root: Path
+    before: Days = field(init=False)
+    unfit: frozenset[tuple[str, date]] = field(init=False)
+    planted: Planted | None = None
+    needed: frozenset[tuple[str, date]] = frozenset()
+    found: Days = field(default_factory=dict)  # the receipts when the fault was planted
+
+    def __post_init__(self) -> None:
+        states = self._states()
+        self.before = dict(_stamps(states))
+        self.unfit = frozenset(at for at in self.before if states.of(*at) not in FIT)
+
+    def plant(self, plant: Callable[..., Planted]) -> Planted:
+        """Plant the fault in the copy, and note which days it touched. Raises SettingsError if nothing shows it."""
+        self.planted = plant(open_lake(self.root))
+        wrong, self.found = self.wrong(), self._receipts() or self.before
+        self.needed = frozenset(wrong or ())
+        if self.is_well(wrong):
+            culprit, fix = "days that needed a rebuild before hide the fault", "Run `catch-up` first, or add --sample"
+            raise SettingsError(f"the lake {self.root}", culprit, "There is nothing to mend", fix)
+        return self.planted
+
+    def _receipts(self) -> Days:
+        """The newest receipts now; none if the lake cannot be read."""
+        try:
+            return dict(_stamps(self._states()))
+        except BackfillError:
+            return {}
+
+    def _states(self) -> States:
+        lake = open_lake(self.root)
+        pipeline = chosen_pipeline(lake)
+        return pipeline.states(read_view(lake, pipeline.contracts))
+
+    def wrong(self) -> dict[tuple[str, date], int] | None:
+        """The days that are not as they should be, with the rows that readers get of them though they are not right;
+        None if the lake cannot be read, and so gives nobody a wrong row."""
+        try:
+            states = self._states()
+            now = dict(_stamps(states))
+        except BackfillError:
+            return None
+        found = dict[tuple[str, date], int]()
+        for at in (self.before.keys() | now.keys()) - self.unfit:
+            state, stamp, was = states.of(*at), now.get(at), self.before.get(at)
+            other = stamp is not None and was is not None and stamp.entry.content != was.entry.content
+            differs = bool(self.planted and self.planted.restores and other)
+            if state not in FIT or differs:
+                found[at] = stamp.entry.rows if stamp and (differs or state is State.STALE) else 0
+        return found
+
+    def is_well(self, wrong: Mapping[tuple[str, date], int] | None) -> bool:
+        """Whether no day is wrong, and no file is left that has to go."""
+        left = [f for f in self.planted.unwanted if f.exists()] if self.planted else []
+        return wrong is not None and not wrong and not left
+
+    def written(self) -> tuple[int, int]:
+        """How many days receipts wrote since the fault, and how many of them were as they should be before."""
+        moved = {
+            at: s for at, s in self._receipts().items() if at not in self.found or s.version > self.found[at].version
+        }
+        same = [at for at, s in moved.items() if at in self.before and s.entry == self.before[at].entry]
+        return len(moved), len({*same} - self.needed)
+
+
+def _stamps(states: States) -> Iterator[tuple[tuple[str, date], Stamp]]:
+    for table in states.contracts:
+        yield from (((table, day), stamp) for day, stamp in states.view.table(table).stamps.items())
+
+
+def drill_lake(root: Path | None, target: Path) -> Path:
+    """Return `target`, a copy of the lake at `root`, or, where there is none, a loaded sample of two weeks."""
+    if root is not None and (root / FILE_NAME).is_file():
+        return copy_lake(root, target).root
+    days = days_until(utc_today(), FEWEST_DAYS)
+    make_sample(target, days, engine_here())
+    load(open_lake(target), days, tables=None)
+    drop_session(target)
+    return target
+
+
+def practise(watch: Watch, desk: Desk, seconds: float) -> DrillScore:
+    """Run the clock until the copy is well, the person quits or the time is over."""
+    planted, began = watch.planted, desk.clock()
+    if planted is None:
+        raise RuntimeError("plant the fault first")
+    score = DrillScore(seconds, planted=sum((watch.wrong() or {}).values()))
+    for line in (planted.symptom, f"The copy: {watch.root}", WORDS):
+        desk.say(line)
+    while (passed := desk.clock() - began) < seconds:
+        wrong = watch.wrong()
+        score.wrong_rows = max(score.wrong_rows, sum((wrong or {}).values()))
+        writes, score.needless = watch.written()
+        if writes and score.seen_s is None:
+            score.seen_s = passed
+        if watch.is_well(wrong):
+            score.mended_s = passed
+            break
+        word, _, rest = desk.read().strip().partition(" ")
+        if word == "quit":
+            break
+        if word == "hint":
+            desk.say((*planted.hints, "There is no further hint.")[min(score.hints, len(planted.hints))])
+            score.hints += 1
+        elif word == "see":
+            _judge_guess(score, planted, rest, desk.clock() - began, desk.say)
+        elif word:
+            desk.say(WORDS)
+    return score
+
+
+def _judge_guess(score: DrillScore, planted: Planted, guess: str, at: float, say: Callable[[str], None]) -> None:
+    if guess not in planted.seen:
+        score.wrong_guesses += 1
+        say("No, it is not there.")
+    else:
+        score.seen_s = at if score.seen_s is None else score.seen_s
+        say("Yes. Mend it.")
