@@ -33,7 +33,7 @@ CATCH_UP = "`backfill-assets catch-up` loads and rebuilds what needs it, and not
 @dataclass(frozen=True)
 class Planted:
     """A fault: the alert, the words that name its place, hints, files that have to go, and whether the right rows are
-    those of before (else those that its new deliveries give)."""
+    those that the lake had (else those that its new deliveries give)."""
 
     symptom: str
     seen: frozenset[str]
