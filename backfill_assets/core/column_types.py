@@ -51,6 +51,11 @@ class ColumnType:
         """Whether it can be summed up."""
         return self.kind in ("INT", "BIGINT", "DOUBLE", DECIMAL)
 
+    @property
+    def spark(self) -> str:
+        """The name in Spark's data frames, such as decimal(18,2)."""
+        return str(self).lower()
+
     def __str__(self) -> str:
         """As Spark's SQL writes it, e.g. DECIMAL(18,2)."""
         if self.kind == DECIMAL:

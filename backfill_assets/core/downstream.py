@@ -168,7 +168,10 @@ def with_downstream(
     while reached:
         days = _days_of(first).union(*reached.values())
         covered = DayRange(min(days), max(days) + ONE_DAY)
-        inside = {n: [r for r in fresh[n] if _is_within(r, covered)] for n in (first.table, *reached)}
+        inside = {
+            n: [r for r in fresh[n] if covered.start <= r.days.start and r.days.end <= covered.end]
+            for n in (first.table, *reached)
+        }
         made = {n: reached.get(n, set()).union(*map(_days_of, asked)) for n, asked in inside.items()}
         if all(_may_be_covered(states, name, covered, made, busy) for name in made):
             asked = {day: known for r in inside[first.table] for day, known in r.asked.items()}
@@ -181,10 +184,6 @@ def with_downstream(
 
 def _days_of(request: RunRequest) -> set[date]:
     return set(map(date.fromisoformat, request.asked))
-
-
-def _is_within(request: RunRequest, covered: DayRange) -> bool:
-    return covered.start <= request.days.start and request.days.end <= covered.end
 
 
 def _may_be_covered(

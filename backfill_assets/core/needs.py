@@ -16,7 +16,6 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, is_over, newest_over
 from backfill_assets.core.digests import days_of, digest_of, is_required
 from backfill_assets.core.states import State, States
-from backfill_assets.core.view import LakeView
 
 RUN_SECONDS = 4.0  # what one more run of five tables costs: 3 s in a command, 8 s in a process of its own
 DAY_SECONDS = 0.03  # what one more settled day costs in such a run: five events a table, which Dagster records
@@ -65,16 +64,17 @@ def needed_days(states: States, until: date | None = None) -> dict[str, frozense
 def _days(states: States, until: date | None) -> list[date]:
     """All days that anything names, from the lake's first day on."""
     view = states.view
-    last = max((*(d for t in view.tables.values() for d in t.stamps), *_named_by_sources(view)), default=view.start)
+    last = max(
+        (
+            *(d for t in view.tables.values() for d in t.stamps),
+            *(d for source in view.sources.values() for days in (source.landed, source.arrivals) for d in days),
+        ),
+        default=view.start,
+    )
     if states.frontiers.greatest is not None:
         last = max(last, newest_over(states.frontiers.greatest))
     end = last + ONE_DAY if until is None else min(last + ONE_DAY, until)
     return [view.start + ONE_DAY * i for i in range((end - view.start).days)]
-
-
-def _named_by_sources(view: LakeView) -> Iterable[date]:
-    """All days with landed files or arrivals."""
-    return (d for source in view.sources.values() for days in (source.landed, source.arrivals) for d in days)
 
 
 def _landed(states: States, name: str, days: Iterable[date]) -> Iterable[date]:

@@ -66,7 +66,11 @@ def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
 def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
     """What a receipt keeps of a profile besides rows and fingerprint: NULLs of these columns, broken rules (of a day
     that was written: those that only warn), the rows of the greatest keys, and all histograms."""
-    bits = {_name(b, c): n for c, found in profile.histograms.items() for b, n in sorted(found.items(), key=_by_bucket)}
+    bits = {
+        _name(b, c): n
+        for c, found in profile.histograms.items()
+        for b, n in sorted(found.items(), key=lambda one: (isinstance(one[0], str), one[0]))
+    }
     most = {MOST + key: n for key, n in profile.most.items()}
     return null_counts(profile, columns) | {BROKEN + rule: n for rule, n in profile.broken.items()} | most | bits
 
@@ -84,10 +88,6 @@ def counted_most(counts: Mapping[str, int]) -> dict[str, int]:
 def is_skewed(rows: int, of: int, bound: float) -> bool:
     """Whether one key holds more than `bound` of a day's rows; of a few rows that says nothing."""
     return of >= SKEW_NEEDS_ROWS and rows / of > bound
-
-
-def _by_bucket(one: tuple[Bucket, int]) -> tuple[bool, Bucket]:
-    return isinstance(one[0], str), one[0]
 
 
 def _name(bucket: Bucket, column: str) -> str:

@@ -61,7 +61,10 @@ def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) 
         groups = {rule: dict(engine.execute(q).fetchall()) for rule, q in _broken_groups(contract, rows).items()}
         most = {key_name(k): dict(engine.execute(_most(contract, rows, k)).fetchall()) for k in contract.read_by}
         days = {on: dict(zip(figures, cells, strict=True)) for on, *cells in found}
-        counted = {c: _texts(days, c) for c in contract.text_columns}
+        counted = {
+            c: {on: (f["rows"] - f[f"nulls {c}"], f[f"distinct {c}"]) for on, f in days.items()}
+            for c in contract.text_columns
+        }
         texts = frequent_texts(engine, rows, contract.day_column, counted)
     profiles: dict[date | None, DayProfile] = {}
     for on, day_figures in days.items():
@@ -74,11 +77,6 @@ def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) 
             most={key: counts.get(on, 0) for key, counts in most.items()},
         )
     return profiles
-
-
-def _texts(days: Mapping[date | None, Mapping[str, Any]], column: str) -> dict[date | None, tuple[int, int]]:
-    """The rows that are not NULL and their approximate number of texts, per day."""
-    return {on: (f["rows"] - f[f"nulls {column}"], f[f"distinct {column}"]) for on, f in days.items()}
 
 
 def _figures(contract: Contract, hashes: Collection[str]) -> dict[str, str]:

@@ -33,11 +33,6 @@ REASON = "columns"
 LONGEST_TEXT = 32  # Delta's own writers cut longer texts; without a bound nothing is skipped by it
 
 
-def spark_name(kind: ColumnType) -> str:
-    """The name in `DataFrame.dtypes`, such as decimal(18,2)."""
-    return str(kind).lower()
-
-
 def duckdb_name(kind: ColumnType) -> str:
     """The name in DuckDB's SQL. Instants have a zone there, as DuckDB reads them from the files of a table."""
     if kind.element is not None:

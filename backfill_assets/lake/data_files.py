@@ -17,7 +17,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered, BackfillError, ContractBroken
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
 from backfill_assets.lake import files
-from backfill_assets.lake.columns import column_types, spark_name
+from backfill_assets.lake.columns import column_types
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile, versions
 from backfill_assets.lake.log_state import LOGS
@@ -212,7 +212,7 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     table is not laid out by its day, or another program gave it what our tables do not have."""
     opened = LOGS.opened(table, version)
     kinds = column_types(opened)
-    columns = tuple((name, spark_name(kind)) for name, kind in kinds.items() if kind is not None)
+    columns = tuple((name, kind.spark) for name, kind in kinds.items() if kind is not None)
     laid_out = opened.metadata().partition_columns == [day_column]
     if not laid_out or opened.protocol().min_reader_version > PLAIN_READER or len(columns) < len(kinds):
         return None

@@ -150,7 +150,8 @@ def _commit(store: TableStore, write: Write, view: TableView) -> Published:
     unlike = _unlike(write, view)
     receipt = _receipt(write, sorted(changed | moved), unlike)
     # A day that never had rows needs no data commit: its receipt says that it is empty.
-    rows_move = {d for d in changed if write.entries[d].rows or _had_rows(view, d)}
+    had_rows = view.foreign | {d for d, stamp in view.stamps.items() if stamp.entry.rows}
+    rows_move = {d for d in changed if write.entries[d].rows or d in had_rows}
     version = store.replace_days(write.contract, write.staged, rows_move, receipt)
     return Published(version, receipt.write_id, changed, moved, unlike)
 
@@ -163,11 +164,6 @@ def _unlike(write: Write, view: TableView) -> frozenset[date]:
         return frozenset()
     again = write.entries.keys() & view.stamps.keys()
     return frozenset(d for d in again if disagreement(view.stamps[d], write.entries[d], code, engine))
-
-
-def _had_rows(view: TableView, day: date) -> bool:
-    stamp = view.stamps.get(day)
-    return day in view.foreign or (stamp is not None and stamp.entry.rows > 0)
 
 
 def _receipt(write: Write, days: list[date], unlike: Collection[date]) -> Receipt:

@@ -13,7 +13,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.engine.session import own_server, said_or_asked, say
 from backfill_assets.lake import files
-from backfill_assets.lake.columns import EIGHT_BYTES, spark_name
+from backfill_assets.lake.columns import EIGHT_BYTES
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, literal, selection, telling_unreadable
 from backfill_assets.lake.fingerprints import quoted
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MANY_FOLDERS = 4  # fewer, and Spark is as quick by itself
+SHUFFLE = "spark.sql.shuffle.partitions"
 WHOLE = "whole"  # folder of the rows before DuckDB parts them
 WIDENING = {("int", "bigint"), ("smallint", "bigint"), ("tinyint", "bigint"), ("smallint", "int"), ("tinyint", "int")}
 
@@ -37,7 +38,7 @@ def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
     from pyspark.sql import functions as F
 
     got = dict(frame.dtypes)
-    wanted = {c.name: spark_name(c.kind) for c in contract.columns}
+    wanted = {c.name: c.kind.spark for c in contract.columns}
     differences = [f"column {n} is missing" for n in wanted if n not in got]
     differences += [f"column {n} is not in the contract" for n in got if n not in wanted]
     differences += [
@@ -68,7 +69,8 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
     with filling(lake, contract) as staged:
         # Readers of Delta expect microseconds, which have statistics, where Spark's default INT96 has none.
         say(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
-        if days >= MANY_FOLDERS and column and _is_of_few_rows(frame):
+        # One task of Spark handles few rows.
+        if days >= MANY_FOLDERS and column and said_or_asked(frame.sparkSession, SHUFFLE) == "1":
             write(frame, staged.folder / WHOLE, "", days, memory)
             found = ", ".join(literal(str(f.path)) for f in found_files(staged.folder / WHOLE, ""))
             with telling_unreadable(contract):
@@ -119,11 +121,6 @@ def write(
         _write(_by_value(_named(frame, column), column), folder, column)
     else:
         _in_turn(_named(frame, column), folder, column, most, server.scratch / f"unordered_{folder.name}")
-
-
-def _is_of_few_rows(frame: "DataFrame") -> bool:
-    """Whether the frame's session expects so few rows that one task of Spark handles them."""
-    return said_or_asked(frame.sparkSession, "spark.sql.shuffle.partitions") == "1"
 
 
 def _write(rows: "DataFrame", folder: Path, column: str, varied: Collection[str] = ()) -> None:

@@ -18,15 +18,10 @@ WHOLE = ("tinyint", "smallint", "int", "bigint")
 TEXTUAL = ("STRING", "BINARY")
 
 
-def spark_word(kind: ColumnType) -> str:
-    """The type in Spark's words."""
-    return str(kind).lower()
-
-
 def misfit(found: str, kind: ColumnType) -> bool:
     """Whether values of the type `found` (Spark's simple name) fit no column of `kind`."""
     if kind.kind == ARRAY:
-        return found not in ("string", "void", spark_word(kind))
+        return found not in ("string", "void", kind.spark)
     return found.startswith(("struct", "array", "map"))
 
 
@@ -34,7 +29,7 @@ def as_target(value: "Column", found: str, kind: ColumnType) -> "Column":
     """The value (of the type `found`) as `kind`; NULL where it is not exactly one."""
     from pyspark.sql import functions as F
 
-    target, source = spark_word(kind), found.partition("(")[0]
+    target, source = kind.spark, found.partition("(")[0]
     if kind.kind == ARRAY:
         # Elements that do not fit would be NULL in silence: text is read strictly, within what catches its error.
         strict = F.from_json(value, target, {"mode": "FAILFAST"}) if found == "string" else value.cast(target)
@@ -88,4 +83,4 @@ def unpacked(packed: "Column", value: "Column", kind: ColumnType) -> "Column":
     digits = F.when(F.substring(text, 1, 1) == "1", F.substring(text, F.lit(2), F.length(text)))
     if kind.kind == "TIMESTAMP":
         return F.timestamp_micros(digits.cast("bigint"))
-    return F.unhex(digits) if kind.kind == "BINARY" else digits.cast(spark_word(kind))
+    return F.unhex(digits) if kind.kind == "BINARY" else digits.cast(kind.spark)

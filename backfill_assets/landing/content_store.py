@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -22,50 +22,34 @@ ABSENT_IS_NULL = {"jsonl"}  # a JSON object may leave out what it does not know
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A landed content in the store: its sha256, the parquet to read (named by it), the types of a text file's columns
-    (empty for parquet), its first scan (aware), and the day of its rows without a usable arrival time.
+    """A landed content in the store: its sha256 (of the bytes, or of these and the path: `identity`), the parquet to
+    read (named by it), and the types of a text file's columns (STRING, BIGINT, BOOLEAN; empty for parquet).
 
-    `rows` are counted apart from Spark. `inexact`: column -> why its values differ from the landed file. `refused`: why
-    no row of it can be judged; it then counts as one unusable row with number 0 and is not read. `path`: its path below
-    the landing's root, if its rows depend on that.
+    `first_scan` (aware) and `home_day`, the day of rows without a usable arrival time, are the ledger's; an ingest does
+    not know them. `rows` counts all records apart from Spark, `bad_rows` the unusable ones among them. `inexact`:
+    column -> why its values differ from the landed file. `refused`: why no row of it can be judged; it then counts as
+    one unusable row with number 0 and is not read. `path`: its path below the landing's root, if its rows depend on
+    that. `content`: the SHA-256 of the bytes of a parquet file.
     """
 
     sha256: str
     parquet: Path
-    types: Mapping[str, str]
-    schema: str
-    first_scan: datetime
+    types: Mapping[str, str] = field(default_factory=dict)
+    schema: str = ""
+    first_scan: datetime | None = None
     home_day: date | None = None
     absent_is_null: bool = False
     rows: int = 0
     inexact: Mapping[str, str] = field(default_factory=dict)
     refused: str | None = None
     path: str = ""
+    bad_rows: int = 0
+    content: str = ""
 
     @property
     def kind(self) -> tuple[str, str, bool, str]:
         """The key of files that one frame can read together."""
         return self.schema, digest_of(dict(self.types)), self.absent_is_null, digest_of(dict(self.inexact))
-
-
-@dataclass(frozen=True)
-class IngestedFile:
-    """A landed file in the content store.
-
-    `rows` counts all records, `bad_rows` the unusable ones among them; a file that cannot be read at all (`unreadable`
-    says why) counts as one unusable row with number 0. `parquet`: the file for Spark. `columns`: name -> STRING, BIGINT
-    or BOOLEAN, the types of a text copy's columns (empty for parquet files). `sha256` is of the bytes, or of these and
-    the path (`identity`); `content`: of the bytes of a parquet file; `inexact`: as in StoredFile.
-    """
-
-    sha256: str
-    rows: int
-    bad_rows: int
-    parquet: Path
-    columns: dict[str, str] = field(default_factory=dict)
-    unreadable: str | None = None
-    content: str = ""
-    inexact: Mapping[str, str] = field(default_factory=dict)
 
 
 def identity(sha256: str, path: str) -> str:
@@ -78,8 +62,10 @@ def ingest_rules(format: str, limits: Sequence[int]) -> dict[str, Any]:
     return {"version": VERSION, "format": format, "limits": list(limits)}
 
 
-def put(store: Path, ingested: IngestedFile, rules: Mapping[str, Any]) -> IngestedFile:
-    """Describe a content whose parquet lies in the store, as the last step of its ingest; return it."""
+def put(store: Path, ingested: StoredFile, rules: Mapping[str, Any]) -> StoredFile:
+    """Describe a content whose parquet lies in the store, as the last step of its ingest; return what `find` finds."""
+    is_null = rules["format"] in ABSENT_IS_NULL
+    described = replace(ingested, schema=_schema_digest(ingested.parquet), absent_is_null=is_null)
     body = {
         **rules,
         "parquet": ingested.parquet.name,
@@ -87,11 +73,11 @@ def put(store: Path, ingested: IngestedFile, rules: Mapping[str, Any]) -> Ingest
         "content": ingested.content or ingested.sha256,
         "rows": ingested.rows,
         "bad_rows": ingested.bad_rows,
-        "types": dict(ingested.columns),
-        "schema": _schema_digest(ingested.parquet),
-        "absent_is_null": rules["format"] in ABSENT_IS_NULL,
+        "types": dict(ingested.types),
+        "schema": described.schema,
+        "absent_is_null": is_null,
         "inexact": dict(ingested.inexact),
-        "refused": ingested.unreadable,
+        "refused": ingested.refused,
     }
     path = _description(store, ingested.sha256)
     partial = path.with_suffix(f".{os.getpid()}.partial")
@@ -100,26 +86,21 @@ def put(store: Path, ingested: IngestedFile, rules: Mapping[str, Any]) -> Ingest
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
-    return ingested
+    return described
 
 
-def find(store: Path, sha256: str, first_scan: datetime, home_day: date | None = None) -> StoredFile | None:
-    """Find a content and prove its bytes; None if it is absent or altered."""
+def find(
+    store: Path, sha256: str, first_scan: datetime | None = None, home_day: date | None = None,
+    rules: Mapping[str, Any] | None = None,
+) -> StoredFile | None:  # fmt: skip
+    """Find a content and prove its bytes; None if it is absent, altered, or described by others than these `rules`."""
     body = _proven(store, sha256)
-    if body is None:
+    if body is None or (rules and not {**rules}.items() <= body.items()):
         return None
     return StoredFile(
         sha256, store / body["parquet"], body["types"], body["schema"], first_scan, home_day, body["absent_is_null"],
-        body["rows"], body["inexact"], body["refused"],
+        body["rows"], body["inexact"], body["refused"], bad_rows=body.get("bad_rows", 0),
     )  # fmt: skip
-
-
-def ingested_before(store: Path, sha256: str, parquet: str, rules: Mapping[str, Any]) -> IngestedFile | None:
-    """Find a text that was ingested under these rules into the file `parquet`, and prove its bytes."""
-    body = _proven(store, sha256)
-    if body is None or not {**rules, "parquet": parquet}.items() <= body.items() or "bad_rows" not in body:
-        return None
-    return IngestedFile(sha256, body["rows"], body["bad_rows"], store / parquet, body["types"], body["refused"])
 
 
 def discard(store: Path, sha256: str) -> None:

@@ -8,6 +8,7 @@ meaning of a file depends on its content and format alone, and a file that break
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ import pyarrow.parquet as pq
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch, TextParser
 from backfill_assets.landing.content_store import (
     PARSER_VERSION,
-    IngestedFile,
+    StoredFile,
     discard,
+    find,
     identity,
     ingest_rules,
-    ingested_before,
     put,
 )
 from backfill_assets.landing.csv_records import CsvRecords
@@ -39,7 +40,7 @@ CODEC = "zstd"  # Spark brings it along; text comes out at about half of snappy'
 
 def ingest(
     file: LandedFile, format: str, store: Path, limits: Limits = DEFAULT_LIMITS, by_path: bool = False
-) -> IngestedFile:
+) -> StoredFile:
     """Put the content of a landed file (`format`: parquet, csv, jsonl) into `store`.
 
     `by_path`: name the content by its path, too, so that the same bytes elsewhere are another content. A text with a
@@ -52,11 +53,12 @@ def ingest(
     sha256 = sha256_of(file)
     name = identity(sha256, file.name) if by_path else sha256
     target = copy_path(store, name, format)
-    if (known := ingested_before(store, name, target.name, rules)) is not None:
+    known = find(store, name, rules={**rules, "parquet": target.name})
+    if known is not None:
         return known
     discard(store, name)
     parser = PARSERS[format](limits)
-    return put(store, _parsed(file, sha256, parser, IngestedFile(name, 0, 0, target), limits), rules)
+    return put(store, _parsed(file, sha256, parser, StoredFile(name, target), limits), rules)
 
 
 def copy_path(store: Path, sha256: str, format: str) -> Path:
@@ -64,7 +66,7 @@ def copy_path(store: Path, sha256: str, format: str) -> Path:
     return store / f"{sha256}.{format}-{PARSER_VERSION}.parquet"
 
 
-def _parsed(file: LandedFile, sha256: str, parser: TextParser[Any], new: IngestedFile, limits: Limits) -> IngestedFile:
+def _parsed(file: LandedFile, sha256: str, parser: TextParser[Any], new: StoredFile, limits: Limits) -> StoredFile:
     """Parse a text file into the copy of `new`, and return `new` with its rows and columns."""
     with writing(new.parquet.parent) as writer:
         with opened(file) as descriptor:
@@ -82,18 +84,18 @@ def _parsed(file: LandedFile, sha256: str, parser: TextParser[Any], new: Ingeste
         if unreadable is not None:
             return _refused(new.sha256, new.parquet, unreadable)
         writer.publish(new.parquet)
-    return IngestedFile(new.sha256, writer.rows, writer.bad_rows, new.parquet, parser.columns)
+    return replace(new, types=parser.columns, rows=writer.rows, bad_rows=writer.bad_rows)
 
 
-def _refused(name: str, target: Path, reason: str) -> IngestedFile:
+def _refused(name: str, target: Path, reason: str) -> StoredFile:
     """Write the one unusable row, numbered 0, of a file that cannot be read as a whole."""
     with writing(target.parent) as writer:
         writer.write(Batch(0, 1, {}, {0: ("", reason)}))
         writer.publish(target)
-    return IngestedFile(name, 1, 1, target, {}, reason)
+    return StoredFile(name, target, rows=1, bad_rows=1, refused=reason)
 
 
-def _copied_parquet(file: LandedFile, store: Path, limits: Limits, by_path: bool) -> IngestedFile:
+def _copied_parquet(file: LandedFile, store: Path, limits: Limits, by_path: bool) -> StoredFile:
     """Copy the file, then examine the copy, to which no other process writes."""
     store.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".copying-", dir=store) as folder:
@@ -108,7 +110,7 @@ def _copied_parquet(file: LandedFile, store: Path, limits: Limits, by_path: bool
         target = store / f"{name}.parquet"
         copy.replace(target)
     parquet, inexact = in_microseconds(target, store / f"{name}.us.parquet")
-    return IngestedFile(name, rows, 0, parquet, {}, None, sha256, inexact)
+    return StoredFile(name, parquet, rows=rows, inexact=inexact, content=sha256)
 
 
 class CopyWriter:

@@ -13,7 +13,7 @@ from backfill_assets.core.column_types import ColumnType, read_type
 from backfill_assets.core.engines import SPARK, Engine, advice, culprit
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
-from backfill_assets.landing.casting import as_target, is_lost, misfit, spark_word, unpacked, vessel
+from backfill_assets.landing.casting import as_target, is_lost, misfit, unpacked, vessel
 from backfill_assets.landing.engine_errors import OF_SELECT, UnfitSelect, absent_column, analysis_errors, refusal
 from backfill_assets.landing.select import FILE, can_raise, expressions, refuse_beyond_the_row
 
@@ -111,7 +111,7 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     for name, (index, found) in selected.items():
         kind, place, text = types[name], f"__d{index}", chosen.forgiving[index]
         if misfit(found, kind):
-            raise UnfitSelect(f"{name} must be a {spark_word(kind)}, but select makes it {found[:200]}")
+            raise UnfitSelect(f"{name} must be a {kind.spark}, but select makes it {found[:200]}")
         given = F.expr(f"struct({text})").getField(name)
         value = as_target(given, found, kind)
         value, reasons = _without_doubt(name, value, given, found, kind, chosen.engine)

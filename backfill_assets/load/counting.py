@@ -16,7 +16,7 @@ from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.content_store import IngestedFile, StoredFile, discard, find
+from backfill_assets.landing.content_store import StoredFile, discard, find
 from backfill_assets.landing.engine_errors import is_of_the_data
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
@@ -157,7 +157,7 @@ def _landed_by_content(lake_session: LakeSession, lost: Sequence[FileRecord]) ->
     return found
 
 
-def taken_in(lake_session: LakeSession, file: LandedFile) -> IngestedFile:
+def taken_in(lake_session: LakeSession, file: LandedFile) -> StoredFile:
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that."""
     lake, source = lake_session.lake, lake_session.lake.settings.source
     return ingest(file, source.format, lake.stock, by_path=uses_path(source.select))

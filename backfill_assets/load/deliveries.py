@@ -17,7 +17,6 @@ from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.engine.session import engine_of, say
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.casting import spark_word
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.engine_errors import UnfitSelect, analysis_errors, refusal
 from backfill_assets.landing.mapping import RAISED, delivery_types, mapped, settings_for
@@ -54,7 +53,7 @@ def read_deliveries(session: "SparkSession", files: Sequence[StoredFile], settin
             whole += [(f.sha256, 0, "", str(error)) for f in alike]
     if whole:
         rows = small_frame(session, whole, "sha256 string, row_number bigint, text string, reason string")
-        empty = {n: F.lit(None).cast(spark_word(t)) for n, t in delivery_types(payload).items()}
+        empty = {n: F.lit(None).cast(t.spark) for n, t in delivery_types(payload).items()}
         frames.append(rows.withColumns({**empty, RAISED: F.lit("")}))
     frame = reduce(lambda one, other: one.unionByName(other), frames)
     scans = [(f.sha256, f.first_scan, f.home_day) for f in files]
@@ -150,7 +149,7 @@ def _is_far(value: "Column", kind: ColumnType) -> "Column":
         return F.exists(value, lambda one: _is_far(one, element))
     first, last = CALENDAR
     ends = (first, f"{last} 23:59:59.999999") if kind.kind == "TIMESTAMP" else CALENDAR
-    return ~value.between(*(F.lit(end).cast(spark_word(kind)) for end in ends))
+    return ~value.between(*(F.lit(end).cast(kind.spark) for end in ends))
 
 
 def _rules(column: PayloadColumn) -> "list[tuple[Column, str]]":

@@ -40,36 +40,19 @@ class Comparison:
         """Records that raw may hold rows of and that the landing folder contradicts."""
         return [*self.altered, *self.missing, *self.contradicted]
 
-
-@dataclass(frozen=True)
-class LandingStatus:
-    """A comparison over all sources."""
-
-    found: Comparison
-
     @property
-    def uncounted(self) -> bool:
-        """Whether files were counted under other settings or manifests than today's."""
-        return bool(self.found.uncounted)
+    def counts_rows(self) -> bool:
+        """Whether a scan would have the engine count rows."""
+        return bool(self.fresh or self.uncounted)
 
     @property
     def is_scanned(self) -> bool:
         """Whether a scan would record nothing."""
-        return not (self.counts_rows or self.is_refused or self.found.lapsed)
-
-    @property
-    def counts_rows(self) -> bool:
-        """Whether a scan would have the engine count rows."""
-        return bool(self.found.fresh) or self.uncounted
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether files that days were made from are altered, gone or contradicted: those days are not loaded."""
-        return bool(self.found.disputed)
+        return not (self.counts_rows or self.disputed or self.lapsed)
 
 
-def landed(lake_session: LakeSession) -> LandingStatus:
-    """The landing folders of all sources now. A file that is still being written counts as new.
+def landed(lake_session: LakeSession) -> Comparison:
+    """The comparison over the landing folders of all sources now. A file that is still being written counts as new.
 
     Raises what listing raises.
     """
@@ -78,7 +61,7 @@ def landed(lake_session: LakeSession) -> LandingStatus:
         found, _, _ = compared(LakeSession(lake))
         for name, paths in vars(found).items():
             getattr(total, name).extend(paths)
-    return LandingStatus(total)
+    return total
 
 
 def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:

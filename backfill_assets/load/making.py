@@ -13,7 +13,6 @@ from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
-from backfill_assets.lake.columns import spark_name
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.built_twice import refuse_literals
@@ -136,7 +135,7 @@ def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
     there = set(frame.columns)
     if there == set(contract.column_names):
         return frame
-    absent = {c.name: F.lit(None).cast(spark_name(c.kind)) for c in contract.columns if c.name not in there}
+    absent = {c.name: F.lit(None).cast(c.kind.spark) for c in contract.columns if c.name not in there}
     added = frame.withColumns(absent) if absent else frame  # Spark Connect refuses to add none
     return added.select(*contract.column_names)
 

@@ -22,7 +22,7 @@ from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN,
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.lake.too_late import release, waiting
-from backfill_assets.landing.content_store import IngestedFile, StoredFile
+from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.declared import DeclaredTotals, of_contents
 from backfill_assets.landing.engine_errors import UNFIT
 from backfill_assets.landing.files import LandedFile, StillChanging, is_complete, settle
@@ -30,7 +30,7 @@ from backfill_assets.load.counting import Counted, count_days, settle_days, take
 from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early
 from backfill_assets.load.totals import disagreement
 
-Intakes = Sequence[tuple[LandedFile, IngestedFile]]
+Intakes = Sequence[tuple[LandedFile, StoredFile]]
 Late = Mapping[tuple[date, date], int]  # rows kept in `too_late` per (arrival day, event day)
 
 

@@ -36,7 +36,7 @@ def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRang
     there = landed(LakeSession(lake)) if lands else None
     open_ones = [name for name in names if force or not all(states.is_settled(name, d) for d in days)]
     unsound = any(source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values())
-    refused = unsound or (there is not None and there.is_refused)
+    refused = unsound or (there is not None and bool(there.disputed))
     if open_ones or refused or not (there is None or there.is_scanned):
         counts = there is not None and there.counts_rows
         builds = bool(open_ones) and _is_buildable(states, open_ones[0], days)

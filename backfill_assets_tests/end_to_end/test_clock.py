@@ -78,7 +78,7 @@ def test_an_altered_file_is_followed_once_it_is_accepted_whatever_the_clock_was_
     assert accept(world.open()[0], "resent") == ["1.jsonl"]
     assert accept(world.open()[0], "again") == [], "nothing is accepted twice"
     assert list(scan(world.open()[0]).new) == ["1.jsonl"]
-    assert not landed(world.open()[0]).is_refused
+    assert not landed(world.open()[0]).disputed
     world.backfill(DAYS)
     assert len(world.content("raw")) == 3
     assert adds_up(world)

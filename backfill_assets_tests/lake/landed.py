@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backfill_assets.landing.batches import Batch, TextParser
-from backfill_assets.landing.content_store import IngestedFile
+from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import ingest
 from backfill_assets.landing.listing import list_landing
@@ -36,25 +36,25 @@ def refusals(pattern: str, base: Path, format: str = "csv") -> dict[str, str]:
     return {r.name: r.reason for r in list_landing(pattern, base, format).refused}
 
 
-def take_in(folder: Path, name: str, content: bytes, limits: Limits | None = None) -> IngestedFile:
+def take_in(folder: Path, name: str, content: bytes, limits: Limits | None = None) -> StoredFile:
     format = "csv" if ".csv" in name else "parquet" if name.endswith(".parquet") else "jsonl"
     return ingest(land(folder / "landing", name, content), format, folder / "stock", limits or Limits())
 
 
-def stock_rows(intake: IngestedFile) -> list[dict[str, Any]]:
+def stock_rows(intake: StoredFile) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(intake.parquet).to_pylist()
     assert len(rows) == intake.rows
     assert sum(r["__bad_reason"] is not None for r in rows) == intake.bad_rows
     return rows
 
 
-def good_rows(intake: IngestedFile) -> list[dict[str, Any]]:
+def good_rows(intake: StoredFile) -> list[dict[str, Any]]:
     """The usable rows, without the intake's own columns."""
     usable = [r for r in stock_rows(intake) if r["__bad_reason"] is None]
     return [{k: v for k, v in r.items() if not k.startswith("__")} for r in usable]
 
 
-def bad_rows(intake: IngestedFile) -> dict[int, str]:
+def bad_rows(intake: StoredFile) -> dict[int, str]:
     """Row number -> reason."""
     return {r["__row_number"]: r["__bad_reason"] for r in stock_rows(intake) if r["__bad_reason"] is not None}
 

@@ -20,7 +20,6 @@ from backfill_assets.lake.columns import (
     duckdb_name,
     file_statistics,
     read_footer,
-    spark_name,
     type_of_arrow,
 )
 from backfill_assets.lake.committer import columns_misfit
@@ -50,5 +49,5 @@ def test_a_file_of_a_type_fits_its_contract_and_no_other(kind: str) -> None:
 
 def test_the_names_that_engines_read() -> None:
     kind = read_type("ARRAY<DECIMAL(18,2)>")
-    assert (spark_name(kind), duckdb_name(kind)) == ("array<decimal(18,2)>", "DECIMAL(18,2)[]")
+    assert (kind.spark, duckdb_name(kind)) == ("array<decimal(18,2)>", "DECIMAL(18,2)[]")
     assert duckdb_name(read_type("TIMESTAMP")) == "TIMESTAMPTZ"

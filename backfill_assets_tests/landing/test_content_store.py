@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.landing.content_store import IngestedFile, find
+from backfill_assets.landing.content_store import StoredFile, find
 from backfill_assets.landing.ingest import ingest
 from backfill_assets_tests.lake.landed import land, take_in
 
 SEEN = datetime(2024, 3, 1, tzinfo=UTC)
 
 
-def taken(folder: Path, table: pa.Table) -> IngestedFile:
+def taken(folder: Path, table: pa.Table) -> StoredFile:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, version="2.6")
     return ingest(land(folder, "a.parquet", sink.getvalue().to_pybytes()), "parquet", folder / "stock")

@@ -46,7 +46,7 @@ def test_an_unusable_record_is_kept_with_its_reason_and_its_neighbours_are_used(
 def test_fields_are_as_written_and_always_text(tmp_path: Path) -> None:
     content = '\ufeffid,"a ""b""",c\r\n1,,""\r\n"x,y","1\r\n2\n3","say ""hi"""\r\n007, 1.10 ,NULL\r\n'
     intake = take_in(tmp_path, "a.csv", content.encode())
-    assert intake.columns == dict.fromkeys(["id", 'a "b"', "c"], "STRING")
+    assert intake.types == dict.fromkeys(["id", 'a "b"', "c"], "STRING")
     assert [tuple(r.values()) for r in good_rows(intake)] == [
         ("1", "", ""), ("x,y", "1\r\n2\n3", 'say "hi"'), ("007", " 1.10 ", "NULL"),
     ]  # fmt: skip
@@ -126,13 +126,13 @@ def test_a_header_that_cannot_be_used_makes_the_file_unreadable(tmp_path: Path, 
     content, reason = UNREADABLE_HEADERS[name]
     intake = take_in(tmp_path, "a.csv", content)
     assert (intake.rows, intake.bad_rows) == (1, 1)
-    assert intake.unreadable is not None
-    assert reason in intake.unreadable
+    assert intake.refused is not None
+    assert reason in intake.refused
 
 
 def test_a_header_alone_is_a_file_without_rows(tmp_path: Path) -> None:
     intake = take_in(tmp_path, "a.csv", b"k,v")
-    assert (intake.rows, intake.unreadable, list(intake.columns)) == (0, None, ["k", "v"])
+    assert (intake.rows, intake.refused, list(intake.types)) == (0, None, ["k", "v"])
     assert stock_rows(intake) == []
 
 

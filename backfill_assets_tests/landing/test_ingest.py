@@ -28,9 +28,9 @@ def test_a_copy_is_named_by_its_content_and_has_every_record_in_order(tmp_path: 
     assert intake.sha256 == hashlib.sha256(LINES).hexdigest()
     assert intake.parquet.parent == tmp_path / "stock"
     assert intake.parquet.name.startswith(intake.sha256 + ".")
-    assert (intake.rows, intake.bad_rows, intake.unreadable) == (3, 1, None)
+    assert (intake.rows, intake.bad_rows, intake.refused) == (3, 1, None)
     assert [r["__row_number"] for r in stock_rows(intake)] == [1, 2, 3]
-    assert intake.columns == {"id": "BIGINT", "ok": "BOOLEAN"}
+    assert intake.types == {"id": "BIGINT", "ok": "BOOLEAN"}
     assert good_rows(intake) == [{"id": "1", "ok": "true"}, {"id": "4", "ok": None}]
 
 
@@ -78,15 +78,15 @@ def test_an_unreadable_file_is_one_bad_row_numbered_zero(tmp_path: Path) -> None
     content = gzip.compress(LINES * 1000)[:-9]
     for _ in range(2):
         intake = take_in(tmp_path, "a.jsonl.gz", content)
-        assert (intake.rows, intake.bad_rows, intake.columns) == (1, 1, {})
-        assert intake.unreadable
-        assert bad_rows(intake) == {0: intake.unreadable}
+        assert (intake.rows, intake.bad_rows, intake.types) == (1, 1, {})
+        assert intake.refused
+        assert bad_rows(intake) == {0: intake.refused}
 
 
 def test_nothing_of_a_file_is_used_that_breaks_after_many_good_rows(tmp_path: Path) -> None:
     content = gzip.compress(b"".join(b'{"id": %d}\n' % i for i in range(9_000)), mtime=0)
     intake = take_in(tmp_path, "a.jsonl.gz", content[:-4] + b"\0\0\0\1")
-    assert intake.unreadable
+    assert intake.refused
     assert good_rows(intake) == []
 
 
@@ -111,7 +111,7 @@ def test_nothing_unfinished_stays_behind(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\n \r\n"])
 def test_an_empty_file_of_json_lines_has_no_rows_and_is_no_fault(tmp_path: Path, content: bytes) -> None:
     intake = take_in(tmp_path, "a.jsonl", content)
-    assert (intake.rows, intake.bad_rows, intake.unreadable, intake.columns) == (0, 0, None, {})
+    assert (intake.rows, intake.bad_rows, intake.refused, intake.types) == (0, 0, None, {})
     assert stock_rows(intake) == []
 
 
@@ -124,7 +124,7 @@ folder = Path(sys.argv[1])
 def taken(name, format):
     (file,) = list_landing(name, folder, format).files
     intake = ingest(file, format, folder / "stock")
-    print(name, intake.rows, intake.bad_rows, intake.unreadable)
+    print(name, intake.rows, intake.bad_rows, intake.refused)
 taken("warm.jsonl", "jsonl")
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20),) * 2)
@@ -159,6 +159,6 @@ def test_a_flood_of_unusable_rows_refuses_the_file_as_a_whole_with_the_count(tmp
     intake = take_in(tmp_path, "a.jsonl.gz", flood, limits)
     why = f"more than {most} of its rows are unusable: too many to keep each; the first: not JSON: "
     assert (intake.rows, intake.bad_rows) == (1, 1)
-    assert (intake.unreadable or "").startswith(why)
+    assert (intake.refused or "").startswith(why)
     paid_for = b"{" + b" " * 10 + b"\n"
     assert take_in(tmp_path, "b.jsonl", paid_for * 1_000, limits).bad_rows == 1_000, "rows that were really sent"

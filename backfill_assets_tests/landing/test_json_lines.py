@@ -61,7 +61,7 @@ def test_an_unusable_line_is_kept_with_its_reason_and_its_neighbours_are_used(tm
     assert list(found) == [2]
     assert reason in found[2]
     assert good_rows(intake) == [{"ok": "1"}, {"ok": "2"}]
-    assert intake.columns == {"ok": "BIGINT"}
+    assert intake.types == {"ok": "BIGINT"}
 
 
 def test_the_text_of_an_unusable_line_is_kept_readable_and_cut(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_column_has_a_type_only_if_all_its_values_have(values: list[str], kind
 def test_columns_appear_in_the_order_in_which_lines_name_them(tmp_path: Path) -> None:
     lines = b'{"a": 1}\n{"b": 2}\n{"c": 3, "a": 4}\n'
     intake = take_in(tmp_path, "a.jsonl", lines, small(Limits(), 4, 1))
-    assert list(intake.columns) == ["a", "b", "c"]
+    assert list(intake.types) == ["a", "b", "c"]
     assert good_rows(intake) == [
         {"a": "1", "b": None, "c": None}, {"a": None, "b": "2", "c": None}, {"a": "4", "b": None, "c": "3"},
     ]  # fmt: skip

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.landing.content_store import IngestedFile, find
+from backfill_assets.landing.content_store import StoredFile, find
 from backfill_assets.landing.text_lines import Limits
 from backfill_assets_tests.lake.landed import bad_rows, take_in
 
@@ -28,18 +28,18 @@ def content_of(table: pa.Table) -> bytes:
 
 def unreadable(folder: Path, content: bytes, limits: Limits | None = None) -> str:
     intake = take_in(folder, "a.parquet", content, limits)
-    assert (intake.rows, intake.bad_rows, intake.columns) == (1, 1, {})
-    assert intake.unreadable is not None
-    assert bad_rows(intake) == {0: intake.unreadable}
+    assert (intake.rows, intake.bad_rows, intake.types) == (1, 1, {})
+    assert intake.refused is not None
+    assert bad_rows(intake) == {0: intake.refused}
     assert intake.parquet.parent == folder / "stock"
-    return intake.unreadable
+    return intake.refused
 
 
 def test_a_whole_file_is_copied_and_never_linked(tmp_path: Path) -> None:
     content = content_of(TABLE)
     intake = take_in(tmp_path, "a.parquet", content)
     copy = tmp_path / "stock" / f"{hashlib.sha256(content).hexdigest()}.parquet"
-    assert intake == IngestedFile(intake.sha256, 5000, 0, copy, content=intake.sha256)
+    assert intake == StoredFile(intake.sha256, copy, schema=intake.schema, rows=5000, content=intake.sha256)
     assert not copy.is_symlink()
     assert copy.stat().st_ino != (tmp_path / "landing/a.parquet").stat().st_ino
     (tmp_path / "landing/a.parquet").write_bytes(b"rewritten in place")
@@ -73,7 +73,7 @@ def test_noise_never_gets_further_than_unreadable(tmp_path: Path) -> None:
     for start in range(4, len(content) - 8, 97):
         noisy = content[:start] + os.urandom(8) + content[start + 8 :]
         intake = take_in(tmp_path, f"{start}.parquet", noisy)
-        assert intake.unreadable or intake.rows == 50
+        assert intake.refused or intake.rows == 50
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_codec_that_spark_lacks_is_unreadable(tmp_path: Path) -> None:
 def test_types_that_spark_reads_are_read_old_timestamps_too(tmp_path: Path) -> None:
     kinds = [pa.timestamp("us", "UTC"), pa.uint64(), pa.decimal128(38), pa.date32(), pa.large_string(), pa.binary(16)]
     table = pa.table({str(i): pa.array([None], kind) for i, kind in enumerate(kinds)})
-    assert take_in(tmp_path, "a.parquet", content_of(table)).unreadable is None
+    assert take_in(tmp_path, "a.parquet", content_of(table)).refused is None
     sink = pa.BufferOutputStream()
     moment = pa.table({"t": pa.array([0], pa.timestamp("ns"))})
     pq.write_table(moment, sink, use_deprecated_int96_timestamps=True)
@@ -166,7 +166,7 @@ def refusal(folder: Path, column: pa.Array, limits: Limits = SMALL, **how: objec
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"a": column}), sink, compression="zstd", **how)
     content = sink.getvalue().to_pybytes()
-    return len(content), take_in(folder, "a.parquet", content, limits).unreadable
+    return len(content), take_in(folder, "a.parquet", content, limits).refused
 
 
 def repeated(value: str | bytes, times: int) -> pa.Array:

@@ -40,7 +40,7 @@ def lake(tmp_path: Path) -> Lake:
 def test_a_landing_that_is_as_it_was_needs_no_scan(lake: Lake) -> None:
     found = look(LakeSession(lake))
     assert found.is_scanned
-    assert (found.counts_rows, found.is_refused) == (False, False)
+    assert (found.counts_rows, bool(found.disputed)) == (False, False)
 
 
 def test_files_that_were_counted_by_other_settings_need_one(tmp_path: Path) -> None:
@@ -60,6 +60,6 @@ def test_a_file_that_landed_changed_or_went_needs_one(lake: Lake, what: str) -> 
         os.utime(path, (1, 1))
     found = look(LakeSession(lake))
     assert not found.is_scanned
-    assert (found.counts_rows, found.is_refused) == (what == "landed", what != "landed"), (
+    assert (found.counts_rows, bool(found.disputed)) == (what == "landed", what != "landed"), (
         "no engine for what is refused"
     )

@@ -51,7 +51,7 @@ def stored(tmp_path: Path) -> tuple[Lake, StoredFile]:
         "text": TEXTS, "double": FRACTIONS, "whole": [1 << 62] * 6, "exact": [Decimal("0.10")] * 6, "day": [day(0)] * 6,
     }  # fmt: skip
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    return bare_lake(tmp_path / "lake"), StoredFile("a" * 64, tmp_path / "a.parquet", {}, "", None, rows=6)  # type: ignore[arg-type]
+    return bare_lake(tmp_path / "lake"), StoredFile("a" * 64, tmp_path / "a.parquet", {}, "", None, rows=6)
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_change
     with pytest.raises(LandingError, match=r"the file has 3 rows, declared are 4"):
         backfill(lake, START, START, ["raw"], force=True)
     assert content(lake, "raw") == before
-    assert landed(session).is_refused
+    assert landed(session).disputed
     assert ["loaded, but its totals" in line for line in unusable(lake).contradicted] == [True]
     assert unusable(lake).as_declared == 0
     assert is_named_by_doctor(lake, pipeline)
 
     (lake.root / "landing" / "a.jsonl.totals.json").unlink()
     assert scan(session).is_clean
-    assert not landed(session).is_refused
+    assert not landed(session).disputed
 
     declare(lake, '{"rows": 4}')
     assert list(scan(session).contradicted) == ["a.jsonl"]
