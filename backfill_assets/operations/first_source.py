@@ -108,8 +108,8 @@ def first_source(file: LandedFile, form: str, given: Mapping[str, str]) -> tuple
     with tempfile.TemporaryDirectory() as store, duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'UTC'")
         copy = ingest(file, form, Path(store))
-        if copy.unreadable is not None:
-            raise _unfit(file, f"it cannot be read: {copy.unreadable}", "Correct the file, or name its --format")
+        if copy.refused is not None:
+            raise _unfit(file, f"it cannot be read: {copy.refused}", "Correct the file, or name its --format")
         engine.execute(f"CREATE VIEW landed AS SELECT * FROM read_parquet({literal(str(copy.parquet))})")
         columns = _columns(engine, form)
         guess = _guess(engine, file, form, columns, given)
