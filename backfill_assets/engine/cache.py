@@ -128,25 +128,21 @@ def _has_all(wanted: set[str]) -> bool:
 
 
 def _fetch_into(folder: Path, java: Path, options: Sequence[str]) -> None:
+    """Fetch the jars. Java takes the machine's certificates for its own, as pip does: behind a proxy that signs with a
+    certificate of the house, a Java from PyPI does not know it."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
-        fetched = _fetched(java, options, Path(scratch))
+        if store := trust_store(Path(scratch)):
+            options = [*options, f"-Djavax.net.ssl.trustStore={store}"]
+        if reason := _fetch(java, options, Path(scratch)):
+            raise BackfillError(
+                f"Delta's jars ({delta_coordinate()})", f"they could not be fetched ({reason})",
+                "Spark was not started",
+                "Allow the network for this first start (behind a proxy: JAVA_TOOL_OPTIONS), or copy "
+                f"{folder} from a machine that has it",
+            )  # fmt: skip
         # One rename publishes all jars or none: a reader never sees half of them.
         shutil.rmtree(folder, ignore_errors=True)
-        fetched.rename(folder)
-
-
-def _fetched(java: Path, options: Sequence[str], scratch: Path) -> Path:
-    """Folder of the fetched jars. Java takes the machine's certificates for its own, as pip does: behind a proxy that
-    signs with a certificate of the house, a Java from PyPI does not know it."""
-    if store := trust_store(scratch):
-        options = [*options, f"-Djavax.net.ssl.trustStore={store}"]
-    if reason := _fetch(java, options, scratch):
-        raise BackfillError(
-            f"Delta's jars ({delta_coordinate()})", f"they could not be fetched ({reason})", "Spark was not started",
-            "Allow the network for this first start (behind a proxy: JAVA_TOOL_OPTIONS), or copy "
-            f"{jars_folder()} from a machine that has it",
-        )  # fmt: skip
-    return scratch / "jars"
+        (Path(scratch) / "jars").rename(folder)
 
 
 def _fetch(java: Path, options: Sequence[str], scratch: Path) -> str:

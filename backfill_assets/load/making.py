@@ -35,13 +35,11 @@ def made(request: RebuildRequest, states: States, todo: Sequence[date]) -> "Data
     for span in spans:
         chunk = Chunk(span, frontier, None if wanted.issuperset(span) else wanted.intersection(span))
         frames.append(_of_its_span(_transformed(request.lake_session, states, table, chunk), contract, span, spans))
-    unwanted = [d for span in spans for d in span if d not in wanted or _stays_empty(states, table, d)]
+    # A day that waits for its cut, or may not be learnt from while an input is missing, stays empty.
+    empty = {d for d in wanted if states.is_pending(contract, d)}
+    empty |= {d for d in wanted if table.drops_incomplete and states.absent(table.name, d)}
+    unwanted = [d for span in spans for d in span if d not in wanted or d in empty]
     return _without_days(reduce(lambda one, other: one.unionByName(other), frames), contract, unwanted)
-
-
-def _stays_empty(states: States, table: Table, day: date) -> bool:
-    """Whether a day waits for its cut, or may not be learnt from while an input is missing."""
-    return states.is_pending(table.contract, day) or (table.drops_incomplete and bool(states.absent(table.name, day)))
 
 
 def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[DayRange]:

