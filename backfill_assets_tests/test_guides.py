@@ -1,4 +1,4 @@
-"""The guides do what they say: settings are read, SQL becomes a table; commands, options and links exist.
+"""The guides do what they say: settings are read; commands, options and links exist.
 
 Tested here: `backfill_assets/guides/*.md` and the links of the README into them. Not here: the blocks that are run
 (`end_to_end.test_guide_steps`), and the README's own (`end_to_end.test_readme`).
@@ -15,8 +15,7 @@ import pytest
 import backfill_assets
 from backfill_assets.cli.app import app
 from backfill_assets.lake.settings import load_settings
-from backfill_assets.pipeline.sql_tables import sql_table
-from backfill_assets_tests.files import SMALLEST, bare_lake
+from backfill_assets_tests.files import SMALLEST
 from backfill_assets_tests.sources import CHECKOUT
 
 GUIDES = sorted((CHECKOUT / "backfill_assets" / "guides").glob("*.md"))
@@ -41,15 +40,6 @@ def test_the_settings_of_the_guides_are_read(block: str, tmp_path: Path) -> None
         text += '[labels]\nlabel = "sum_ahead(total) > 2"\n'
     (tmp_path / "lake.toml").write_text(text)
     assert load_settings(tmp_path).source is not None
-
-
-def test_the_sql_of_the_guides_becomes_a_table(tmp_path: Path) -> None:
-    (block,) = _blocks("sql")
-    lake = bare_lake(tmp_path)
-    (tmp_path / "spending.sql").write_text(block)
-    contract = sql_table(tmp_path / "spending.sql", lake.settings).contract
-    assert [c.name for c in contract.columns] == ["customer", "day", "spent"]
-    assert [r.name for r in contract.rules] == ["not_negative"]
 
 
 def test_the_python_of_the_guides_names_parameters_that_exist() -> None:

@@ -14,7 +14,7 @@ from backfill_assets.core.errors import SettingsError
 FOLDER = Path(__file__).parent.parent / "guides"
 FIRST = (  # the order in which a newcomer reads them; all others follow by name
     "first-lake", "own-files", "several-sources", "own-tables", "late-data", "correcting-the-past", "trust",
-    "production",
+    "production", "beside-what-you-have", "how-it-works",
 )  # fmt: skip
 
 
