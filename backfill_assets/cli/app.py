@@ -35,6 +35,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "drill": ("practice", "Faults to mend against a clock."),
     "example": ("demo", "Lakes to learn from, step by step."),
     "export": ("export", "Changed days to a folder or database."),
+    "forget": ("forget", "Erase an entity for good."),
     "guide": ("guide", "Guides: list them, or print one."),
     "init": ("init", "A lake.toml that fits your files."),
     "lab": ("practice", "Unsafe forms fail beside safe ones."),

@@ -16,7 +16,10 @@ from backfill_assets.lake.settings import LakeSettings
 SNAPSHOTS = ".snapshots"
 RECONCILED = ".reconciled"
 CANDIDATES = ".candidates"
-OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster", ".plans", SNAPSHOTS, RECONCILED, CANDIDATES)
+FORGOTTEN = ".forgotten"
+OWN_FOLDERS = (
+    "tables", ".stock", ".locks", ".runs", ".dagster", ".plans", SNAPSHOTS, RECONCILED, CANDIDATES, FORGOTTEN,
+)  # fmt: skip
 CANDIDATE_FILE = "candidate.json"  # in a candidate's folder, two below its lake's: its own tables
 PATTERN = "*?[\\"  # DuckDB takes a path with one of the first three for a pattern, delta-rs the last one for a /
 DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml

@@ -20,6 +20,7 @@ from backfill_assets.lake import files
 from backfill_assets.lake.committer import commit_files, commit_receipt
 from backfill_assets.lake.data_files import files_of, gone_or_altered
 from backfill_assets.lake.folder import LakeFolder
+from backfill_assets.lake.forgotten import rewritten_commits
 from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log import (
     LOG,
@@ -122,7 +123,8 @@ def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool
         foreign=tuple(found.foreign),
         absent=tuple(file for file, size in sizes.items() if size is None), altered=altered,
         lost=len(lost), lost_bytes=sum(lost), day_rows=_day_rows(contract, active),
-        checkpoints_torn=bool(torn_checkpoints(path)), edited=edited_commits(path, present),
+        checkpoints_torn=bool(torn_checkpoints(path)),
+        edited=edited_commits(path, present, rewritten_commits(lake, contract.name)),
         flipped=found.flipped(path, active.keys() - altered) if read else (),
         flipped_before=found.flipped(path, found.named.keys() - active.keys()) if deep else (),
     )  # fmt: skip

@@ -64,18 +64,19 @@ def read_head(table: Path) -> Mapping[str, Any]:
     return files.read_json(table / LOG / HEAD)
 
 
-def edited_commits(table: Path, present: Iterable[int]) -> tuple[int, ...]:
+def edited_commits(table: Path, present: Iterable[int], rewritten: Mapping[int, str]) -> tuple[int, ...]:
     """Those of the versions (ascending, whole) whose bytes are not those that the commit after them names, or, of the
-    newest, the note beside the log. Commits of other programs and of earlier versions of this package name nothing.
+    newest, the note beside the log; nor those that an erasure left there (`rewritten`: digests by version). Commits of
+    other programs and of earlier versions of this package name nothing.
     """
     found, digest, version = [], "", -1
     for version in present:
         named = commit_info(table, version).get(BEFORE, digest)
-        if digest and named != digest:
+        if digest and named != digest != rewritten.get(version - 1):
             found.append(version - 1)
         digest = commit_digest(table, version)
     head = read_head(table)
-    if digest and head.get("version") == version and head["sha256"] != digest:
+    if digest and head.get("version") == version and head["sha256"] != digest != rewritten.get(version):
         found.append(version)
     return tuple(found)
 

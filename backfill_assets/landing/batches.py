@@ -100,6 +100,15 @@ class TextParser(ABC, Generic[Row]):
                 if self._is_full():
                     yield self._batch()
 
+    def spans(self, lines: TextLines) -> Iterator[range]:
+        """Yield the physical lines of each record, numbered from 0; raises Unreadable."""
+        before = 0
+        for _ in self.judged(lines):
+            if self._rows:
+                yield range(before, lines.number)
+                self._batch()
+            before = lines.number
+
     def add(self, row: Row, size_bytes: int) -> None:
         """Add a usable record and the length of its text."""
         self._rows.append(row)

@@ -43,7 +43,9 @@ class Counted:
     refused: str | None = None
 
 
-def count_days(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings) -> dict[str, Counted]:
+def count_days(
+    session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
+) -> dict[str, Counted]:
     """Every content counted, by one query where all can be judged; those that cannot are found and refused alone.
 
     Raises SettingsError where `select` cannot be meant, and what the engine itself fails with.
@@ -51,7 +53,7 @@ def count_days(session: "SparkSession", files: Sequence[StoredFile], settings: L
     if not files:
         return {}
     try:
-        return _counted(session, files, settings)
+        return _counted(session, files, settings, is_gone)
     except Exception as error:
         if not (is_of_the_data(error) or isinstance(error, Unreadable)) or is_engine_loss(error):
             raise
@@ -60,14 +62,16 @@ def count_days(session: "SparkSession", files: Sequence[StoredFile], settings: L
     ordered = sorted(files, key=lambda f: (f.kind, f.sha256))  # files of one kind fail together
     middle = len(ordered) // 2
     halves = ordered[:middle], ordered[middle:]
-    return count_days(session, halves[0], settings) | count_days(session, halves[1], settings)
+    return count_days(session, halves[0], settings, is_gone) | count_days(session, halves[1], settings, is_gone)
 
 
-def _counted(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings) -> dict[str, Counted]:
+def _counted(
+    session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str
+) -> dict[str, Counted]:
     from pyspark.sql import functions as F
 
     counts = (
-        read_deliveries(session, files, settings)
+        read_deliveries(session, files, settings, is_gone)
         .groupBy("sha256", "arrival_date")
         .agg(
             F.count(F.lit(1)).alias("rows"),

@@ -15,6 +15,7 @@ from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.engine.session import engine_of, say
+from backfill_assets.lake.forgotten import REASON
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import StoredFile
@@ -32,8 +33,11 @@ NO_ARRIVAL = "the path names no day such as dt=2024-03-01/, and select gives no 
 CALENDAR = ("0001-01-01", "9999-12-31")  # what Python, Delta's statistics and readers of tables have dates for
 
 
-def read_deliveries(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings) -> "DataFrame":
-    """Every row of the files as a delivery with its reason; a file that `select` does not fit is one unusable row.
+def read_deliveries(
+    session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
+) -> "DataFrame":
+    """Every row of the files as a delivery with its reason; a file that `select` does not fit is one unusable row. Of a
+    row that `is_gone` (SQL, see `lake.forgotten`) nothing but its place and its reason is kept.
 
     Raises SettingsError where `select` cannot be meant for any file.
     """
@@ -57,8 +61,14 @@ def read_deliveries(session: "SparkSession", files: Sequence[StoredFile], settin
         frames.append(rows.withColumns({**empty, RAISED: F.lit("")}))
     frame = reduce(lambda one, other: one.unionByName(other), frames)
     scans = [(f.sha256, f.first_scan, f.home_day) for f in files]
-    known = small_frame(session, scans, "sha256 string, first_scan timestamp, home_day date")
-    return _judged(frame.join(F.broadcast(known), "sha256"), settings)
+    scanned = small_frame(session, scans, "sha256 string, first_scan timestamp, home_day date")
+    judged = _judged(frame.join(F.broadcast(scanned), "sha256"), settings)
+    if not is_gone:
+        return judged
+    kept = {"reason": REASON, "text": ""}  # not NULL: a row without a text is written out
+    return judged.withColumns(
+        {name: F.when(F.expr(is_gone), F.lit(v)).otherwise(F.col(name)) for name, v in kept.items()}
+    )
 
 
 def _alike(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings) -> "DataFrame":

@@ -14,6 +14,7 @@ from backfill_assets.core.errors import telling_source
 from backfill_assets.core.plans import DayMove
 from backfill_assets.core.states import States
 from backfill_assets.core.view import Source
+from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession, small_frame, telling_losses
 from backfill_assets.landing.mapping import delivery_types
@@ -47,7 +48,8 @@ def _moved(lake_session: LakeSession, states: States, source: Source, days: DayR
         return []
     session = lake_session.spark()
     lake_session.expect(2 * sum(r.rows for r in records))
-    now = read_deliveries(session, stocked(lake_session, records), lake_session.lake.settings).where("reason IS NULL")
+    files, is_gone = stocked(lake_session, records), is_forgotten(lake_session.lake)
+    now = read_deliveries(session, files, lake_session.lake.settings, is_gone).where("reason IS NULL")
     arrived = {d for r in records for d in r.days if d in source.loaded.stamps}
     known = small_frame(session, [(r.sha256,) for r in records], "source_file string")
     stands = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived).join(

@@ -17,6 +17,7 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.audit import audit, count_rows
+from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, of_source, read_files
 from backfill_assets.lake.session import LakeSession, free
 from backfill_assets.lake.staging import Staged
@@ -146,7 +147,8 @@ def _judged(
 
     lake_session, as_of = request.lake_session, states.view.as_of
     files = stocked(lake_session, records)
-    judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings)
+    is_gone = is_forgotten(lake_session.lake)
+    judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings, is_gone)
     due = F.lit(True)
     if as_of is not None:
         due = ~F.col("usable_arrival") | (F.col("arrival_ts") < F.lit(as_of.isoformat()).cast("timestamp"))

@@ -17,6 +17,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport, shown, summed, together
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import load_lock, sync_all
+from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
@@ -158,7 +159,8 @@ def _recorded(
     files = {f.sha256: replace(f, home_day=None) for f in taken_again(lake_session, uncounted)}
     if files:
         lake_session.expect(sum(f.rows for f in files.values()))
-    counted = count_days(lake_session.spark(), list(files.values()), settings) if files else {}
+    is_gone = is_forgotten(lake_session.lake)
+    counted = count_days(lake_session.spark(), list(files.values()), settings, is_gone) if files else {}
     _refuse_a_select_that_fits_nothing(files, counted, known)
     disagreeing = _disagreeing(lake_session, [r for r in (*new, *again) if rules.declared.get(r.sha256)], files, rules)
     loaded, made = {r.sha256 for r in records if not r.withdrawn and r.usable_rows}, []
@@ -259,6 +261,20 @@ def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> l
     chosen = [r for r in found.disputed if not wanted or r.path in wanted]
     _append(lake_session, _withdrawals(chosen, _after(records, utc_now()), note), "landing accept", note)
     return sorted(r.path for r in chosen)
+
+
+def follow(lake_session: LakeSession, records: Sequence[FileRecord], note: str) -> None:
+    """Follow landed files that the lake itself rewrote: what lies at the paths of these records now takes their place.
+
+    It keeps their first scan, so that the rows that are left are judged as before. Stopped in between, do it again.
+    """
+    replaced, (_, listing, known) = {r.path: r for r in records}, compared(lake_session)
+    intakes, _ = _taken(lake_session, [f for f in listing.files if f.name in replaced])
+    heirs = [replace(replaced[f.name], sha256=i.sha256, counted_by="", withdrawn=True) for f, i in intakes]
+    contents = of_contents(listing.declared, [(f.name, i.sha256) for f, i in intakes])
+    rules, now = _Rules(counting_digest(lake_session.lake.settings), contents, ()), utc_now()
+    made = _recorded(lake_session, intakes, [*known, *heirs], now, [], rules)
+    _append(lake_session, _withdrawals(records, _after([*known, *made], now), note), "forget", note)
 
 
 def _withdrawals(records: Sequence[FileRecord], moment: datetime, note: str) -> list[tuple[object, ...]]:

@@ -46,7 +46,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, culprits: set[str], state: str) -> 
     """How many files each query was over; it fails where one of the culprits is among them."""
     asked: list[int] = []
 
-    def query(_session: object, over: Sequence[StoredFile], _settings: object) -> dict[str, Counted]:
+    def query(_session: object, over: Sequence[StoredFile], _settings: object, _gone: str) -> dict[str, Counted]:
         asked.append(len(over))
         if culprits & {f.sha256 for f in over}:
             raise EngineError(state)

@@ -245,7 +245,7 @@ def poisoned(sha: str) -> Callable[..., Any]:
 
     poison = expr(f"if(sha256 = '{sha}', cast(1 / 0 AS string), reason)")
 
-    def read(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings) -> "DataFrame":
+    def read(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, _gone: str) -> "DataFrame":
         return read_deliveries(session, files, settings).withColumn("reason", poison)
 
     return read

@@ -1,0 +1,119 @@
+"""`backfill-assets forget`: erases an entity from the lake, its landing folder and Dagster, and keeps it out.
+
+Not here: the steps (`operations.forget`, `load.forget`, `lake.traces`); here is their order.
+"""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.catch_up import report, until_settled
+from backfill_assets.cli.common import TEXT, json_and_lake, opened, print_json
+from backfill_assets.cli.drawing import aside, say
+from backfill_assets.cli.landing import scan_as_needed
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.process import project_root
+from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN
+from backfill_assets.lake.forgotten import begin_erasure
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.traces import compact
+from backfill_assets.operations import forget as steps
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+OTHERS, DIFFERING = "others", "differing"  # of a certificate
+KINDS = {folder.strip("."): folder for folder in steps.DROPS}
+
+
+@click.command()
+@click.argument("entity", nargs=-1, required=True, type=TEXT)
+@click.option("--note", type=TEXT, required=True, help="Why, without the entity's name; it is kept in the receipts.")
+@click.option("--drop", "drops", multiple=True, type=click.Choice([*KINDS]), help="Delete those that hold it, whole.")
+@click.option("--despite-differences", is_flag=True, help="Erase old versions though rows of others changed, too.")
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
+@json_and_lake
+def forget(
+    entity: tuple[str, ...], note: str, drops: tuple[str, ...], despite_differences: bool, yes: bool, as_json: bool
+) -> None:
+    """Show what holds ENTITY (one value per column of [features] entity); with --yes erase it for good.
+
+    Its rows leave the landed files, and every day is rebuilt without them. Old versions, logs, copies and runs of
+    Dagster that hold it go; what lands of it later stays out. No rollback leads behind that. Killed at any moment, the
+    same command goes on. Exit code 1 if something still holds it.
+    """
+    lake, pipeline = opened()
+    named = os.environ.get("DAGSTER_HOME")
+    homes = (Path(named) if named else project_root() / DAGSTER_FOLDER,)
+    trace = steps.trace_of(lake, entity)
+    request = steps.ForgetRequest(lake, pipeline, trace, note, homes, [KINDS[name] for name in drops])
+    found = request.holding()
+    against = list(steps.obstacles(request, found))
+    if yes and against:
+        raise against[0]
+    places = _erased(request, despite_differences) if yes else request.places(found)
+    if as_json:
+        print_json({"holding": places, "obstacles": list(map(str, against)), "done": yes})
+    else:
+        for place, count in places.items():
+            say(f"{place}: {count} file(s) {'still ' if yes else ''}hold it")
+        for obstacle in against:
+            aside(f"Error: {obstacle}")
+        say(
+            f"The certificate lies in {lake.root / FORGOTTEN}."
+            if yes
+            else "Nothing was done. --yes erases it for good."
+        )
+    if yes and places:
+        aside("Error: delete or correct what still holds it yourself, then run the same command again.")
+        click.get_current_context().exit(1)
+
+
+def _erased(request: steps.ForgetRequest, despite_differences: bool) -> dict[str, int]:
+    """Run every step in order; return the places that still hold the entity."""
+    from backfill_assets.cli.dagster_home import instance_of, silenced
+    from backfill_assets.load.forget import forget_landed
+
+    lake, erasure = request.lake, begin_erasure(request.lake, request.trace.values, request.note)
+    if OTHERS not in erasure.done:
+        scan_as_needed(lake)
+        _settle(request)
+        erasure.done[OTHERS] = steps.others(request)
+        erasure.keep()
+    forget_landed(LakeSession(lake), request.trace, erasure)
+    _settle(request)
+    erasure.done[DIFFERING] = steps.differing(erasure.done[OTHERS], steps.others(request))
+    if erasure.done[DIFFERING] and not despite_differences:
+        told = "; ".join(f"{name} {', '.join(days)}" for name, days in erasure.done[DIFFERING].items())
+        raise BackfillError(
+            "the entity", f"rows of others changed, too: {told}", "Its rows are gone, old versions and logs are kept",
+            "Look with `backfill-assets compare`; the same command with --despite-differences goes on",
+        )  # fmt: skip
+    steps.erase_all(request, erasure)
+    with silenced(), instance_of(lake) as instance:
+        erasure.done["deleted"]["runs"] = _forget_runs(instance, request)
+    compact([path for home in (lake.root, *request.homes) for path in home.rglob("*.db")])
+    return steps.certify(request, erasure)
+
+
+def _settle(request: steps.ForgetRequest) -> None:
+    """Rebuild every day that needs it; exits as `catch-up` does where one cannot be."""
+    if not (done := until_settled(request.lake, request.note, "forget")).success:
+        report(done, as_json=False)
+
+
+def _forget_runs(instance: "dg.DagsterInstance", request: steps.ForgetRequest) -> int:
+    """Delete Dagster's runs that hold the entity, with their logs; return how many. The next run reports their days
+    again, from the receipts."""
+    from dagster import serialize_value
+
+    gone = 0
+    for run in instance.get_runs():
+        told = [repr(run), *map(serialize_value, instance.all_logs(run.run_id))]
+        if any(request.trace.is_in(text.encode()) for text in told):
+            instance.compute_log_manager.delete_logs(prefix=[run.run_id])
+            instance.delete_run(run.run_id)
+            gone += 1
+    return gone

@@ -1,0 +1,89 @@
+"""Taking the rows of forgotten entities out of the landed files and of the ledger `files`.
+
+Not here: rewriting one file (`landing.amend`), and the tables, which follow by an ordinary load.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from backfill_assets.core.errors import LandingError
+from backfill_assets.core.texts import plain
+from backfill_assets.lake.embedded import connection, literal
+from backfill_assets.lake.files import load_lock
+from backfill_assets.lake.forgotten import REASON, Erasure, is_forgotten
+from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.traces import Trace
+from backfill_assets.landing.amend import amend
+from backfill_assets.landing.batches import BAD_TEXT, ROW_NUMBER
+from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.load.counting import stocked
+from backfill_assets.load.deliveries import read_deliveries
+from backfill_assets.load.landed_changes import compared
+from backfill_assets.load.scan import follow
+
+
+def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
+    """Rewrite every landed file with rows of a forgotten entity, or with unreadable lines that hold the trace, and note
+    it in the erasure. Stopped at any moment, do it again.
+
+    Raises LandingError where files are altered or missing, declared by a manifest, or not this user's to write.
+    """
+    for lake in lake_session.lake.by_source():
+        on = lake_session.of_source(lake.source)
+        with load_lock(lake.locks, lake.source):
+            _finish(on, erasure)
+            _amend(on, trace, erasure)
+
+
+def _finish(lake_session: LakeSession, erasure: Erasure) -> None:
+    """Follow the files that were rewritten before the ledger knew of it; refuse those that others altered."""
+    found, _, _ = compared(lake_session)
+    ours = {(f["path"], f["before"]) for f in erasure.done["landed"]}
+    if others := [r.path for r in found.disputed if (r.path, r.sha256) not in ours]:
+        raise LandingError(
+            f"the landed file {plain(others[0])}", "it is altered, missing or not as declared", "Nothing was erased",
+            'Put it back, or say `backfill-assets landing accept --note "why"`, then run the same command again',
+        )  # fmt: skip
+    if found.disputed:
+        follow(lake_session, found.disputed, str(erasure.done["note"]))
+
+
+def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
+    _, listing, records = compared(lake_session)
+    here, live = {f.name: f for f in listing.files}, [r for r in records if not r.withdrawn and r.refused is None]
+    gone = _rows(lake_session, live, trace)
+    chosen = [r for r in live if r.sha256 in gone]
+    if declared := [r.path for r in chosen if " " in r.counted_by]:
+        raise LandingError(
+            f"the landed file {plain(declared[0])}", "a manifest declares its totals", "Nothing of it was erased",
+            "Take it out of the manifest, then run the same command again",
+        )  # fmt: skip
+    for record in chosen:
+        entry = {"path": record.path, "before": record.sha256, "rows": len(gone[record.sha256])}
+        erasure.done["landed"] = [*erasure.done["landed"], entry]
+        erasure.keep()  # first: a file that was rewritten and not noted would be one that somebody altered
+        amend(here[record.path], lake_session.lake.settings.source.format, gone[record.sha256])
+    if chosen:
+        follow(lake_session, chosen, str(erasure.done["note"]))
+
+
+def _rows(lake_session: LakeSession, records: Sequence[FileRecord], trace: Trace) -> dict[str, set[int]]:
+    """Per content the numbers of its rows that go. The engine gives numbers alone, no value."""
+    files, found = stocked(lake_session, records), defaultdict[str, set[int]](set)
+    if not files:
+        return {}
+    is_gone = is_forgotten(lake_session.lake)
+    judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings, is_gone)
+    for row in judged.where(judged.reason == REASON).select("sha256", "row_number").collect():
+        found[row["sha256"]].add(row["row_number"])
+    for file in (f for f in files if f.types):
+        found[file.sha256].update(_unreadable(lake_session, file, trace))
+    return {sha256: numbers for sha256, numbers in found.items() if numbers}
+
+
+def _unreadable(lake_session: LakeSession, file: StoredFile, trace: Trace) -> list[int]:
+    held = " AND ".join(f"regexp_matches({BAD_TEXT}, ?)" for _ in trace.patterns)
+    query = f"SELECT {ROW_NUMBER} FROM read_parquet({literal(str(file.parquet))}) WHERE {held}"
+    with connection(lake_session.lake) as engine:
+        return [number for (number,) in engine.execute(query, list(trace.patterns)).fetchall()]

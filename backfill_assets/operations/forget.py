@@ -1,0 +1,146 @@
+"""Forgetting an entity: what holds it, what stands against erasing it, whether others kept their rows, the certificate.
+
+Not here: the steps' own work (`load.forget`, `lake.traces`) and their order (`cli.forget`).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.payload import LANDED
+from backfill_assets.core.receipts import Built
+from backfill_assets.lake.embedded import connection, literal, selection
+from backfill_assets.lake.fingerprints import fingerprint_text, pieces, quoted, row_hash
+from backfill_assets.lake.folder import CANDIDATES, SNAPSHOTS
+from backfill_assets.lake.forgotten import Erasure
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.traces import Trace, erase, traced
+from backfill_assets.landing.listing import parse_pattern
+from backfill_assets.operations.candidates import discard_candidate
+from backfill_assets.operations.plan_files import active_plans
+from backfill_assets.operations.snapshots import drop_snapshot
+
+NOTHING = "Nothing was erased"
+DROPS = {SNAPSHOTS: drop_snapshot, CANDIDATES: discard_candidate}
+
+
+@dataclass(frozen=True)
+class ForgetRequest:
+    """A request to forget the entity of a trace. `homes`: folders of Dagster's instance. `drops`: those of `DROPS` in
+    which what holds the entity may go whole."""
+
+    lake: Lake
+    pipeline: Pipeline
+    trace: Trace
+    note: str
+    homes: tuple[Path, ...] = ()
+    drops: Collection[str] = ()
+
+    def holding(self) -> list[Path]:
+        """The files of the lake, its landing folders and Dagster's home that hold the entity."""
+        landings = [parse_pattern(s.files, self.lake.root).root for s in self.lake.settings.delivered.values()]
+        return traced(self.lake, [self.lake.root, *landings, *self.homes], self.trace)
+
+    def places(self, found: Collection[Path]) -> dict[str, int]:
+        """The number of files per place: a table, another folder of the lake, or a folder elsewhere."""
+        return dict(sorted(Counter(map(self._place, found)).items()))
+
+    def _place(self, path: Path) -> str:
+        if not path.is_relative_to(self.lake.root):
+            return str(path.parent)
+        parts = path.relative_to(self.lake.root).parts
+        return "/".join(parts[: 2 if parts[0] in ("tables", *DROPS) else 1])
+
+
+def trace_of(lake: Lake, values: Sequence[str]) -> Trace:
+    """The trace of the entity that these values name, in the order of `[features] entity`; raises BackfillError."""
+    columns = lake.settings.features.entity
+    if len(values) != len(columns) or not all(v.strip() and v.isprintable() for v in values):
+        fix = f"Give one value for each of {', '.join(columns)}, in printable signs"
+        raise BackfillError("the entity", f"it has {len(columns)} column(s) in this lake", NOTHING, fix)
+    return Trace(dict(zip(columns, values, strict=True)))
+
+
+def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[BackfillError]:
+    """Yield what stands against the erasure, each with the way out."""
+    lake = request.lake
+    if lake.shared is not None:
+        yield _against("this is a candidate", "Work on the lake itself")
+    if request.trace.is_in(request.note.encode()):
+        yield _against("the note names it, and receipts keep the note", "Say why without the name")
+    if plans := active_plans(lake):
+        yield _against(
+            f"the plan {plans[0].id} is not finished", "Finish or cancel it, see `backfill-assets plan list`"
+        )
+    for contract in request.pipeline.contracts:
+        stamps = lake.store.view(contract.name, contract.day_column).stamps
+        if held := [d for d, s in stamps.items() if s.entry.built is Built.HELD]:
+            span = f"{min(held)}..{max(held)}"
+            fix = f"Let them go: `backfill-assets release {contract.name} --days {span} --yes`"
+            yield _against(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
+    for folder in DROPS:
+        if (names := _named(request, folder, found)) and folder not in request.drops:
+            fix = f"Say --drop {folder.strip('.')} to delete them whole"
+            yield _against(f"{', '.join(names)} in {folder} would lose rows", fix)
+
+
+def _against(culprit: str, fix: str) -> BackfillError:
+    return BackfillError("the entity", culprit, NOTHING, fix)
+
+
+def _named(request: ForgetRequest, folder: str, found: Collection[Path]) -> list[str]:
+    below = request.lake.root / folder
+    return sorted({p.relative_to(below).parts[0] for p in found if p.is_relative_to(below)})
+
+
+def others(request: ForgetRequest) -> dict[str, dict[str, str]]:
+    """Per table with the entity's columns, and day, the fingerprint of the newest rows of others, without the columns
+    that name files."""
+    found = ((c.name, _others(request, c)) for c in request.pipeline.contracts)
+    return {name: dict(sorted(days.items())) for name, days in found if days}
+
+
+def _others(request: ForgetRequest, contract: Contract) -> dict[str, str]:
+    lake, values = request.lake, request.trace.values
+    if not {*values} <= {*contract.column_names} or not lake.store.exists(contract.name):
+        return {}
+    hashed = row_hash(c for c in contract.columns if c.name not in LANDED)
+    is_it = " AND ".join(f"CAST({quoted(c)} AS VARCHAR) = {literal(v)}" for c, v in values.items())
+    day, rows = quoted(contract.day_column), selection(lake.store.data_files(contract), contract)
+    kept = f"SELECT {day}, {hashed} AS hashed FROM ({rows}) WHERE ({is_it}) IS NOT TRUE"
+    sums = ", ".join(f"sum({piece})" for piece in pieces("hashed"))
+    with connection(lake) as engine:
+        found = engine.execute(f"SELECT {day}, {sums} FROM ({kept}) GROUP BY 1").fetchall()
+    return {str(on): fingerprint_text(list(map(int, both))) for on, *both in found}
+
+
+def differing(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]]) -> dict[str, list[str]]:
+    """Per table the days on which the rows of others are not what they were."""
+    days = {
+        t: [d for d in sorted({*was, *now.get(t, {})}) if was.get(d) != now.get(t, {}).get(d)]
+        for t, was in before.items()
+    }
+    return {table: found for table, found in days.items() if found}
+
+
+def erase_all(request: ForgetRequest, erasure: Erasure) -> None:
+    """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase all else."""
+    found = request.holding()
+    for folder in request.drops:
+        for name in _named(request, folder, found):
+            DROPS[folder](request.lake, name)
+            erasure.done["deleted"][f"{folder}/{name}"] = 1
+    erase(request.lake, request.trace, erasure)
+
+
+def certify(request: ForgetRequest, erasure: Erasure) -> dict[str, int]:
+    """Search all bytes once more, and write the certificate; returns the places that still hold the entity."""
+    left = request.places(request.holding())
+    erasure.done.update({"left": left} if left else {"left": left, "finished_at": utc_now().isoformat()})
+    erasure.keep()
+    return left

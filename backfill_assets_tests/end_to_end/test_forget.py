@@ -1,0 +1,126 @@
+"""A forgotten entity is in no byte of the lake, its landing folder and Dagster's home, and stays out. Others stay.
+
+Tested here: the command `forget` from end to end, stopped halfway and finished, by a search of its own over all bytes.
+Not tested here: the steps alone (`lake.test_traces`, `landing.test_amend`, `load.test_forget`).
+"""
+
+import contextlib
+import gzip
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.cli.app import app
+from backfill_assets.lake.forgotten import begin_erasure, erasures
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.load.forget import forget_landed
+from backfill_assets.operations import forget as steps
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets_tests.homes import make_home
+from backfill_assets_tests.lakes import LONG_AGO, Cells, content, delivery, land, make_lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ANN, NOTE = "ann-of-the-lake-77", "asked by letter"
+TABLES = ("raw", "staging", "features", "features_as_known", "labels", "training")
+DAYS = [f"2024-03-{n:02d}" for n in (1, 2, 3)]
+
+
+@pytest.fixture
+def lake(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A loaded lake: plain and packed lines of three entities, one unreadable, a run and a snapshot that name ann."""
+    monkeypatch.setenv("DAGSTER_HOME", str(make_home(tmp_path / "home")))
+    rows = [
+        delivery(10 * n + i, f"{d} 1{i}:00:00", None, f"{e[0]}{n}", entity=e, value=n)
+        for n, d in enumerate(DAYS)
+        for i, e in enumerate(("bob", ANN, "cleo"))
+    ]
+    made = make_lake(tmp_path / "lake", {"a.jsonl": rows[:6], "b.jsonl": rows[6:]}, DAYS[0])
+    one, two = (made.root / "landing" / name for name in ("a.jsonl", "b.jsonl"))
+    one.write_bytes(one.read_bytes() + f'{{"entity": "{ANN}", torn\n'.encode())
+    two.with_suffix(".jsonl.gz").write_bytes(gzip.compress(two.read_bytes()))
+    two.unlink()
+    for path in (one, two.with_suffix(".jsonl.gz")):
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    run(made, "backfill", "--from", DAYS[0], "--to", DAYS[-1], "--note", f"for {ANN}")
+    run(made, "snapshot", "create", "march", "--note", f"with {ANN}", "--unfit", "take")
+    return made
+
+
+def run(lake: Lake, *words: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(app, [*words, "--lake", str(lake.root)])
+    assert done.exit_code == code, f"{words}: {done.output}\n{done.exception!r}"
+    return done
+
+
+def holding(lake: Lake) -> set[Path]:
+    """Every file below the lake and Dagster's home whose bytes, or what they decode to, hold ann."""
+    roots = (lake.root, Path(os.environ["DAGSTER_HOME"]))
+    paths = [p for root in roots for p in root.rglob("*") if p.is_file()]
+    return {p for p in paths if any(ANN.encode() in piece for piece in pieces(p))}
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    try:
+        yield (data := path.read_bytes())
+    except FileNotFoundError:  # of a database that was closed meanwhile
+        return
+    if path.suffix == ".parquet":
+        yield str(pq.ParquetFile(path).read().to_pylist()).encode()
+    if path.suffix == ".gz":
+        yield gzip.decompress(data)
+    if data.startswith(b"SQLite format 3"):
+        with contextlib.closing(sqlite3.connect(path)) as opened:
+            yield "\n".join(opened.iterdump()).encode()
+
+
+def others(lake: Lake) -> dict[str, list[Cells]]:
+    """All rows but ann's; those of raw without the name of their file."""
+    found = {table: [row for row in content(lake, table) if ANN not in row] for table in TABLES}
+    return {t: sorted(tuple(c for c in row if len(str(c)) != 64) for row in rows) for t, rows in found.items()}
+
+
+def stopped_before_any_day_was_rebuilt(lake: Lake) -> None:
+    """The first steps of the command, as it leaves them when it is killed."""
+    trace = steps.trace_of(lake, [ANN])
+    request = steps.ForgetRequest(lake, chosen_pipeline(lake), trace, NOTE)
+    erasure = begin_erasure(lake, trace.values, NOTE)
+    erasure.done["others"] = steps.others(request)
+    erasure.keep()
+    forget_landed(LakeSession(lake), trace, erasure)
+
+
+def test_after_forget_no_byte_holds_the_entity_and_what_lands_of_it_later_stays_out(lake: Lake) -> None:
+    before, everywhere = others(lake), holding(lake)
+    places = {p.relative_to(lake.root).parts[0] if p.is_relative_to(lake.root) else "home" for p in everywhere}
+    assert places == {"landing", ".stock", "tables", ".snapshots", "home"}
+    shown = run(lake, "forget", ANN, "--note", NOTE)
+    assert "landing: 2 file(s) hold it" in shown.stdout
+    assert holding(lake) == everywhere
+    run(lake, "forget", ANN, "--note", NOTE, "--yes", code=1)
+
+    stopped_before_any_day_was_rebuilt(lake)
+    run(lake, "forget", ANN, "--note", NOTE, "--yes", "--drop", "snapshots")
+    assert holding(lake) == set()
+    assert others(lake) == before
+    assert "finished_at" in erasures(lake)[0].done
+    assert erasures(lake)[0].done["deleted"]["runs"] == 1
+    assert run(lake, "verify", "--deep").exit_code == 0
+
+    land(
+        lake, "late.jsonl", [delivery(n, f"{DAYS[-1]} 20:00:00", None, f"l{n}", entity=ANN, value=n) for n in (90, 91)]
+    )
+    run(lake, "catch-up")
+    assert others(open_lake(lake.root)) == before
+    assert {p.relative_to(lake.root).parts[0] for p in holding(lake)} == {"landing", ".stock"}
+    assert [row[-2:] for row in content(lake, "quarantine")] == [("", "[forgotten]")] * 2
+    run(lake, "forget", ANN, "--note", NOTE, "--yes")
+    assert holding(lake) == set()

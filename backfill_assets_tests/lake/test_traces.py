@@ -1,0 +1,98 @@
+"""What holds an entity is found whatever wraps it, its neighbours are not, and writing over keeps every length.
+
+Tested here: `lake.traces` on files, and on the log of a real table. Not tested here: a whole lake
+(`end_to_end.test_forget`).
+"""
+
+import contextlib
+import gzip
+import json
+import sqlite3
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.lake.forgotten import begin_erasure
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.inspection import inspect
+from backfill_assets.lake.traces import Trace, compact, erase, holds, traced
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+ANN, TEN = Trace({"entity": "ann-77"}), Trace({"entity": "10"})
+TWO = Trace({"plant": "north", "machine": "press-9"})
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return bare_lake(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("trace", "text", "held"),
+    [
+        (ANN, b"ann-77", True),
+        (ANN, b"by ann-77.", True),
+        (ANN, rb'{"why": "line\nann-77 \"x\""}', True),
+        (ANN, b"ann-778", False),
+        (ANN, b"joann-77", False),
+        (ANN, b"ann-77-b", False),
+        (Trace({"entity": 'J\u00f6 "x"'}), json.dumps(json.dumps({"e": 'J\u00f6 "x"'})).encode(), True),
+        (TEN, b'{"rows": 10, "entity": 101}', False),
+        (TEN, b'{"entity": 10}', True),
+        (TEN, rb"{\"minValues\":{\"entity\":\"10\"}}", True),
+        (TWO, b"north press-9", True),
+        (TWO, b"north press-8", False),
+    ],
+)
+def test_a_line_holds_the_entity_and_not_its_neighbours(trace: Trace, text: bytes, held: bool) -> None:
+    assert trace.is_in(text) is held
+    masked = trace.masked(text)
+    assert (trace.is_in(masked), masked == text) == (False, not held)
+    assert len(masked) == len(text) or b"u00f6" in text, "of an escaped sign one is left"
+
+
+def test_files_of_every_kind_are_read_as_what_they_hold(lake: Lake, tmp_path: Path) -> None:
+    folder = tmp_path / "kinds"
+    folder.mkdir()
+    for name, value in (("held", "ann-77"), ("free", "bob-78")):
+        table = pa.table({"entity": [value] * 3, "n": [1, 2, 3]})
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        (folder / f"{name}.gz").write_bytes(gzip.compress(f"x\n{value}\n".encode()))
+        (folder / f"{name}.log").write_text(f"x\n{value}\n")
+        with contextlib.closing(sqlite3.connect(folder / f"{name}.db")) as opened, opened:
+            opened.execute("CREATE TABLE t (a TEXT, b BLOB)")
+            opened.execute("INSERT INTO t VALUES (?, ?)", ("x" * 5000, value.encode()))
+    (folder / "link").symlink_to(folder / "held.log")
+    assert {p.name for p in traced(lake, [folder], ANN)} == {"held.parquet", "held.gz", "held.log", "held.db"}
+
+
+def test_a_deleted_row_leaves_no_bytes_in_a_database(lake: Lake, tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    with contextlib.closing(sqlite3.connect(path)) as opened, opened:
+        opened.execute("PRAGMA secure_delete = OFF")
+        opened.execute("CREATE TABLE t (a TEXT)")
+        opened.executemany("INSERT INTO t VALUES (?)", [("bob",), (" ann-77",)])
+        opened.execute("DELETE FROM t WHERE a = ' ann-77'")
+    assert holds(lake, path, ANN)
+    compact([path])
+    assert not holds(lake, path, ANN)
+
+
+@pytest.mark.usefixtures("storages")
+def test_a_log_is_written_over_where_no_file_is_live_and_the_chain_allows_these_commits_alone(lake: Lake) -> None:
+    for entity, n in (("ann-77", 0), ("ann-77", 1), ("bob-78", 1)):
+        publish_by_hand(lake, STAGING, [{"entity": entity, "value": 1, "event_date": day(n)}], digest=entity)
+    table = lake.table_path("staging")
+    erasure = begin_erasure(lake, ANN.values, "")
+    erase(lake, ANN, erasure)
+    left = {p.name for p in traced(lake, [lake.root], ANN)}
+    assert len([n for n in left if n.endswith(".parquet")]) == 1, "a live file stays, and is found"
+    assert left - {n for n in left if n.endswith(".parquet")} == {"00000000000000000001.json"}, "and so do its bounds"
+    assert "2" in erasure.done["commits"]["staging"]
+    assert inspect(lake, STAGING).edited == ()
+    commit = table / "_delta_log" / "00000000000000000002.json"
+    commit.write_bytes(commit.read_bytes().replace(b"#", b"?"))
+    assert inspect(lake, STAGING).edited == (2,)

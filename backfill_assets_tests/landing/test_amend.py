@@ -1,0 +1,67 @@
+"""A landed file loses records and nothing else: the bytes of other lines, the values of other rows, its mode.
+
+Tested here: `landing.amend`. Not tested here: which records go (`load.test_forget`).
+"""
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.core.errors import LandingError
+from backfill_assets.landing.amend import amend
+from backfill_assets.landing.files import LandedFile
+from backfill_assets_tests.lake.landed import land
+
+JSONL = b'\xef\xbb\xbf{"a": 1}\n\n  \n{"a": 2 }\r\n{torn\n{"a": 3}'
+CSV = b'a,b\n1,"x\ny"\n\n2,"broken" quote\n3,z\n4,"open\nto the end\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "gone", "left"),
+    [
+        ("a.jsonl", JSONL, {2}, b'\xef\xbb\xbf{"a": 1}\n\n  \n{torn\n{"a": 3}'),
+        ("a.jsonl", JSONL, {1, 3, 4}, b'\n  \n{"a": 2 }\r\n'),
+        ("a.jsonl", JSONL, {1, 2, 3, 4}, b"\n  \n"),
+        ("a.csv", CSV, {1}, b'a,b\n\n2,"broken" quote\n3,z\n4,"open\nto the end\n'),
+        ("a.csv", CSV, {2, 4}, b'a,b\n1,"x\ny"\n\n3,z\n'),
+    ],
+)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_other_lines_keep_their_bytes(
+    tmp_path: Path, name: str, content: bytes, gone: set[int], left: bytes, is_packed: bool
+) -> None:
+    file = land(tmp_path, f"{name}.gz" if is_packed else name, gzip.compress(content) if is_packed else content)
+    file.path.chmod(0o640)
+    amend(file, name[2:], gone)
+    found = file.path.read_bytes()
+    assert (gzip.decompress(found) if is_packed else found) == left
+    assert file.path.stat().st_mode & 0o777 == 0o640
+    assert file.path.stat().st_mtime_ns > file.mtime_ns
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == [file.path.name]
+
+
+def test_other_rows_of_parquet_keep_their_values_and_types(tmp_path: Path) -> None:
+    types = {"s": pa.dictionary(pa.int32(), pa.string()), "t": pa.timestamp("ns", "UTC"), "n": pa.uint16()}
+    table = pa.table(
+        {n: pa.array(v, types[n]) for n, v in {"s": list("abcd"), "t": [1, 2, 3, None], "n": [1, 2, 3, 4]}.items()}
+    )
+    (path := tmp_path / "a.parquet").touch()
+    pq.write_table(table, path, row_group_size=2)
+    amend(_file(path), "parquet", {2, 3})
+    assert pq.read_table(path).equals(table.take([0, 3]))
+
+
+def test_a_file_that_cannot_be_written_without_loss_stays_and_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), path, use_deprecated_int96_timestamps=True)
+    before = path.read_bytes()
+    with pytest.raises(LandingError, match=r"a\.parquet: its column t is INT96"):
+        amend(_file(path), "parquet", {1})
+    assert path.read_bytes() == before
+
+
+def _file(path: Path) -> LandedFile:
+    return LandedFile(path.name, path, path.stat().st_size, path.stat().st_mtime_ns)

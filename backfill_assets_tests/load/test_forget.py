@@ -1,0 +1,100 @@
+"""Rows of a forgotten entity leave the landed files and the ledger; a file that was rewritten is never an altered one.
+
+Tested here: `load.forget`, stopped between its steps. Not tested here: tables (`end_to_end.test_forget`).
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.core.errors import LandingError
+from backfill_assets.lake.forgotten import Erasure, begin_erasure
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import read_files
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.traces import Trace
+from backfill_assets.landing.amend import amend
+from backfill_assets.load.forget import forget_landed
+from backfill_assets.load.landed_changes import look
+from backfill_assets.load.scan import scan
+from backfill_assets_tests.lakes import LONG_AGO, delivery, land, make_lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ANN = Trace({"entity": "ann-77"})
+
+
+@pytest.fixture
+def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
+    """A lake of two scanned files with rows of ann-77; the first has an unreadable line of it, too."""
+    rows = [delivery(n, "2024-03-01 10:00:00", None, f"k{n}", entity=e) for n, e in enumerate(("A", "ann-77", "B"))]
+    made = make_lake(tmp_path / "lake", {"a.jsonl": rows, "b.jsonl": rows[1:]}, "2024-03-01")
+    path = made.root / "landing" / "a.jsonl"
+    path.write_text(path.read_text() + '{"entity": "ann-77", torn\n')
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    scan(LakeSession(made))
+    return made
+
+
+def entities(lake: Lake) -> dict[str, list[str]]:
+    texts = {p.name: p.read_text().splitlines() for p in sorted((lake.root / "landing").iterdir())}
+    return {name: [json.loads(line)["entity"] for line in lines] for name, lines in texts.items()}
+
+
+def is_followed(lake: Lake) -> bool:
+    """Whether the ledger takes the landed files as they are for what was loaded, with the first scans of before."""
+    report, records = scan(LakeSession(lake)), read_files(lake.store)
+    live = {r.path: r for r in records if not r.withdrawn}
+    gone = {r.path: r for r in records if r.withdrawn}
+    same = all(live[name].first_scan == gone[name].first_scan for name in live)
+    return (
+        same
+        and not (report.altered or report.new)
+        and {n: r.rows for n, r in live.items()} == {"a.jsonl": 2, "b.jsonl": 1}
+    )
+
+
+def begun(lake: Lake) -> Erasure:
+    return begin_erasure(lake, ANN.values, "asked for")
+
+
+def test_its_rows_and_unreadable_lines_of_it_go_and_the_ledger_follows(lake: Lake) -> None:
+    forget_landed(LakeSession(lake), ANN, erasure := begun(lake))
+    assert entities(lake) == {"a.jsonl": ["A", "B"], "b.jsonl": ["B"]}
+    assert {f["path"]: f["rows"] for f in erasure.done["landed"]} == {"a.jsonl": 2, "b.jsonl": 1}
+    assert is_followed(lake)
+    version = lake.store.view("files", "arrival_date").version
+    forget_landed(LakeSession(lake), ANN, begun(lake))
+    assert lake.store.view("files", "arrival_date").version == version, "there is nothing left to do"
+
+
+def test_a_file_that_was_rewritten_before_the_ledger_knew_is_followed_by_the_next_call(lake: Lake) -> None:
+    erasure = begun(lake)
+    record = next(r for r in read_files(lake.store) if r.path == "b.jsonl")
+    erasure.done["landed"] = [{"path": "b.jsonl", "before": record.sha256, "rows": 1}]
+    erasure.keep()
+    amend(next(f for f in look(LakeSession(lake))[0].files if f.name == "b.jsonl"), "jsonl", {1})
+    forget_landed(LakeSession(lake), ANN, begun(lake))
+    assert entities(lake) == {"a.jsonl": ["A", "B"], "b.jsonl": ["B"]}
+    assert is_followed(lake)
+
+
+def test_a_file_that_others_altered_stops_it(lake: Lake) -> None:
+    land(lake, "b.jsonl", [delivery(9, "2024-03-01 10:00:00", None, "k9", entity="ann-77")] * 2)
+    before = (lake.root / "landing" / "a.jsonl").read_bytes()
+    with pytest.raises(LandingError, match=r"b\.jsonl: it is altered"):
+        forget_landed(LakeSession(lake), ANN, begun(lake))
+    assert (lake.root / "landing" / "a.jsonl").read_bytes() == before
+
+
+def test_a_file_whose_totals_are_declared_stops_it(lake: Lake) -> None:
+    before = (lake.root / "landing" / "a.jsonl").read_bytes()
+    (lake.root / "landing" / "b.jsonl.totals.json").write_text('{"rows": 2}')
+    scan(LakeSession(lake))
+    with pytest.raises(LandingError, match=r"b\.jsonl: a manifest declares its totals"):
+        forget_landed(LakeSession(lake), ANN, begun(lake))
+    assert (lake.root / "landing" / "a.jsonl").read_bytes() == before

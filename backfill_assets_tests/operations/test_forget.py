@@ -1,0 +1,84 @@
+"""Forgetting says what holds an entity, what stands against it, and which days of others changed. No engine.
+
+Tested here: `operations.forget`. Not tested here: an erasure from end to end (`end_to_end.test_forget`).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.folder import SNAPSHOTS
+from backfill_assets.lake.forgotten import begin_erasure, erasures
+from backfill_assets.lake.traces import Trace
+from backfill_assets.operations.forget import (
+    ForgetRequest,
+    certify,
+    differing,
+    erase_all,
+    obstacles,
+    trace_of,
+)
+from backfill_assets_tests.operations.synthetic import synthetic_lake
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+ANN = Trace({"entity": "ann-77"})
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> ForgetRequest:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 2)
+    return ForgetRequest(lake, pipeline, ANN, "asked for", drops=[SNAPSHOTS])
+
+
+def told(asked: ForgetRequest) -> list[str]:
+    return [str(o) for o in obstacles(asked, asked.holding())]
+
+
+def put(asked: ForgetRequest, name: str) -> Path:
+    path = asked.lake.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"entity": "ann-77"}')
+    return path
+
+
+@pytest.mark.parametrize("values", [(), ("a", "b"), (" ",), ("a\n",)])
+def test_an_entity_has_one_printable_value_per_column(request_: ForgetRequest, values: tuple[str, ...]) -> None:
+    assert trace_of(request_.lake, ["ann-77"]) == ANN
+    with pytest.raises(BackfillError, match="one value for each of entity"):
+        trace_of(request_.lake, values)
+
+
+def test_what_stands_against_it_is_named_with_the_way_out(request_: ForgetRequest) -> None:
+    assert told(request_) == []
+    put(request_, ".snapshots/march/x.json")
+    assert "Say --drop snapshots" in told(replace(request_, drops=()))[0]
+    assert told(request_) == []
+    assert "the note names it" in told(replace(request_, note="for ann-77"))[0]
+    assert "this is a candidate" in told(replace(request_, lake=replace(request_.lake, shared=Path("x"))))[0]
+
+
+def test_what_holds_it_is_counted_per_place_and_goes_but_files_of_the_user_stay_and_are_named(
+    request_: ForgetRequest,
+) -> None:
+    for name in (".plans/a.json", ".reconciled/r.parquet", "notes/x.txt", ".snapshots/march/y.json"):
+        put(request_, name)
+    places = request_.places(request_.holding())
+    assert places == {".plans": 1, ".reconciled": 1, ".snapshots/march": 1, "notes": 1}
+    erasure = begin_erasure(request_.lake, ANN.values, "asked for")
+    erase_all(request_, erasure)
+    assert (request_.lake.root / ".plans" / "a.json").read_text() == '{"entity": "######"}'
+    assert certify(request_, erasure) == {"notes": 1}
+    assert "finished_at" not in erasure.done
+    (request_.lake.root / "notes" / "x.txt").unlink()
+    assert certify(request_, erasure) == {}
+    assert "finished_at" in erasures(request_.lake)[0].done
+
+
+def test_days_on_which_others_changed_are_named() -> None:
+    assert differing({"staging": {"d1": "A"}}, {"staging": {"d1": "A"}, "new": {"d1": "A"}}) == {}
+    assert differing({"staging": {"d1": "A", "d2": "B"}}, {"staging": {"d1": "A", "d3": "C"}}) == {
+        "staging": ["d2", "d3"]
+    }
