@@ -15,7 +15,7 @@ from typing import Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.ownership import whoami
-from backfill_assets.lake import files
+from backfill_assets.lake.files import exists, make_folder, names, publish, write_json
 from backfill_assets.lake.folder import FORGOTTEN, LakeFolder
 
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
@@ -32,7 +32,7 @@ class Erasure:
 
     def keep(self) -> None:
         """Write what was done so far."""
-        files.write_json(self.path, self.done)
+        write_json(self.path, self.done)
 
 
 def is_forgotten(lake: LakeFolder) -> str:
@@ -52,7 +52,7 @@ def is_forgotten(lake: LakeFolder) -> str:
 
 def erasures(lake: LakeFolder) -> list[Erasure]:
     """Every erasure of the lake, oldest first; raises OSError or ValueError if one cannot be read."""
-    paths = sorted(_folder(lake) / n for n in files.names(_folder(lake)) if n.endswith(".json"))
+    paths = sorted(_folder(lake) / n for n in names(_folder(lake)) if n.endswith(".json"))
     return [Erasure(path, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
 
@@ -65,12 +65,12 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
     """Record the entity (its value per column) as forgotten, or find the erasure of it that was not finished. From now
     on no load takes a row of it."""
     key, folder = _key(lake), _folder(lake)
-    files.make_folder(folder)
-    if not files.exists(key):
+    make_folder(folder)
+    if not exists(key):
         part = folder / f"key.{os.getpid()}"
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as sink:  # noqa: PTH123
             sink.write(secrets.token_bytes(BLOCK_BYTES // 2))
-        files.publish(part, key)
+        publish(part, key)
     hashed = hmac.new(key.read_bytes(), BETWEEN.join(values.values()).encode(), "sha256").hexdigest()
     known = erasures(lake)
     if unfinished := [e for e in known if e.done["hash"] == hashed and "finished_at" not in e.done]:
