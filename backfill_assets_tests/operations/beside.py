@@ -32,9 +32,7 @@ class Beside:
     @classmethod
     def reopened(cls, root: Path) -> "Beside":
         """A lake with its candidate, as another process made them."""
-        made = Planned.__new__(Planned)
-        made.root = root
-        made._open()
+        made = Planned.reopened(root)
         return cls._of(made, find_candidate(made.lake, "v2"))
 
     @classmethod

@@ -50,6 +50,14 @@ class Planned:
         _kept().lay_out(self.root)
         self._open()
 
+    @classmethod
+    def reopened(cls, root: Path) -> "Planned":
+        """The lake as another process made it."""
+        self = cls.__new__(cls)
+        self.root = root
+        self._open()
+        return self
+
     def _open(self) -> None:
         self.lake = bare_lake(self.root)
         used = CONTRACTS[:3]
