@@ -16,7 +16,7 @@ from backfill_assets_tests.engines import OF_LAKES, why_spark
 from backfill_assets_tests.processes import CHECKOUT
 
 pytestmark = pytest.mark.on_spark("some examples use what Sail refuses by name; the others name their engine below")
-SPARK_ONLY = {"late-truth", "orders", "retried-events", "sensor-readings"}
+SPARK_ONLY = {"orders", "retried-events", "sensor-readings"}
 
 
 @pytest.fixture
