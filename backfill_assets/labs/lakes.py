@@ -7,6 +7,7 @@ writer, to show what that costs.
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
@@ -58,6 +59,24 @@ def make_lake(folder: Path, start: date, more: str = "") -> Lake:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE_NAME).write_text(lake_toml(told) + more, encoding="utf-8")
     return open_lake(folder)
+
+
+def with_control(lake: Lake, name: str, query: str, grain: str, known: Mapping[str, int]) -> Lake:
+    """Return the lake with a control: a query over the first events (`{}`) against known values by `grain`."""
+    rows = "".join(f"{key},{value}\n" for key, value in known.items())
+    (lake.root / f"{name}.csv").write_text(f"{grain},value\n{rows}", encoding="utf-8")
+    told = {"query": query.format(first_events(lake).name), "expected": f"{name}.csv", "grain": grain}
+    with (lake.root / FILE_NAME).open("a", encoding="utf-8") as file:
+        file.write(f"\n[controls.{name}]\n" + "".join(f"{key} = {json.dumps(v)}\n" for key, v in told.items()))
+    return open_lake(lake.root)
+
+
+def totals(lake: Lake, contract: Contract, where: str = "true") -> Counter[date]:
+    """Return the sum of `value` of every day of a table, ascending."""
+    found = Counter[date]()
+    for row in sorted(lake.store.rows(contract.name, where=where), key=lambda r: str(r[contract.day_column])):
+        found[row[contract.day_column]] += int(row["value"])
+    return found
 
 
 def copy_lake(root: Path, target: Path) -> Lake:
@@ -145,8 +164,6 @@ def append(lake: Lake, contract: Contract, rows: Sequence[Row]) -> None:
     """Append rows to a table as another program does, which knows no receipts."""
     column, path = contract.day_column, str(lake.table_path(contract.name))
     schema = pa.schema([pa.field(c.name, arrow_type(c.kind)) for c in contract.columns])
-    if DeltaTable.is_deltatable(path):
-        schema = pa.schema(DeltaTable(path).schema().to_arrow())
     write_deltalake(path, pa.Table.from_pylist([dict(r) for r in rows], schema), mode="append", partition_by=[column])
 
 

@@ -3,57 +3,41 @@
 Not here: how late rows come in a lake of one's own (`operations.lateness`).
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
 from backfill_assets.core.days import DayRange, ranges
-from backfill_assets.labs.lakes import land, load, make_lake
+from backfill_assets.labs.lakes import first_events, land, load, make_lake, totals
 from backfill_assets.labs.model import LabStep
-from backfill_assets.lake.home import Lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
-MONDAY = date(2024, 3, 4)
-TUESDAY, WEDNESDAY, END = (MONDAY + timedelta(days=n) for n in (1, 2, 3))
-RIGHT = 250
-
-
-def totals(lake: Lake, table: str, column: str, where: str = "true") -> Counter[date]:
-    """The sum of `value` per day of a table."""
-    found = Counter[date]()
-    for row in lake.store.rows(table, columns=(column, "value"), where=where):
-        found[row[column]] += int(row["value"])
-    return found
+MONDAY, TUESDAY, WEDNESDAY, END = (date(2024, 3, 4) + timedelta(days=n) for n in range(4))
+SALES = {  # by the evening of their arrival: key, instant of the sale, amount
+    MONDAY: [("a", f"{MONDAY} 09:00:00", 100), ("b", f"{MONDAY} 15:00:00", 100)],
+    TUESDAY: [("c", f"{TUESDAY} 11:00:00", 70)],
+    WEDNESDAY: [("d", f"{WEDNESDAY} 10:00:00", 80), ("late", f"{MONDAY} 23:00:00", 50)],
+}
+WHY = {
+    "arrival time": "The sale counts on the day it came: Monday is too low and Wednesday too high, for ever.",
+    "event time, each day once": "Monday was computed before the sale came, and nobody computes it again.",
+    "event time, late days again": "The ledger of arrivals names the event days of a delivery.",
+}
 
 
 def steps(folder: Path) -> Iterator[LabStep]:
-    """Load Monday and Tuesday, then Wednesday with the late sale, and look at Monday three ways."""
-    lake = make_lake(folder, MONDAY)
-    landed, events = chosen_pipeline(lake).contracts[:2]
-    land(lake, "monday", f"{MONDAY} 20:00:00", [("a", f"{MONDAY} 09:00:00", 100), ("b", f"{MONDAY} 15:00:00", 100)])
-    land(lake, "tuesday", f"{TUESDAY} 20:00:00", [("c", f"{TUESDAY} 11:00:00", 70)])
-    load(lake, DayRange(MONDAY, WEDNESDAY))
-    before = totals(lake, events.name, events.day_column)
-    yield LabStep("Tuesday night", f"Two sales of Monday arrived, {before[MONDAY]} in all. A third one, of 50, was "
-                  f"made on Monday and is still on its way: the right total is {RIGHT}.")  # fmt: skip
-    late = ("late", f"{MONDAY} 23:00:00", 50)
-    land(lake, "wednesday", f"{WEDNESDAY} 20:00:00", [("d", f"{WEDNESDAY} 10:00:00", 80), late])
-    done = load(lake, DayRange(MONDAY, END))
-    by_arrival = totals(lake, landed.name, landed.day_column)
-    rebuilt = totals(lake, events.name, events.day_column, "known_until IS NULL")
-    once = Counter({**before, WEDNESDAY: rebuilt[WEDNESDAY]})
-    ways = {"arrival time": by_arrival, "event time, each day once": once, "event time, late days again": rebuilt}
-    yield LabStep(
-        "Wednesday night: the late sale is here", "Totals per day, by three ways to count it.",
-        ("total by", "Monday", "Tuesday", "Wednesday"),
-        [(way, *(found[d] for d in DayRange(MONDAY, END))) for way, found in ways.items()],
-    )  # fmt: skip
-    why = {
-        "arrival time": "The sale counts on the day it came: Monday stays too low, Wednesday is too high, for ever.",
-        "event time, each day once": "Monday was computed before the sale came, and nobody computes it again.",
-        "event time, late days again": "The ledger of arrivals names the days that a delivery touches. The load wrote "
-        f"{ranges(done[events.name].changed)}; Tuesday kept its files.",
-    }
-    for way, found in ways.items():
-        yield LabStep(f"By {way}", why[way], form=f"Monday by {way}", expected=RIGHT, found=found[MONDAY])
+    """Load each evening what arrived, and look at Monday three ways after Wednesday."""
+    lake, once = make_lake(folder, MONDAY), dict[date, int]()
+    table, landed = first_events(lake), chosen_pipeline(lake).contracts[0]
+    for evening, sales in SALES.items():
+        land(lake, str(evening), f"{evening} 20:00:00", sales)
+        done = load(lake, DayRange(MONDAY, evening + timedelta(days=1)))
+        once = {**totals(lake, table), **once}
+    found = [totals(lake, landed), once, totals(lake, table, "known_until IS NULL")]
+    rows = [(way, *(by_day[d] for d in SALES)) for way, by_day in zip(WHY, found, strict=True)]
+    text = (
+        f"On Monday 250 were sold, 50 of it known since Wednesday. Its load wrote {ranges(done[table.name].changed)}."
+    )
+    yield LabStep("Totals on Wednesday night", text, ("total by", "Monday", "Tuesday", "Wednesday"), rows)
+    for (way, why), by_day in zip(WHY.items(), found, strict=True):
+        yield LabStep(f"By {way}", why, form=f"Monday by {way}", expected=250, found=by_day[MONDAY])

@@ -7,7 +7,6 @@ Not here: the choices of a contract against skew (`pipeline.transforms.spread`) 
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -33,59 +32,46 @@ DAYS = DayRange(FIRST + ONE_DAY * 7, FIRST + ONE_DAY * EVENT_DAYS)
 OTHERS = "concat('e', abs(hash(id)) % 5000)"
 HOT, NULLS = f"if(id % 10 < 6, 'hot', {OTHERS})", f"if(id % 10 < 6, NULL, {OTHERS})"
 MOST = 0.3  # of the rows, that one of eight tasks may read: an even share is 12.5 %
-FAIR = f"no task reads more than {MOST:.0%} of the rows"
+FAIR, PLAINLY = f"no task reads more than {MOST:.0%} of the rows", "plain"
 PLAIN = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
 
 
-@dataclass(frozen=True)
-class SkewedWork:
-    """A piece of work on skewed rows by some `choice` (the plain one is "plain"): `make` gives its rows."""
-
-    name: str
-    choice: str
-    make: "Callable[[], DataFrame]"
-
-
-def versions(spark: "SparkSession", rows: int, entity: str, days: int = EVENT_DAYS) -> "DataFrame":
-    """Return so many versions of events over some days, whose entity is this expression over `id`."""
-    day = f"date_add(DATE '{FIRST}', CAST(abs(hash(id, 2)) % {days} AS INT))"
-    return spark.range(rows).selectExpr(
+def versions(spark: "SparkSession", entity: str) -> "DataFrame":
+    """Return versions of events over some days, whose entity is this expression over `id`."""
+    day = f"date_add(DATE '{FIRST}', CAST(abs(hash(id, 2)) % {EVENT_DAYS} AS INT))"
+    return spark.range(ROWS).selectExpr(
         "CAST(id AS STRING) AS event_key", f"{entity} AS entity", f"{day} AS event_date",
         f"CAST({day} AS TIMESTAMP) AS event_ts", "abs(hash(id, 3)) % 1000L AS value", "CAST(id % 2 AS INT) AS flag",
         f"CAST({day} AS TIMESTAMP) AS known_from", "CAST(NULL AS TIMESTAMP) AS known_until",
     )  # fmt: skip
 
 
-def _works(spark: "SparkSession") -> Iterator[SkewedWork]:
-    hot, nulls = (versions(spark, ROWS, entity) for entity in (HOT, NULLS))
-    names = (
-        spark.range(5000).selectExpr("concat('e', id) AS entity", "id AS number").union(spark.sql("SELECT 'hot', -1"))
-    )
-    for title, rows, remedy in (
-        ("join, 60 % of the keys are NULL", nulls, Input("x", by=("entity",), isolate_nulls=True)),
-        ("join, one customer has 60 %", hot, Input("x", by=("entity",), salt=16)),
-    ):
-        for choice in (Input("x", by=("entity",)), remedy):
-            yield SkewedWork(title, choice.spread or "plain", partial(spread_join, rows, names, choice))
-    for finer in (False, True):
+def _works(spark: "SparkSession") -> Iterator[tuple[str, str, "Callable[[], DataFrame]"]]:
+    """Yield each work, plainly and with its remedy: its name, the choice, and a function that makes its rows."""
+    hot, nulls = (versions(spark, entity) for entity in (HOT, NULLS))
+    names = spark.range(5000).selectExpr("concat('e', id) AS entity", "id").union(spark.sql("SELECT 'hot', -1"))
+    plain, apart, salt = (Input("x", by=("entity",), **told) for told in ({}, {"isolate_nulls": True}, {"salt": 16}))
+    for work, rows, remedy in (("join, 60 % NULL", nulls, apart), ("join, one customer has 60 %", hot, salt)):
+        for choice in (plain, remedy):
+            yield work, choice.spread or PLAINLY, partial(spread_join, rows, names, choice)
+    for finer, told in ((False, PLAINLY), (True, "by customer and day first")):
         make = partial(now, hot, DAYS, ["entity"], built_in_columns((3, 7)), by_day_first=finer)
-        yield SkewedWork("features, one customer has 60 %", "by customer and day first" if finer else "plain", make)
+        yield "features, one customer has 60 %", told, make
 
 
-def tasks_by_tag(logs: Path) -> Mapping[str, list[list[Mapping[str, float]]]]:
-    """Return Spark's own figures by tag of the jobs, from its event logs: of each stage, of each task."""
-    stages, tasks = dict[int, str](), defaultdict[int, list[Mapping[str, float]]](list)
-    for line in (line for file in sorted(logs.rglob("events_*")) if file.is_file() for line in file.open("rb")):
+def rows_by_tag(logs: Path) -> Mapping[str, list[list[int]]]:
+    """Return by tag of a job the rows that each task of each of its stages read after a shuffle, by the event logs."""
+    tags, tasks = dict[int, str](), defaultdict[int, list[int]](list)
+    for line in (line for file in logs.rglob("events_*") if file.is_file() for line in file.open("rb")):
         event = json.loads(line)
         if event["Event"] == "SparkListenerJobStart":
-            stages |= dict.fromkeys(event["Stage IDs"], event["Properties"].get("spark.job.tags", ""))
+            tags |= dict.fromkeys(event["Stage IDs"], event["Properties"].get("spark.job.tags", ""))
         elif event["Event"] == "SparkListenerTaskEnd" and (found := event.get("Task Metrics")):
-            seconds = {"run": found["Executor Run Time"] / 1e3, "cpu": found["Executor CPU Time"] / 1e9}
-            tasks[event["Stage ID"]].append({**seconds, "rows": found["Shuffle Read Metrics"]["Total Records Read"]})
-    by_tag = defaultdict[str, list[list[Mapping[str, float]]]](list)
-    for stage, figures in tasks.items():
-        for tag in stages.get(stage, "").split(","):
-            by_tag[tag.rpartition("_Tag_")[2]].append(figures)
+            tasks[event["Stage ID"]].append(found["Shuffle Read Metrics"]["Total Records Read"])
+    by_tag = defaultdict[str, list[list[int]]](list)
+    for stage, rows in tasks.items():
+        for tag in tags.get(stage, "").split(","):
+            by_tag[tag.rpartition("_Tag_")[2]].append(rows)
     return by_tag
 
 
@@ -93,31 +79,26 @@ def steps(folder: Path) -> Iterator[LabStep]:
     """Do each work by each choice, compare all rows, then read from the logs what the busiest task had."""
     logs = folder / "events"
     logs.mkdir(parents=True)
-    logging = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": logs.as_uri(),
-        "spark.eventLog.compress": "false",
-    }
-    settings = EngineSettings("local[2]", "1g", confs={**logging, "spark.sql.shuffle.partitions": str(TASKS)})
-    spark, results = open_session(folder, settings), list[tuple[SkewedWork, str, str]]()
+    logging = {"enabled": "true", "dir": logs.as_uri(), "compress": "false"}
+    confs = {f"spark.eventLog.{k}": v for k, v in logging.items()} | {"spark.sql.shuffle.partitions": str(TASKS)}
+    settings = EngineSettings("local[2]", "1g", confs=confs)
+    spark, contents = open_session(folder, settings), dict[tuple[str, str], str]()
     say(spark, {**size_confs(settings, ROWS), **PLAIN})
-    for number, work in enumerate(_works(spark)):
-        tag, made = f"lab-skew-{number}", work.make()
-        spark.addTag(tag)
+    for number, (work, choice, make) in enumerate(_works(spark)):
+        made = make()
+        spark.addTag(f"lab-{number}")
         every = F.sum(F.xxhash64(*made.columns).cast("decimal(38, 0)"))
-        results.append((work, tag, str(made.agg(F.count("*"), every).first())))
-        spark.removeTag(tag)
+        contents[work, choice] = str(made.agg(F.count("*"), every).first())
+        spark.removeTag(f"lab-{number}")
     drop_session(folder)
     stop_server(folder, force=True)
-    figures, rows, found = tasks_by_tag(logs), [], dict[str, str]()
-    for work, tag, _ in results:
-        busiest = max((sorted(t["rows"] for t in stage) for stage in figures[tag]), key=lambda stage: stage[-1])
-        share = busiest[-1] / sum(busiest)
-        rows.append((work.name, work.choice, f"{share:.0%}", int(busiest[-1]), len(busiest)))
-        found[tag] = FAIR if share <= MOST else f"one task reads {share:.0%} of the rows"
-    yield LabStep("The busiest task of each work", "Rows that Spark's tasks read after a shuffle; an even share of "
-                  f"{TASKS} tasks is {1 / TASKS:.1%}.", ("work", "choice", "share", "rows", "tasks"), rows)  # fmt: skip
-    for work, tag, content in results:
-        first = next(c for w, _, c in results if w.name == work.name)
-        same = "The same rows as the plain way, by a hash of all." if content == first else f"OTHER ROWS: {content}"
-        yield LabStep(work.name, same, form=work.choice, expected=FAIR, found=found[tag])
+    read = rows_by_tag(logs)
+    busiest = [max(read[f"lab-{number}"], key=max) for number in range(len(contents))]
+    rows = [(*at, f"{max(b) / sum(b):.0%}", max(b), len(b)) for at, b in zip(contents, busiest, strict=True)]
+    text = f"Rows that Spark's tasks read after a shuffle; an even share of {TASKS} tasks is {1 / TASKS:.1%}."
+    yield LabStep("The busiest task of each work", text, ("work", "choice", "share", "rows", "tasks"), rows)
+    for (work, choice, share, *_), stage in zip(rows, busiest, strict=True):
+        same = contents[work, choice] == contents[work, PLAINLY]
+        text = "The same rows as the plain way, by a hash of all." if same else "OTHER ROWS than the plain way."
+        found = FAIR if max(stage) / sum(stage) <= MOST else f"one task reads {share}"
+        yield LabStep(work, text, form=choice, expected=FAIR, found=found)

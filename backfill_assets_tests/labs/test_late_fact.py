@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets_tests.labs.seen import forms, outcomes
+from backfill_assets.labs.model import run_lab
 
 pytestmark = pytest.mark.usefixtures("spark", "storages")
 
 
 def test_only_event_time_with_late_days_made_again_gives_mondays_total(tmp_path: Path) -> None:
-    found = forms("late-fact", tmp_path)
-    assert list(outcomes(found).values()) == [False, False, True]
-    assert [step.found for step in found.values()] == [200, 200, 250]
-    again = [*found.values()][-1]
-    assert "The load wrote 2024-03-04, 2024-03-06" in again.text, "Tuesday had no news"
+    table, *found = run_lab("late-fact", tmp_path / "lake")
+    assert [step.holds for step in found] == [False, False, True]
+    assert [step.found for step in found] == [200, 200, 250]
+    assert "wrote 2024-03-04, 2024-03-06" in table.text, "Tuesday had no news"
