@@ -166,8 +166,8 @@ def as_written(contract: Contract, file: str) -> Contract:
 
     written = ((f.name, type_of_arrow(f.type)) for f in pq.read_schema(file))
     columns = [Column(name, str(kind), name, nullable=True) for name, kind in written if kind is not None]
-    own = (*columns, contract.column(contract.partition_column))
-    return replace(contract, columns=own, key=(), rules=(), inputs=(), read_by=())
+    laid_out = [contract.column(contract.partition_column)] if contract.partition_column else []
+    return replace(contract, columns=(*columns, *laid_out), key=(), rules=(), inputs=(), read_by=())
 
 
 def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Sequence[str]) -> list[tuple[Any, ...]]:

@@ -1,30 +1,22 @@
-"""Housekeeping of one table's folder: data files and checkpoints that nothing needs any more, and a ledger in one file.
+"""Housekeeping of one table's folder: data files and checkpoints that nothing needs any more.
 
-Not here: which tables, and since when (`operations.maintain`); files of killed writes, which `staging.sweep` removes at
-the next write. Commits are never removed: the log alone holds every write (`log`).
+Not here: which tables, and since when (`operations.maintain`); sizes of files (`compaction`), files of killed writes,
+which `staging.sweep` removes at the next write. Commits are never removed: the log alone holds every write (`log`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
-from backfill_assets.lake.committer import rewrite_files
-from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LOG, commits, file_changes
 from backfill_assets.lake.log_bytes import torn_checkpoints
-from backfill_assets.lake.staging import WRITES, markers, stage_rows
-from backfill_assets.lake.store import TableStore
+from backfill_assets.lake.staging import WRITES, markers
 
 REASON = "maintain"
 KEPT_CHECKPOINTS = 2  # the newest, and one more for readers that found it before the newest was there
-MOST_LEDGER_FILES = (
-    64  # of a table that is appended to: beyond it, every command spends tenths of a second to open them
-)
 
 
 @dataclass(frozen=True)
@@ -102,32 +94,3 @@ def _old_checkpoints(path: Path) -> list[Path]:
     torn = set(torn_checkpoints(path))
     named = (path / LOG / n for n in sorted(files.names(path / LOG)) if n.endswith(".checkpoint.parquet"))
     return [file for file in named if file not in torn][:-KEPT_CHECKPOINTS]
-
-
-def is_scattered(lake: LakeFolder, contract: Contract) -> bool:
-    """Whether a table that is only appended to lies in so many files that reading it takes time."""
-    return not contract.partition_column and len(files_of(lake, contract)) > MOST_LEDGER_FILES
-
-
-def gather(lake: LakeFolder, contract: Contract) -> int:
-    """Put the rows of an appended table into one file, in one commit that changes no row; returns the files before.
-
-    Raises BackfillError if one of its files is gone or altered.
-    """
-    path, store = lake.table_path(contract.name), TableStore(lake)
-    with store.lock(contract.name):
-        live = files_of(lake, contract)
-        store.data_files(contract)
-        staged = stage_rows(lake, contract, list(_cells(store, contract)))
-        staged.tried = True
-        receipt = Receipt(
-            staged.write_id, contract.name, REASON, {}, note=f"{len(live)} files made one, no row changed"
-        )
-        rewrite_files(path, contract, receipt, staged.files, live)
-        staged.keep({str(f.path) for f in staged.files})
-    return len(live)
-
-
-def _cells(store: TableStore, contract: Contract) -> Iterator[tuple[object, ...]]:
-    names = [c.name for c in contract.columns]
-    return (tuple(row[n] for n in names) for row in store.rows(contract.name, columns=names))

@@ -6,18 +6,18 @@ a value does not depend on these types, so that no fingerprint changes.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from backfill_assets.core.column_types import DECIMAL, ColumnType
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
-from backfill_assets.lake.audit import as_written, audit
+from backfill_assets.lake.audit import as_written
 from backfill_assets.lake.columns import column_types, duckdb_name
 from backfill_assets.lake.committer import rewrite_files
+from backfill_assets.lake.compaction import compare_rows
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
@@ -67,7 +67,7 @@ def widen(lake: Lake, contract: Contract, receipt: Receipt) -> int:
             kind = _cast(lake, as_written(contract, old), old, made[-1].path, wider)
             pairs[kind].append((old, str(made[-1].path)))
         for alike in pairs.values():
-            _compare(lake, contract, alike)
+            compare_rows(lake, contract, *map(list, zip(*alike, strict=True)))
         stamps = lake.store.view(contract.name, contract.day_column).stamps
         days = {d: entry for d, entry in receipt.days.items() if d in stamps and stamps[d].entry == entry}
         staged.files, staged.tried = tuple(made), True
@@ -86,17 +86,3 @@ def _cast(lake: Lake, then: Contract, old: str, new: Path, wider: Mapping[str, C
     with connection(lake) as engine:
         engine.execute(f"COPY ({rows}) TO {literal(str(new))} (FORMAT parquet, COMPRESSION zstd)")
     return str([(c.name, c.type) for c in then.columns])
-
-
-def _compare(lake: Lake, contract: Contract, pairs: Sequence[tuple[str, str]]) -> None:
-    """Raise BackfillError unless the new files hold the rows of the old ones, whose columns are alike."""
-    before, after = (
-        {d: (p.rows, p.fingerprint) for d, p in audit(lake, paths, as_written(contract, paths[0])).items()}
-        for paths in map(list, zip(*pairs, strict=True))
-    )
-    if before != after:
-        day = next((d for d in before if before[d] != after.get(d)), None)
-        raise BackfillError(
-            f"the table {contract.name}", f"a cast to the wider types changes rows of {day}", "Nothing was written",
-            "Give the columns their types back in lake.toml or the contract, and report it",
-        )  # fmt: skip

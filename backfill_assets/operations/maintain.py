@@ -14,10 +14,10 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.compaction import MIB, compact, uneven_days
+from backfill_assets.lake.compaction import MIB, Layout, compact, uneven_files
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.housekeeping import REASON, Unneeded, find_unneeded, gather, is_scattered, remove_unneeded
+from backfill_assets.lake.housekeeping import REASON, Unneeded, find_unneeded, remove_unneeded
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import active_plans
@@ -28,11 +28,10 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Upkeep:
     """The upkeep of a lake: per table the files that can go and the `uneven` days, whose files are too small or too
-    large, the ledgers to gather, and `since`: no version since then loses a file. `done`: it was carried out."""
+    large (of ledgers no day by itself), and `since`: no version since then loses a file. `done`: it was carried out."""
 
     since: datetime
     tables: tuple[Unneeded, ...]
-    scattered: tuple[str, ...]
     uneven: Mapping[str, tuple[date, ...]]
     done: bool = False
 
@@ -51,9 +50,11 @@ class Upkeep:
             if t.paths
         ]
         written = "written again" if self.done else "to write again"
-        found += [f"{t}: files of {ranges(d)} {written} in better sizes" for t, d in self.uneven.items()]
-        gathered = "made one file each" if self.done else "to make one file each"
-        return [*found, *([f"{', '.join(self.scattered)}: {gathered}, no row changed"] if self.scattered else [])]
+        spans = {table: ranges(days) or "the ledger" for table, days in self.uneven.items()}
+        return [
+            *found,
+            *(f"{t}: files of {span} {written} in better sizes, no row changed" for t, span in spans.items()),
+        ]
 
 
 def look(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
@@ -63,10 +64,9 @@ def look(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days
     those of its days longer. Raises BackfillError for an unknown table, and for a log that is damaged.
     """
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
-    scattered = tuple(c.name for of, c in chosen if is_scattered(of, c))
     size = lake.settings.retention.file_mib * MIB
-    uneven = {c.name: tuple(found) for of, c in chosen if (found := uneven_days(of, c, size))}
-    return Upkeep(since, tuple(find_unneeded(of, c, since) for of, c in chosen), scattered, uneven)
+    uneven = {c.name: _days(found) for of, c in chosen if (found := uneven_files(of, c, size))}
+    return Upkeep(since, tuple(find_unneeded(of, c, since) for of, c in chosen), uneven)
 
 
 def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
@@ -76,18 +76,19 @@ def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_
     lake holds the same rows; the next call goes on.
     """
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
-    scattered = [(of, c) for of, c in chosen if is_scattered(of, c)]
-    for of, contract in scattered:
-        gather(of, contract)
-    uneven = {c.name: tuple(found) for of, c in chosen if (found := _compacted(of, c))}
+    uneven = {c.name: _days(found) for of, c in chosen if (found := _compacted(of, c))}
     removed = tuple(remove_unneeded(of, contract, since) for of, contract in chosen)
-    return Upkeep(since, removed, tuple(c.name for _, c in scattered), uneven, done=True)
+    return Upkeep(since, removed, uneven, done=True)
 
 
-def _compacted(lake: Lake, contract: Contract) -> Collection[date]:
-    """The days of a table that were written again in better sizes."""
+def _days(found: Layout) -> tuple[date, ...]:
+    return tuple(date.fromisoformat(value) for value in found if value)
+
+
+def _compacted(lake: Lake, contract: Contract) -> Layout:
+    """The files of a table that were written again in better sizes."""
     size = lake.settings.retention.file_mib * MIB
-    return laid_out_again(lake, contract, lambda: compact(lake, contract, size)) or ()
+    return laid_out_again(lake, contract, lambda: compact(lake, contract, size)) or {}
 
 
 def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T | None:

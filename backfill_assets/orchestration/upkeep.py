@@ -48,7 +48,7 @@ def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
                 lines.append("Nothing was done: `act: true` does it")
             tell(context, lines)
 
-    what = "Delete data files that no rollback needs any more, and gather ledgers in many small files."
+    what = "Delete data files that no rollback needs any more, and write days and ledgers of small files again."
     return one_op_job(lake_context, MAINTAIN, delete_unneeded, MaintainConfig(), what)
 
 

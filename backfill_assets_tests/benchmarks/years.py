@@ -7,6 +7,7 @@ Does not live here: rows of Dagster, which `[retention] run_days` bounds. Commit
 made; upkeep reads a clock by which the day that lies `KEPT` simulated days back was exactly `rollback_days` ago.
 """
 
+import resource
 import subprocess
 import sys
 import tempfile
@@ -40,8 +41,8 @@ COMMITS_A_DAY, LIVE_FILES_A_DAY, BYTES_PER_COMMIT = 9, 3, 8000  # of all tables 
 
 @dataclass(frozen=True)
 class Figures:
-    """A lake on one day: data files, those of the newest versions, commits, bytes of all files, and the seconds of
-    `status` in a process of its own."""
+    """A lake on one day: data files, those of the newest versions, commits, bytes of all files, and the processor
+    seconds of `status` in a process of its own."""
 
     day: int
     files: int
@@ -154,17 +155,19 @@ def simulate(root: Path, days: int, kept: int = 90) -> Iterator[tuple[Years, Fig
 
 
 def seconds_of_status(root: Path) -> float:
-    """The seconds that a process of its own needs to show all states, its start included."""
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "backfill_assets_tests.benchmarks.years", "status", str(root)], check=True)
-    return time.perf_counter() - began
+    """The processor seconds that a process of its own needs to show all states, its start included."""
+    words = [sys.executable, "-m", "backfill_assets_tests.benchmarks.years", "status", str(root)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(words, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main(days: int) -> None:
     """Print the figures, `status` on the last day beside the first, and what is beyond its bound or broken."""
     with tempfile.TemporaryDirectory() as folder:
         root, known = Path(folder) / "lake", list[Figures]()
-        print("  day  files   live  commits       MB  status s", flush=True)
+        print("  day  files   live  commits       MB  status CPU s", flush=True)
         for years, found in simulate(root, days):
             known.append(found)
             size = found.bytes / 1e6

@@ -19,19 +19,14 @@ from hypothesis import strategies as st
 
 from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.housekeeping import MOST_LEDGER_FILES, find_unneeded, gather, is_scattered, remove_unneeded
-from backfill_assets.lake.ledger import FILES, read_files
+from backfill_assets.lake.housekeeping import find_unneeded, remove_unneeded
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, restore_partitions
-from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import sweep
-from backfill_assets.lake.store import TableStore
-from backfill_assets.load import scan
 from backfill_assets_tests.builders import STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
-from backfill_assets_tests.lake.test_commit_raised import files_row
 from backfill_assets_tests.strategies import examples
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -162,20 +157,3 @@ def test_no_version_since_the_time_loses_a_file(
         promised = [v for v, after in pairwise(history[1:]) if after.at >= since] + history[-1:]
         for commit in promised:
             assert content(lake, commit.version) == held[commit.version]
-
-
-def test_a_ledger_in_many_files_becomes_one_with_the_same_rows(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    session = LakeSession(lake)
-    for n in range(MOST_LEDGER_FILES):
-        scan._append(session, [files_row(f"{n}.jsonl")], "scan", "")
-    assert not is_scattered(lake, FILES)
-    scan._append(session, [files_row("last.jsonl")], "scan", "")
-    assert is_scattered(lake, FILES)
-    before, rows = read_files(lake.store), sorted(map(str, TableStore(lake).own_rows(FILES.name)))
-    assert gather(lake, FILES) == MOST_LEDGER_FILES + 1
-    assert not is_scattered(lake, FILES)
-    assert read_files(lake.store) == before
-    assert sorted(map(str, TableStore(lake).own_rows(FILES.name))) == rows
-    scan._append(session, [files_row("after.jsonl")], "scan", "")
-    assert len(read_files(lake.store)) == len(before) + 1
