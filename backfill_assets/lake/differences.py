@@ -96,7 +96,7 @@ def _day(found: DayCount, columns: Mapping[str, int]) -> DayDifference:
 def _sample(contract: Contract, row: MatchedRow) -> SampleRow:
     day = date.fromisoformat(str(row.key[contract.day_column]))
     kind = next(word for word, kinds in WORDS.items() if row.kind in kinds)
-    return SampleRow(day, kind, json.dumps(row.key, ensure_ascii=False), row.left, row.right)
+    return SampleRow(day, kind, json.dumps(row.key, ensure_ascii=False, separators=(",", ":")), row.left, row.right)
 
 
 def _histograms(
