@@ -37,6 +37,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "export": ("export", "Changed days to a folder or database."),
     "forget": ("forget", "Erase an entity for good."),
     "guide": ("guide", "Guides: list them, or print one."),
+    "import-log": ("import_log", "An append-only table becomes a lake."),
     "init": ("init", "A lake.toml that fits your files."),
     "lab": ("practice", "Unsafe forms fail beside safe ones."),
     "landing": ("landing", "Accept altered or missing files."),

@@ -50,7 +50,12 @@ def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
 
 def new_engine(lake: LakeFolder) -> "DuckDBPyConnection":
     """A separate engine, in UTC, which lives as long as the results read from it."""
-    engine = _started(str(lake.root / SPILL))
+    return engine_at(lake.root)
+
+
+def engine_at(root: Path) -> "DuckDBPyConnection":
+    """A separate engine, as `new_engine`, for a folder that need not be a lake yet."""
+    engine = _started(str(root / SPILL))
     engine.execute("SET TimeZone = 'UTC'")
     return engine
 

@@ -72,8 +72,6 @@ def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text
     """
     if text.startswith(QUERY):
         return _query(engine, lake, pipeline, text.removeprefix(QUERY).strip())
-    if text.startswith(DATABASE):
-        return _database(engine, text)
     if text.startswith(LAKE):
         root, _, table = text.removeprefix(LAKE).partition("#")
         return _table_of(engine, open_lake(Path(root)), *table.partition("@")[::2])
@@ -81,9 +79,16 @@ def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text
     known = known_tables(lake, pipeline)
     if contract := known.get(table):
         return _table(lake, contract, moment)
-    if found := _location(engine, text):
-        return found
-    raise _refused(text, f"it is no table ({', '.join(known)}) and no file or folder", FORMS)
+    return open_elsewhere(engine, text, f"table ({', '.join(known)})")
+
+
+def open_elsewhere(engine: "DuckDBPyConnection", text: str, no: str = "database") -> Side:
+    """Open a Parquet, CSV or Delta location or a PostgreSQL table or query, as `open_side` does; `no`: what `text` is
+    not either where it is none of them."""
+    found = _database(engine, text) if text.startswith(DATABASE) else _location(engine, text)
+    if found is None:
+        raise _refused(text, f"it is no {no} and no file or folder", FORMS)
+    return found
 
 
 def _table(lake: Lake, contract: Contract, moment: str) -> Side:

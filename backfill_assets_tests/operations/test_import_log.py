@@ -1,0 +1,124 @@
+"""An append-only table becomes deliveries: nothing is lost, nothing is written twice, and a kill costs nothing.
+
+Tested here: `operations.import_log` up to the load. Not tested here: the load and its proof (`cli.test_import_log`),
+and a million rows (`benchmarks.importing`).
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.home import open_lake
+from backfill_assets.operations.import_log import ImportRequest, import_log
+
+ROWS = """
+    SELECT * FROM (VALUES
+        ('a', TIMESTAMP '2024-03-01 10:00', TIMESTAMP '2024-03-01 11:00', 1),
+        ('a', TIMESTAMP '2024-03-01 10:00', TIMESTAMP '2024-03-03 11:00', 2),
+        ('b', TIMESTAMP '2024-02-29 23:00', TIMESTAMP '2024-03-01 00:30', 3),
+        ('b', TIMESTAMP '2024-02-29 23:00', TIMESTAMP '2024-03-01 00:30', 3),
+        (NULL, TIMESTAMP '2024-03-02 10:00', TIMESTAMP '2024-03-03 11:00', 4),
+        ('c', TIMESTAMP '2024-03-02 10:00', NULL, 5)) t(id, happened, came, amount)
+"""
+
+
+def log(folder: Path, kind: str = "parquet", rows: str = ROWS) -> ImportRequest:
+    """A log of six rows as a file, and the request to import it."""
+    source = folder / f"log.{kind}"
+    if kind == "delta":
+        duckdb.connect().execute(f"COPY ({rows}) TO '{source}.rows' (FORMAT parquet)")
+        write_deltalake(str(source), pq.read_table(f"{source}.rows"))
+    else:
+        duckdb.connect().execute(f"COPY ({rows}) TO '{source}' (FORMAT {kind})")
+    return ImportRequest(str(source), ("id",), "happened", "came")
+
+
+def landed(root: Path) -> list[tuple[Any, ...]]:
+    found = f"read_parquet('{root}/landing/*.parquet', filename = true)"
+    return (
+        duckdb.connect()
+        .execute(f"SELECT parse_filename(filename), amount FROM {found} ORDER BY 1, file_row_number")
+        .fetchall()
+    )
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "delta"])
+def test_each_row_lands_once_in_the_file_of_its_arrival_day_in_the_order_of_arrival(tmp_path: Path, kind: str) -> None:
+    done = import_log(tmp_path / "lake", log(tmp_path, kind))
+    assert (done.rows, done.keys, done.unusable, done.duplicates) == (6, 2, 2, 2)
+    first, second, third = "2024-03-01.parquet", "2024-03-02.parquet", "2024-03-03.parquet"
+    assert landed(tmp_path / "lake") == [(first, 3), (first, 3), (first, 1), (second, 5), (third, 2), (third, 4)]
+    settings = open_lake(tmp_path / "lake").settings
+    assert str(settings.start_date) == "2024-02-29", "an event may lie before all arrivals"
+    newest = f"SELECT event_key, amount FROM read_parquet('{tmp_path}/lake/.import/latest.parquet') ORDER BY 1"
+    latest = duckdb.connect().execute(newest)
+    assert latest.fetchall() == [("a", 2), ("b", 3)]
+
+
+@pytest.mark.parametrize("lost", [("2024-03-02", "2024-03-03", ".import/latest"), (".import/latest",), ()])
+def test_a_killed_import_goes_on_where_it_was_and_half_of_it_is_no_lake(tmp_path: Path, lost: tuple[str, ...]) -> None:
+    """The folder as a kill leaves it: files that are not there yet, half a file under its own name, no `lake.toml`."""
+    asked, root = log(tmp_path), tmp_path / "lake"
+    import_log(root, asked)
+    before = landed(root)
+    (root / "lake.toml").unlink()
+    for name in lost:
+        file = root / f"{name}.parquet" if "/" in name else root / "landing" / f"{name}.parquet"
+        file.rename(file.with_name(f".{file.name}.part"))
+        file.with_name(f".{file.name}.part").write_bytes(b"half")
+    assert import_log(root, asked).written == max(len(lost) - 1, 0)
+    assert landed(root) == before
+    assert not list(root.rglob("*.part"))
+    assert open_lake(root).settings.source.files == "landing/*.parquet"
+
+
+def test_a_log_that_changed_since_and_another_lake_are_refused(tmp_path: Path) -> None:
+    asked, root = log(tmp_path), tmp_path / "lake"
+    import_log(root, asked)
+    log(tmp_path, rows=f"{ROWS} UNION ALL SELECT 'd', TIMESTAMP '2024-03-03', TIMESTAMP '2024-03-03', 6")
+    with pytest.raises(BackfillError, match="the log has changed since"):
+        import_log(root, asked)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "lake.toml").write_text("start_date = 2024-03-01")
+    with pytest.raises(BackfillError, match="it is a lake already"):
+        import_log(tmp_path / "other", asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"key": ("nothing",)}, "has no column nothing"),
+        ({"columns": ("amount", "nothing")}, "has no column nothing"),
+        ({"event_ts": "amount"}, "has a key and both times"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named_and_nothing_is_written(
+    tmp_path: Path, asked: dict[str, Any], told: str
+) -> None:
+    request = ImportRequest(**{**vars(log(tmp_path)), **asked})
+    with pytest.raises(BackfillError, match=told):
+        import_log(tmp_path / "lake", request)
+    assert not list((tmp_path / "lake" / "landing").iterdir())
+
+
+def test_a_name_that_lakes_use_themselves_and_a_type_that_they_lack_are_named(tmp_path: Path) -> None:
+    rows = "SELECT 'a' AS id, TIMESTAMP '2024-03-01' AS happened, 'x' AS label, {'a': 1} AS nested"
+    request = ImportRequest(log(tmp_path, rows=rows).source, ("id",), "happened")
+    with pytest.raises(BackfillError, match=r"label \(VARCHAR\), nested \(STRUCT"):
+        import_log(tmp_path / "lake", request)
+
+
+def test_several_key_columns_are_one_key_and_narrow_types_are_widened(tmp_path: Path) -> None:
+    rows = "SELECT 1::TINYINT AS a, 'x' AS b, DATE '2024-03-01' AS happened, 0.5::FLOAT AS share"
+    import_log(tmp_path / "lake", ImportRequest(log(tmp_path, rows=rows).source, ("a", "b"), "happened"))
+    source = open_lake(tmp_path / "lake").settings.source
+    assert source.select.startswith("concat(cast(`a` AS string), '|', cast(`b` AS string)) AS event_key")
+    assert source.payload == {"a": "INT", "b": "STRING", "share": "DOUBLE"}
+    said = json.loads((tmp_path / "lake" / ".import" / "manifest.json").read_text())
+    assert said["days"] == {"2024-03-01": 1}
