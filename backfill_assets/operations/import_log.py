@@ -20,8 +20,7 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.operations.reconcile import reconcile
-from backfill_assets.operations.reconcile_report import ReconcileRequest
+from backfill_assets.operations.reconcile import ReconcileRequest, reconcile
 from backfill_assets.operations.reconcile_sides import (
     QUERY,
     Side,
