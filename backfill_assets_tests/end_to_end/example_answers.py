@@ -250,4 +250,9 @@ AT_THE_END = {
             FROM read_json({files}, columns = {user_id: 'VARCHAR', played_at: 'DATE', seconds: 'INT',
                 skipped: 'BOOLEAN'}) GROUP BY ALL""",
     ),
+    "big-orders": AtTheEnd(
+        "orders_daily",
+        """SELECT customer_id, CAST(ordered_at AS DATE) AS day, count(*) AS orders, CAST(sum(cents) AS BIGINT) AS cents
+            FROM read_parquet({files}) GROUP BY ALL""",
+    ),
 }
