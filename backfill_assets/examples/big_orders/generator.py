@@ -1,6 +1,6 @@
 """Files of the example `big-orders`: none to begin with, because a step of its own writes as many rows as one asks for.
 
-Not here: that step, which is DuckDB's SQL (`generate.sql`), and the table, which is SQL beside `lake.toml`.
+Not here: that step, which is DuckDB's SQL, and the table; both are files beside `lake.toml`.
 """
 
 
