@@ -16,6 +16,7 @@ import click
 
 from backfill_assets.cli.common import FILE, json_and_lake, lake_root, print_json
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, aside, draw_table, html_of, say, write_whole
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.labs.model import LABS, LabStep, run_lab
 
 
@@ -73,7 +74,6 @@ def drill(name: str | None, seconds: int, sample: bool, plant_only: bool, as_jso
     """List the drills, or plant the fault NAME in a copy of the lake (a sample if there is none), to be mended in
     another terminal. The lake itself is only read. Exit code 1 if the copy was not well in time.
     """
-    from backfill_assets.engine.server import stop_server
     from backfill_assets.labs.drills import PLANTS
     from backfill_assets.labs.practice import Desk, Watch, drill_lake, practise
 
@@ -83,20 +83,20 @@ def drill(name: str | None, seconds: int, sample: bool, plant_only: bool, as_jso
         return
     if name not in PLANTS:
         raise click.BadParameter(f"there is no drill {name!r}; there are {', '.join(PLANTS)}", param_hint="NAME")
-    folder, kept = Path(tempfile.mkdtemp(prefix="backfill-assets-drill-")), False
+    folder = Path(tempfile.mkdtemp(prefix="backfill-assets-drill-"))
     try:
         watch = Watch(drill_lake(None if sample else lake_root(), folder / "lake"))
         planted = watch.plant(PLANTS[name])
-        if kept := plant_only:
-            print_json({"copy": watch.root, "symptom": planted.symptom, "hints": planted.hints})
-            return
-        score = practise(watch, Desk(_reader(), aside), seconds)
-    finally:
-        if not kept:
-            stop_server(folder / "lake", force=True)
-            shutil.rmtree(folder)
+    except BackfillError:
+        shutil.rmtree(folder)
+        raise
+    if plant_only:
+        print_json({"copy": watch.root, "symptom": planted.symptom, "hints": planted.hints})
+        return
+    score = practise(watch, Desk(_reader(), aside), seconds)
     told = {**vars(score), "points": score.points}
     print_json(told) if as_json else draw_table(["figure", "value"], list(told.items()))
+    aside(f"The copy stays, as commands may still work on it: delete {folder} when you are done.")
     if score.mended_s is None:
         click.get_current_context().exit(1)
 

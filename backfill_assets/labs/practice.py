@@ -154,7 +154,7 @@ def practise(watch: Watch, desk: Desk, seconds: float) -> DrillScore:
     score = DrillScore(seconds, planted=sum((watch.wrong() or {}).values()))
     for line in (planted.symptom, f"The copy: {watch.root}", WORDS):
         desk.say(line)
-    while (passed := desk.clock() - began) < seconds:
+    while (passed := round(desk.clock() - began, 1)) < seconds:
         wrong = watch.wrong()
         score.wrong_rows = max(score.wrong_rows, sum((wrong or {}).values()))
         writes, score.needless = watch.written()
@@ -170,7 +170,7 @@ def practise(watch: Watch, desk: Desk, seconds: float) -> DrillScore:
             desk.say((*planted.hints, "There is no further hint.")[min(score.hints, len(planted.hints))])
             score.hints += 1
         elif word == "see":
-            _judge_guess(score, planted, rest, desk.clock() - began, desk.say)
+            _judge_guess(score, planted, rest, passed, desk.say)
         elif word:
             desk.say(WORDS)
     return score

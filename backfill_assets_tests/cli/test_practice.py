@@ -74,9 +74,12 @@ def test_a_drill_whose_time_is_over_says_so_and_ends_with_1(processes: None, tmp
         **PIPES | {"stdin": -1},
     )
     out, err = done.communicate("hint\nsee nowhere\nsee staging\n", timeout=60)
+    (copy,) = (line.removeprefix("The copy: ") for line in err.splitlines() if line.startswith("The copy: "))
+    shutil.rmtree(Path(copy).parent)
     assert done.returncode == 1, err
     assert "ALERT a run was cut off" in err
     assert "No, it is not there." in err
     assert "Yes. Mend it." in err
+    assert f"delete {Path(copy).parent} when you are done" in err
     figures = dict(line.split() for line in out.splitlines()[1:])
     assert (figures["hints"], figures["wrong_guesses"], figures["mended_s"]) == ("1", "1", "-")
