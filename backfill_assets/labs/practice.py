@@ -4,7 +4,7 @@ Not here: the faults (`drills`) and the terminal (`cli.practice`).
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -16,7 +16,7 @@ from backfill_assets.core.view import Stamp
 from backfill_assets.engine.session import drop_session
 from backfill_assets.labs.drills import Planted
 from backfill_assets.labs.lakes import copy_lake, engine_here, load
-from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.example_lakes import FEWEST_DAYS, days_until, make_sample
@@ -73,39 +73,38 @@ class Watch:
     found: Days = field(default_factory=dict)  # the receipts when the fault was planted
 
     def __post_init__(self) -> None:
-        states = self._states()
-        self.before = dict(_stamps(states))
+        states, self.before = self._look()
+        if states is None:
+            culprit, fix = "one of its tables cannot be read", "Run `backfill-assets doctor` first, or add --sample"
+            raise SettingsError(f"the lake {self.root}", culprit, "Nothing was planted", fix)
         self.unfit = frozenset(at for at in self.before if states.of(*at) not in FIT)
 
-    def plant(self, plant: Callable[..., Planted]) -> Planted:
+    def plant(self, plant: Callable[[Lake], Planted]) -> Planted:
         """Plant the fault in the copy, and note which days it touched. Raises SettingsError if nothing shows it."""
         self.planted = plant(open_lake(self.root))
-        wrong, self.found = self.wrong(), self._receipts() or self.before
+        wrong, self.found = self.wrong(), self._look()[1] or self.before
         self.needed = frozenset(wrong or ())
         if self.is_well(wrong):
             culprit, fix = "days that needed a rebuild before hide the fault", "Run `catch-up` first, or add --sample"
             raise SettingsError(f"the lake {self.root}", culprit, "There is nothing to mend", fix)
         return self.planted
 
-    def _receipts(self) -> Days:
-        """The newest receipts now; none if the lake cannot be read."""
+    def _look(self) -> tuple[States | None, Days]:
+        """The states and the newest receipts now; None and no receipts if the lake cannot be read."""
         try:
-            return dict(_stamps(self._states()))
+            lake = open_lake(self.root)
+            pipeline = chosen_pipeline(lake)
+            states = pipeline.states(read_view(lake, pipeline.contracts))
         except BackfillError:
-            return {}
-
-    def _states(self) -> States:
-        lake = open_lake(self.root)
-        pipeline = chosen_pipeline(lake)
-        return pipeline.states(read_view(lake, pipeline.contracts))
+            return None, {}
+        views = {table: states.view.table(table).stamps for table in states.contracts}
+        return states, {(table, day): stamp for table, stamps in views.items() for day, stamp in stamps.items()}
 
     def wrong(self) -> dict[tuple[str, date], int] | None:
         """The days that are not as they should be, with the rows that readers get of them though they are not right;
         None if the lake cannot be read, and so gives nobody a wrong row."""
-        try:
-            states = self._states()
-            now = dict(_stamps(states))
-        except BackfillError:
+        states, now = self._look()
+        if states is None:
             return None
         found = dict[tuple[str, date], int]()
         for at in (self.before.keys() | now.keys()) - self.unfit:
@@ -123,16 +122,10 @@ class Watch:
 
     def written(self) -> tuple[int, int]:
         """How many days receipts wrote since the fault, and how many of them were as they should be before."""
-        moved = {
-            at: s for at, s in self._receipts().items() if at not in self.found or s.version > self.found[at].version
-        }
-        same = [at for at, s in moved.items() if at in self.before and s.entry == self.before[at].entry]
-        return len(moved), len({*same} - self.needed)
-
-
-def _stamps(states: States) -> Iterator[tuple[tuple[str, date], Stamp]]:
-    for table in states.contracts:
-        yield from (((table, day), stamp) for day, stamp in states.view.table(table).stamps.items())
+        now = self._look()[1]
+        moved = [at for at, s in now.items() if at not in self.found or s.version > self.found[at].version]
+        same = {at for at in moved if at in self.before and now[at].entry == self.before[at].entry}
+        return len(moved), len(same - self.needed)
 
 
 def drill_lake(root: Path | None, target: Path) -> Path:

@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.labs.drills import PLANTS
-from backfill_assets.labs.lakes import copy_lake, events, first_events, make_lake, replace_by_day
+from backfill_assets.labs.lakes import copy_lake, events, first_events, half_commit, make_lake, replace_by_day
 from backfill_assets.labs.practice import Watch
 from backfill_assets.lake.home import Lake, open_lake
 
@@ -47,6 +47,12 @@ def test_a_fault_in_the_copy_leaves_the_lake_as_it_was(lake: Lake, tmp_path: Pat
 def test_a_fault_that_hides_behind_days_that_needed_a_rebuild_before_is_refused(lake: Lake) -> None:
     with pytest.raises(SettingsError, match="needed a rebuild before"):
         Watch(lake.root).plant(PLANTS["foreign-write"])
+
+
+def test_a_lake_that_cannot_be_read_is_no_place_to_practise(lake: Lake) -> None:
+    half_commit(lake, first_events(lake).name)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        Watch(lake.root)
 
 
 def test_a_lake_whose_files_lie_elsewhere_is_not_copied(lake: Lake, tmp_path: Path) -> None:
