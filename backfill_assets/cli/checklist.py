@@ -16,11 +16,10 @@ WIDTH = 80
 
 @click.command()
 @json_and_lake
-@click.pass_context
-def checklist(ctx: click.Context, as_json: bool) -> None:
+def checklist(as_json: bool) -> None:
     """Compute the checklist of a lake that can be trusted: six items of its loads, six of its newest plan.
 
-    Each comes with its evidence and, where it does not hold, with what mends it. Exit code 1 if one does not hold.
+    Each comes with its evidence and, where it does not hold, with what mends it. Exit code 0, whatever holds.
     """
     items = judged(*opened())
     if as_json:
@@ -36,4 +35,3 @@ def checklist(ctx: click.Context, as_json: bool) -> None:
                     click.echo(f"{indent}-> {item.fix}")
             click.echo()
         click.echo(f"{sum(item.holds for item in items)} of {len(items)} hold")
-    ctx.exit(0 if all(item.holds for item in items) else 1)

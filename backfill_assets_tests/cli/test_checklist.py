@@ -15,7 +15,7 @@ from backfill_assets_tests.operations.late_lake import late_lake
 def test_each_item_is_ticked_or_names_what_mends_it_and_80_columns_are_enough(tmp_path: Path) -> None:
     lake, _ = late_lake(tmp_path / "lake")
     result = CliRunner().invoke(app, ["checklist", "--lake", str(lake.root)])
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0] == "loads:"
     assert "[x] a load is seen whole or not at all" in lines
