@@ -56,7 +56,7 @@ class Demo:
     """The sample lake, made by the README's first command, and what that printed."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.root = folder, folder / ".lake"  # where the own pipeline of the README looks
+        self.folder, self.root = folder, folder / ".lake"
         self.env = {**os.environ, "DAGSTER_HOME": str(folder / "home"), "PYTHONPATH": str(CHECKOUT),
                     "DAGSTER_DISABLE_TELEMETRY": "1"}  # fmt: skip
         make_home(folder / "home")
