@@ -32,7 +32,7 @@ NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 @dataclass(frozen=True)
 class ControlOutcome:
     """The outcome of a control: whether it holds, values that do not (`broken`), the first of them in words; or why it
-    could not be judged (`error`, "" where it was)."""
+    could not be judged (`error`, "" where it was). All expected values are broken where the query has none."""
 
     name: str
     holds: bool
@@ -85,8 +85,9 @@ def _judged(lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings)
     except BackfillError as error:
         return ControlOutcome(name, False, error=str(error), at=at)
     if not min(report.rows):
+        lacking = report.rows[1] if not report.rows[0] else 0
         side = "the query" if not report.rows[0] else "what is expected"
-        return ControlOutcome(name, False, error=f"{side} has no rows with a value", at=at)
+        return ControlOutcome(name, False, lacking, error=f"{side} has no rows with a value", at=at)
     return ControlOutcome(name, not report.mismatches, report.mismatches, _words(report), at=at)
 
 

@@ -115,7 +115,8 @@ def _controls(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> l
     none may be broken any more."""
     before = {} if chunk == plan.chunks[-1] else fact(lake, plan.id, "started", CONTROLS) or {}
     found = judge_controls(lake, pipeline) if lake.settings.controls else []
-    return [GateFinding(CONTROLS, None, o.name, o.told) for o in found if o.error or o.broken > before.get(o.name, 0)]
+    worse = [o for o in found if (o.error and not o.broken) or o.broken > before.get(o.name, 0)]
+    return [GateFinding(CONTROLS, None, o.name, o.told) for o in worse]
 
 
 def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFinding]:

@@ -16,7 +16,15 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.operator_settings import ControlSettings
 from backfill_assets.operations.controls import last_outcomes
 from backfill_assets.operations.plan_run import run_plan
-from backfill_assets_tests.operations.planning import DAYS, HandWorker, bare_staging, good_rows, planned, write_by_hand
+from backfill_assets_tests.operations.planning import (
+    DAYS,
+    HandWorker,
+    Transform,
+    bare_staging,
+    good_rows,
+    planned,
+    write_by_hand,
+)
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -30,10 +38,14 @@ def doubled(day: date) -> list[dict[str, Any]]:
     return [row | {"value": 2 * row["value"]} for row in good_rows(day)]
 
 
-def controlled(root: Path, query: str = SUMS, expected: str = EVERY) -> Opened:
-    """A lake with days of staging as they should be, and the control `value` over them."""
+def unknown(day: date) -> list[dict[str, Any]]:
+    return [row | {"entity": None} for row in good_rows(day)]
+
+
+def controlled(root: Path, query: str = SUMS, expected: str = EVERY, rows: Transform = good_rows) -> Opened:
+    """A lake with days of staging, and the control `value` over them."""
     lake, pipeline = bare_staging(root)
-    write_by_hand(lake, pipeline, DAYS, good_rows)
+    write_by_hand(lake, pipeline, DAYS, rows)
     controls = {"value": ControlSettings(query=query, expected=expected)}
     return replace(lake, settings=lake.settings.model_copy(update={"controls": controls})), pipeline
 
@@ -60,6 +72,14 @@ def test_a_control_that_was_broken_before_may_stay_so_until_the_plan_has_mended_
     write_by_hand(*lake, DAYS, doubled)
     with pytest.raises(GateRefused, match=rf"the gate of chunk {len(still.chunks)} .* 10 value\(s\) differ"):
         run_plan(lambda: lake, still, HandWorker(*lake, rows=doubled))
+
+
+def test_a_control_over_days_that_the_plan_has_not_reached_yet_does_not_stop_it(tmp_path: Path) -> None:
+    every = ", ".join(f"(DATE '{day}', {DAY_SUM})" for day in DAYS)
+    known = SUMS.replace("GROUP", "WHERE entity IS NOT NULL GROUP")
+    lake = controlled(tmp_path, known, f"duckdb:SELECT * FROM (VALUES {every}) AS t (day, value)", unknown)
+    assert run_plan(lambda: lake, planned(*lake), HandWorker(*lake)).state == "finished"
+    assert [o.holds for o in last_outcomes(lake[0])] == [True]
 
 
 @pytest.mark.parametrize(
