@@ -3,6 +3,7 @@
 Not here: which days need it, and their requests (`core.needs`), and the sensors, which do the same.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import days_of_active_plans, find_plan, held_back
 
 Day = tuple[str, date]
+PLANNING = re.compile(r"\b(Analysis|Parse)Exception: ")
 
 
 @dataclass
@@ -94,8 +96,8 @@ def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day
         if outcome.success:
             made.update((found.table, day) for day in days)
             in_vain.update(day for day, times in made.items() if times >= lake.settings.lateness.attempts)
-        elif len(days) == 1:
-            in_vain.add((found.table, days[0]))
+        elif len(days) == 1 or _is_hopeless(found.table, outcome):
+            in_vain.update((found.table, day) for day in days)
         else:
             needed = _states_and_needs(lake)[1].needed[found.table]
             days = [day for day in days if day in needed]
@@ -115,6 +117,12 @@ def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day
             done.why[name] = _why(still, name, [day for day in left if (name, day) in in_vain])
     done.held_back = _held_back(lake, still)
     return done
+
+
+def _is_hopeless(table: str, outcome: RunOutcome) -> bool:
+    """Whether the engine refused the table's transform before it read a row: fewer days would fail alike."""
+    causes = [one.cause for one in outcome.tables if one.table == table]
+    return any("the transform of" in cause and PLANNING.search(cause) is not None for cause in causes)
 
 
 def _held_back(lake: Lake, still: Needs) -> list[str]:

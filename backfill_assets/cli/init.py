@@ -57,6 +57,10 @@ def init(files: str | None, form: str | None, select: str | None, ask: bool | No
         form = form or "parquet"
         plain = {"start_date": utc_today().replace(month=1, day=1), "files": files or f"landing/**/*.{form}"}
         _write(path, lake_toml({**plain, "format": form, "select": select or PLAIN, **named}))
+        if select is None:
+            where = files if files not in (None, ANYWHERE) else "landing/: .parquet, .csv, .jsonl, also .gz"
+            click.echo(f"No file was found ({where}), so it holds an example. To have yours described, delete it and")
+            click.echo("run `backfill-assets init --files GLOB`.")
         click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
         return
     guess, preview = _settled(seen, given, ask)

@@ -91,6 +91,9 @@ def report(now: "Progress") -> Iterator[PageSection]:
 def _window(now: "Progress") -> PageSection:
     rows = [[*_table_row(i), took_text(now.took(i.table))] for i in now.plan.impacts]
     follows = [f"{i.table} {_spans(i.follows)} follows, not made by this plan" for i in now.plan.impacts if i.follows]
+    follows += (
+        ["`catch-up` makes them afterwards; a plan of these days and tables, too, judges them"] if follows else []
+    )
     shares = [f"greatest key: {share}" for share in now.plan.shares]
     return PageSection("Window, tables, keys", [TextTable(TABLE_COLUMNS, rows)], [*follows, *shares])
 

@@ -25,7 +25,7 @@ from backfill_assets.cli.drawing import draw_table, number, say, text_of
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import contiguous, from_inclusive
 from backfill_assets.core.ownership import BY
-from backfill_assets.core.receipts import SPREAD
+from backfill_assets.core.receipts import SPREAD, Built
 from backfill_assets.core.states import State
 from backfill_assets.operations.plan_files import held_back
 from backfill_assets.operations.rejected import kinds, unusable
@@ -212,7 +212,8 @@ def _receipt(report: DayReport) -> Iterator[tuple[str, str]]:
         yield "reason", said.reason + (f": {said.note}" if said.note else "")
         yield "run", said.run_id
         yield "by", said.tags.get(BY, "")
-        yield "inputs", f"{read or 'landed files'}; digest {entry.input_digest}"
+        nothing = "those of the version that was put back" if entry.built is Built.HELD else "landed files"
+        yield "inputs", f"{read or nothing}; digest {entry.input_digest}"
         yield "code", f"{said.code_digest}, settings {said.settings_digest}"
         if SPREAD in said.tags:
             yield "spread", said.tags[SPREAD]

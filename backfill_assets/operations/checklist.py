@@ -100,7 +100,9 @@ def _one_path(seen: _Seen) -> Judged:
     wrong = [f"by other code than today's: {days} day(s) of {name}" for name, days in other.items() if days]
     told = ", ".join(f"{count} by {reason or 'hand'}" for reason, count in runs.most_common())
     well = f"{sum(runs.values())} commits ({told}), and every day's newest one is by today's code of its table"
-    return "one load path", bool(runs) and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
+    names = ",".join(n for n, days in other.items() if days)
+    mend = f"backfill-assets plan --from DAY --to DAY --tables {names}" if names else "backfill-assets catch-up"
+    return "one load path", bool(runs) and not wrong, "; ".join(wrong) or well, mend
 
 
 def _event_time(seen: _Seen) -> Judged:

@@ -6,6 +6,7 @@ Not here: matching values (`reconcile`). A control that cannot be judged is an o
 import re
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from filelock import FileLock
 
@@ -83,12 +84,18 @@ def _judged(lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings)
     try:
         report = reconcile(lake, pipeline, control_request(lake, pipeline, control))
     except BackfillError as error:
-        return ControlOutcome(name, False, error=str(error), at=at)
+        return ControlOutcome(name, False, error=_unwritten(pipeline, str(error)) or str(error), at=at)
     if not min(report.rows):
         lacking = report.rows[1] if not report.rows[0] else 0
         side = "the query" if not report.rows[0] else "what is expected"
         return ControlOutcome(name, False, lacking, error=f"{side} has no rows with a value", at=at)
     return ControlOutcome(name, not report.mismatches, report.mismatches, _words(report), at=at)
+
+
+def _unwritten(pipeline: Pipeline, error: str) -> str:
+    """What the error means where it misses a table of the pipeline: that nothing was written to it; else empty."""
+    named = [t.name for t in pipeline.tables if f"Table with name {t.name} does not exist" in error]
+    return f"nothing was written to {named[0]} yet. Make its days first: `backfill-assets catch-up`" if named else ""
 
 
 def control_request(lake: Lake, pipeline: Pipeline, control: ControlSettings) -> ReconcileRequest:
@@ -105,9 +112,15 @@ def _expected(lake: Lake, pipeline: Pipeline, expected: str) -> str:
     if NUMBER.fullmatch(expected):
         return f"{QUERY}SELECT {expected} AS {VALUE}"
     if expected.startswith(LAKE):
-        return f"{LAKE}{lake.root / expected.removeprefix(LAKE)}"
+        return f"{LAKE}{_beside(lake, expected.removeprefix(LAKE))}"
     is_side = expected.startswith((QUERY, *DATABASE)) or expected.partition("@")[0] in known_tables(lake, pipeline)
-    return expected if is_side else str(lake.root / expected)
+    return expected if is_side else str(_beside(lake, expected))
+
+
+def _beside(lake: Lake, path: str) -> Path:
+    """The path from the lake; from the lake beside a candidate, whose lake.toml is a copy, unless it has its own."""
+    own = lake.root / path
+    return own if lake.shared is None or own.exists() else lake.shared / path
 
 
 def _words(report: ReconcileReport) -> str:
@@ -118,4 +131,5 @@ def _words(report: ReconcileReport) -> str:
         left, right = (side.get(VALUE) or "nothing" for side in (row.left, row.right))
         again = f" ({row.kind})" if row.kind in (DOUBLED_LEFT, DOUBLED_RIGHT) else ""
         texts.append(f"{where}: {left}, expected {right}{again}")
-    return "; ".join(texts)
+    more = report.mismatches - len(texts)
+    return "; ".join([*texts, f"and {more} more"] if more > 0 else texts)

@@ -113,10 +113,12 @@ def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> li
 def _controls(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list[GateFinding]:
     """Controls of lake.toml that cannot be judged, or that more values break than before the plan; after the last chunk
     none may be broken any more."""
-    before = {} if chunk == plan.chunks[-1] else fact(lake, plan.id, "started", CONTROLS) or {}
+    before = fact(lake, plan.id, "started", CONTROLS) or {}
+    most = {} if chunk == plan.chunks[-1] else before
     found = judge_controls(lake, pipeline) if lake.settings.controls else []
-    worse = [o for o in found if (o.error and not o.broken) or o.broken > before.get(o.name, 0)]
-    return [GateFinding(CONTROLS, None, o.name, o.told) for o in worse]
+    worse = [o for o in found if (o.error and not o.broken) or o.broken > most.get(o.name, 0)]
+    earlier = {o.name: f" ({before.get(o.name, 0)} before the plan)" if o.broken else "" for o in worse}
+    return [GateFinding(CONTROLS, None, o.name, f"{o.told}{earlier[o.name]}") for o in worse]
 
 
 def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFinding]:
@@ -158,12 +160,12 @@ def _by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile
 def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool, failed: str = "") -> GateRefused:
     """The error of a failed gate: days, columns, figures, what is written, and what to do next. `failed`: why the
     rollback of the chunk failed (empty: it did not, or none was wanted)."""
-    shown = "; ".join(f"{f.table} {f.day or chunk.days} {f.rule}: {f.told}" for f in found[:SHOWN])
+    shown = "; ".join(f"{f.table} {_when(f, chunk)}{f.rule}: {f.told}" for f in found[:SHOWN])
     more = f"; {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     days: dict[str, set[date]] = {}
     for one in found:
         days.setdefault(one.table, set()).update([one.day] if one.day else chunk.days)
-    tables = [f"{table} {ranges(of)}" for table, of in days.items()]
+    tables = [table if table == CONTROLS else f"{table} {ranges(of)}" for table, of in days.items()]
     verb = "release" if put_back else "rollback"
     command = f"backfill-assets {verb} --plan {plan.id} --chunk {chunk.number} --yes"
     return GateRefused(
@@ -176,6 +178,11 @@ def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bo
         else f"Look at these days; put it back with `{command}`, or go on with "
         f"`backfill-assets run {plan.id} --accept {chunk.number}` if it is as it should be",
     ).with_facts(plan=plan.id, chunk=str(chunk.number), **{verb: command})
+
+
+def _when(found: GateFinding, chunk: PlanChunk) -> str:
+    """The days of the finding, with a blank; a control judges others, too."""
+    return "" if found.table == CONTROLS else f"{found.day or chunk.days} "
 
 
 def layers(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> list[GateFinding]:

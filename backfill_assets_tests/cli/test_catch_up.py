@@ -15,7 +15,7 @@ import pytest
 from backfill_assets.cli.catch_up import CaughtUp, report, until_settled
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.landing import findings
-from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
@@ -70,6 +70,19 @@ def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(lake: tup
     assert done.why == {"training": f"1 tried in vain, the first {day(5)}"}
     assert len(done.runs) == 5 + 4, "sixteen, eight, four, two, one; and the other halves"
     assert not done.success
+
+
+def test_a_transform_that_the_engine_refuses_is_not_tried_in_halves(lake: tuple[Lake, Pipeline]) -> None:
+    stale(lake, *range(DAYS))
+    cause = "training 2024-03-01: the transform of training: t.sql: {}: no column x. Nothing was written"
+
+    def runs(kind: str) -> int:
+        refused = RunOutcome("run", False, (TableOutcome("training", 0, 0, 0, 0.0, cause.format(kind)),), "", 0.0)
+        with click.Context(click.Command("catch-up"), obj=Overrides(work=lambda *_: refused)):
+            return len(until_settled(lake[0], "", "catch-up").runs)
+
+    assert runs("AnalysisException") == 1
+    assert runs("ArithmeticException") == 2 * DAYS - 1, "an error of rows may be one day's"
 
 
 def test_a_day_whose_runs_succeed_and_leave_it_stale_is_not_made_for_ever(lake: tuple[Lake, Pipeline]) -> None:

@@ -16,6 +16,7 @@ def test_the_file_without_options_says_every_default(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     source = SourceSettings(files="landing/**/*.parquet", format="parquet", select=load_select(tmp_path / "new"))
     first = datetime.now(UTC).date().replace(month=1, day=1)
+    assert "No file was found (landing/" in result.output
     assert load_settings(tmp_path / "new", {}) == LakeSettings(start_date=first, source=source)
 
 

@@ -48,7 +48,11 @@ def test_a_lake_that_never_loaded_shows_nothing_and_says_how_to_begin(tmp_path: 
 
 
 def test_days_that_lack_late_rows_are_named(tmp_path: Path) -> None:
-    late = loads(*late_lake(tmp_path / "lake"))[LATE]
+    found = loads(*late_lake(tmp_path / "lake"))
+    assert "plan --from DAY --to DAY --tables raw,staging" in found["one load path"].fix, (
+        "catch-up leaves outdated days"
+    )
+    late = found[LATE]
     assert (late.holds, late.fix) == (False, "backfill-assets catch-up")
     assert "staging 2024-03-04 lack rows that arrived" in late.evidence
 

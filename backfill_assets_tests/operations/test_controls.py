@@ -4,6 +4,7 @@ Tested here: `operations.controls` and the command. Not tested here: tolerances 
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pyarrow import csv
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.operations.controls import ControlOutcome, judge_controls, last_outcomes
+from backfill_assets.operations.controls import ControlOutcome, control_request, judge_controls, last_outcomes
 from backfill_assets.operations.status import attention
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run
@@ -58,6 +59,22 @@ def test_a_table_that_was_doubled_by_an_append_breaks_its_control(root: Path) ->
     assert (found.holds, found.broken) == (False, 2)
     assert str(found) in attention(root)
     assert "2024-03-01: 6, expected 3" in found.words
+
+
+def test_a_table_without_days_is_named_and_the_query_is_not_blamed(root: Path) -> None:
+    found = judged(declare(root, query="SELECT feature_date AS day, count(*) AS value FROM features GROUP BY 1"))
+    assert found.error == "nothing was written to features yet. Make its days first: `backfill-assets catch-up`"
+
+
+def test_a_candidate_finds_the_expected_values_of_the_lake_beside_it(root: Path, tmp_path: Path) -> None:
+    lake = declare(root)
+    beside = replace(lake, root=tmp_path / ".candidates" / "v2", shared=root)
+    pipeline = chosen_pipeline(lake)
+    [control] = lake.settings.controls.values()
+    assert control_request(beside, pipeline, control).right == str(root / "totals.csv")
+    beside.root.mkdir(parents=True)
+    (beside.root / "totals.csv").write_text(EXPECTED)
+    assert control_request(beside, pipeline, control).right == str(beside.root / "totals.csv")
 
 
 def test_a_missing_day_and_a_day_too_many_break_it(root: Path) -> None:
