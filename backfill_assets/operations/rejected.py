@@ -125,7 +125,9 @@ class Unusable:
         why = "; ".join(f"{rows:,} x {shortened(text, EXAMPLE_CHARS)}" for text, rows in said)
         others = f"; and {more} more reason(s)" if more else ""
         commands = " and ".join(f'`backfill-assets sql "{query}"`' for query in self.queries)
-        listed = f": {why}{others}" if why else ""
+        whole_only = len(self.reasons) == self.files  # the reasons of rows were not read
+        newest = "of the newest days " if sum(self.reasons.values()) < self.rows and not whole_only else ""
+        listed = f": {newest}{why}{others}" if why else ""
         return f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{listed}; {commands} shows them"
 
     def _late(self) -> str:
