@@ -100,7 +100,7 @@ def _named(request: ForgetRequest, folder: str, found: Collection[Path]) -> list
 
 def others(request: ForgetRequest) -> dict[str, dict[str, str]]:
     """Per table with the entity's columns, and day, the fingerprint of the newest rows of others, without the columns
-    that name files."""
+    that depend on the bytes of files: their names and, where `select` gives no `seq`, the numbers of rows."""
     found = ((c.name, _others(request, c)) for c in request.pipeline.contracts)
     return {name: dict(sorted(days.items())) for name, days in found if days}
 
@@ -109,7 +109,7 @@ def _others(request: ForgetRequest, contract: Contract) -> dict[str, str]:
     lake, values = request.lake, request.trace.values
     if not {*values} <= {*contract.column_names} or not lake.store.exists(contract.name):
         return {}
-    hashed = row_hash(c for c in contract.columns if c.name not in LANDED)
+    hashed = row_hash(c for c in contract.columns if c.name not in (*LANDED, "seq"))
     is_it = " AND ".join(f"CAST({quoted(c)} AS VARCHAR) = {literal(v)}" for c, v in values.items())
     day, rows = quoted(contract.day_column), selection(lake.store.data_files(contract), contract)
     kept = f"SELECT {day}, {hashed} AS hashed FROM ({rows}) WHERE ({is_it}) IS NOT TRUE"
