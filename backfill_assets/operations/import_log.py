@@ -115,7 +115,7 @@ def import_log(root: Path, asked: ImportRequest) -> Imported:
             refuse_lacking(side, [*asked.key, *asked.times, *asked.columns, *asked.entity], there, "of the options")
             payload = _payload(engine, side, there, asked)
             _order(engine, side.select, there, asked)
-            found, start = _figures(engine, side, payload)
+            found, start = _figures(engine, side, payload, asked.key)
             side.refuse_changed()
             _keep(root, {**vars(asked), "source": side.name}, found)
             days = f"{CLEAN} FROM log WHERE __day = DATE '{{}}' ORDER BY __place"
@@ -124,7 +124,9 @@ def import_log(root: Path, asked: ImportRequest) -> Imported:
             newest = "QUALIFY row_number() OVER (PARTITION BY __key ORDER BY __place DESC) = 1"
             _write(engine, f"SELECT {columns} FROM log WHERE __usable {newest}", root / LATEST)
     if not (root / FILE_NAME).exists():
-        (root / FILE_NAME).write_text(_settings(side.name, asked, payload, start), encoding="utf-8")
+        part = root / LANDING / ".settings.part"  # whole or not at all: a kill may come between
+        part.write_text(_settings(side.name, asked, payload, start), encoding="utf-8")
+        part.replace(root / FILE_NAME)
     open_lake(root)
     return replace(found, written=sum(written))
 
@@ -163,9 +165,16 @@ def _order(engine: "DuckDBPyConnection", select: str, there: Mapping[str, str], 
     )
 
 
-def _figures(engine: "DuckDBPyConnection", side: Side, payload: Mapping[str, str]) -> tuple[Imported, str]:
-    """The log in figures, and the first day of its lake."""
+def _figures(
+    engine: "DuckDBPyConnection", side: Side, payload: Mapping[str, str], key: Sequence[str]
+) -> tuple[Imported, str]:
+    """The log in figures, and the first day of its lake; raises where two keys would become one text."""
     counts = "count(*), count(DISTINCT __key) FILTER (__usable), count(*) FILTER (NOT __usable)"
+    of_key = ", ".join(map(quoted, key))
+    apart = engine.execute(f"SELECT count(DISTINCT ({of_key})) - count(DISTINCT __key) FROM log WHERE __usable")
+    if apart.fetchall() != [(0,)]:
+        told = f"two keys of {of_key} would be one, as a value holds the | that joins them"
+        raise _refused(side.name, told, "Give it a column without, such as one that hashes the key")
     first = "CAST(CAST(least(min(__arrival), min(__event)) AS DATE) AS VARCHAR)"
     [(rows, keys, unusable, start)] = engine.execute(f"SELECT {counts}, {first} FROM log").fetchall()
     if not keys:

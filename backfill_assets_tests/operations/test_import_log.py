@@ -5,6 +5,7 @@ and a million rows (`benchmarks.importing`).
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +123,14 @@ def test_several_key_columns_are_one_key_and_narrow_types_are_widened(tmp_path: 
     assert source.payload == {"a": "INT", "b": "STRING", "share": "DOUBLE"}
     said = json.loads((tmp_path / "lake" / ".import" / "manifest.json").read_text())
     assert said["days"] == {"2024-03-01": 1}
+
+
+def test_keys_that_would_become_one_text_are_refused_and_others_with_a_bar_are_not(tmp_path: Path) -> None:
+    rows = "SELECT 'x|y' AS id, 'z' AS part, TIMESTAMP '2024-03-01 10:00' AS happened, happened AS came"
+    twin = "SELECT 'x' AS id, 'y|z' AS part, TIMESTAMP '2024-03-01 11:00' AS happened, happened AS came"
+    asked = replace(log(tmp_path, rows=rows), key=("id", "part"))
+    assert import_log(tmp_path / "one", asked).keys == 1
+    log(tmp_path, rows=f"{rows} UNION ALL {twin}")
+    with pytest.raises(BackfillError, match="would be one"):
+        import_log(tmp_path / "two", asked)
+    assert not (tmp_path / "two" / "lake.toml").exists()
