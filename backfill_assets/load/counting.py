@@ -4,20 +4,21 @@ Also getting a content from the content store. Not here: recording counts (`scan
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.errors import LandingError
+from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_engine_loss
+from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import StoredFile, discard, find
-from backfill_assets.landing.engine_errors import is_of_the_data
+from backfill_assets.landing.engine_errors import UNFIT, is_of_the_data
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
 from backfill_assets.landing.select import uses_path
@@ -36,11 +37,17 @@ REASON_CHARS = 300
 class Counted:
     """A content's rows, bad rows and usable rows per arrival day (None: no usable arrival time).
 
-    `refused`: why no row of it can be judged; it then counts as one bad row.
+    `refused`: why no row of it can be judged; it then counts as one bad row. `example`: why one of its rows is bad.
     """
 
     days: Days = field(default_factory=dict)
     refused: str | None = None
+    example: str = ""
+
+    @property
+    def usable_rows(self) -> int:
+        """Its usable rows of all days."""
+        return sum(usable for _, _, usable in self.days.values())
 
 
 def count_days(
@@ -78,6 +85,7 @@ def _counted(
             F.count("reason").alias("bad_rows"),
             F.count("text"),  # what a load will keep of a bad row: that must not fail there either
             F.max(F.when(F.col("row_number") == 0, F.col("reason"))).alias("whole"),
+            F.max("reason").alias("example"),
         )
     )
     found: dict[str, Counted] = {}
@@ -85,7 +93,33 @@ def _counted(
         counted = found.setdefault(row["sha256"], Counted())
         counted.days[row["arrival_date"]] = (row["rows"], row["bad_rows"], row["rows"] - row["bad_rows"])
         counted.refused = counted.refused or row["whole"]
+        counted.example = counted.example or row["example"] or ""
     return found
+
+
+def refuse_rules_that_fit_nothing(
+    files: Sequence[StoredFile], counted: Mapping[str, Counted], known: Mapping[str, FileRecord]
+) -> None:
+    """Raise SettingsError where `select` fits no file, and no file was ever read under it."""
+    reasons = [counted[f.sha256].refused or "" for f in files if f.refused is None and f.sha256 in counted]
+    if reasons and all(r.startswith(UNFIT) for r in reasons) and all(r.refused for r in known.values()):
+        raise SettingsError(
+            "[source] select in lake.toml", f"it fits none of the {len(reasons)} file(s): {reasons[0]}",
+            "Nothing was recorded", "Correct the expression, or remove the files; it sees the files' columns only",
+        )  # fmt: skip
+
+
+def refuse_rules_that_leave_nothing(counted: Mapping[str, Counted], again: Sequence[FileRecord]) -> None:
+    """Raise SettingsError where contents had usable rows, and none has any by the rules of today: a mistyped column
+    would empty every day that is loaded again. An entity that was forgotten counts as usable."""
+    before = {r.sha256: r.usable_rows for r in again if r.usable_rows and r.sha256 in counted}
+    now = [counted[sha] for sha in before]
+    if now and not any(c.usable_rows or c.example == FORGOTTEN for c in now):
+        why = next((c.refused or c.example for c in now if c.refused or c.example), "nothing says why")
+        raise SettingsError(
+            "lake.toml", f"by its rules of today none of {sum(before.values()):,} row(s) is usable that was: {why}",
+            "Nothing was recorded or loaded", "Correct [source] select and payload, start_date and [lateness]",
+        )  # fmt: skip
 
 
 def unless_flooding(counted: Counted, size: int) -> Counted:

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import LandingError, SettingsError, telling_source
+from backfill_assets.core.errors import LandingError, telling_source
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport, shown, summed, together
 from backfill_assets.core.texts import plain
@@ -25,9 +25,17 @@ from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.lake.too_late import release, waiting
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.declared import DeclaredTotals, of_contents
-from backfill_assets.landing.engine_errors import UNFIT
 from backfill_assets.landing.files import LandedFile, StillChanging, is_complete, settle
-from backfill_assets.load.counting import Counted, count_days, settle_days, taken_again, taken_in, unless_flooding
+from backfill_assets.load.counting import (
+    Counted,
+    count_days,
+    refuse_rules_that_fit_nothing,
+    refuse_rules_that_leave_nothing,
+    settle_days,
+    taken_again,
+    taken_in,
+    unless_flooding,
+)
 from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early
 from backfill_assets.load.totals import disagreement
 
@@ -161,7 +169,8 @@ def _recorded(
         lake_session.expect(sum(f.rows for f in files.values()))
     is_gone = is_forgotten(lake_session.lake)
     counted = count_days(lake_session.spark(), list(files.values()), settings, is_gone) if files else {}
-    _refuse_a_select_that_fits_nothing(files, counted, known)
+    refuse_rules_that_fit_nothing(list(files.values()), counted, known)
+    refuse_rules_that_leave_nothing(counted, [r for r in again if r.sha256 not in known])
     disagreeing = _disagreeing(lake_session, [r for r in (*new, *again) if rules.declared.get(r.sha256)], files, rules)
     loaded, made = {r.sha256 for r in records if not r.withdrawn and r.usable_rows}, []
     for record in (*new, *again):
@@ -211,18 +220,6 @@ def _copies(new: Sequence[FileRecord], made: Sequence[FileRecord], records: Sequ
     for record in made:
         owners.setdefault(record.sha256, record.path)
     return {r.path: owners[r.sha256] for r in new if owners[r.sha256] != r.path}
-
-
-def _refuse_a_select_that_fits_nothing(
-    files: Mapping[str, StoredFile], counted: Mapping[str, Counted], known: Mapping[str, FileRecord]
-) -> None:
-    """Raise SettingsError where `select` fits no file, and no file was ever read under it."""
-    reasons = [counted[sha].refused or "" for sha, file in files.items() if file.refused is None and sha in counted]
-    if reasons and all(r.startswith(UNFIT) for r in reasons) and all(r.refused for r in known.values()):
-        raise SettingsError(
-            "[source] select in lake.toml", f"it fits none of the {len(reasons)} file(s): {reasons[0]}",
-            "Nothing was recorded", "Correct the expression, or remove the files; it sees the files' columns only",
-        )  # fmt: skip
 
 
 def _add_up(path: str, expected: int, days: Mapping[date, tuple[int, int, int]]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.operations.first_source import first_source, first_toml, landed_form
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import World
@@ -46,3 +47,26 @@ def test_what_the_preview_shows_and_refuses_is_what_is_loaded(
     same = {why: count for why, count in refused.items() if why in preview.refused}
     assert same == preview.refused
     assert refused.total() == sum(preview.refused.values())
+
+
+def test_a_mistyped_column_empties_no_day_and_is_named(spark: "SparkSession", tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    (lake / "landing").mkdir(parents=True)
+    (lake / "landing" / "orders-2024-03-02.csv").write_text(ORDERS)
+    seen = landed_form(lake, None, None)
+    assert seen is not None
+    guess, _ = first_source(seen[2], seen[1], {})
+    (lake / "lake.toml").write_text(first_toml(guess, seen[0], {}))
+    world, days = World(lake, delivered), DayRange(date(2024, 3, 1), date(2024, 3, 3))
+    world.backfill(days)
+    before = {name: world.content(name) for name in ("raw", "staging", "quarantine")}
+    text = (lake / "lake.toml").read_text()
+    (lake / "lake.toml").write_text(text.replace("customer_id, total,", "customer_id, totl AS total,"))
+    with pytest.raises(
+        SettingsError, match=r"none of 23 row\(s\) is usable that was: .*the file lacks the column totl"
+    ):
+        world.backfill(days)
+    assert {name: world.content(name) for name in before} == before
+    (lake / "lake.toml").write_text(text)
+    world.backfill(days)
+    assert {name: world.content(name) for name in before} == before

@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import LandingError
+from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, read_files
 from backfill_assets.lake.settings import LakeSettings
@@ -210,21 +210,35 @@ def test_two_faults_of_the_settings_one_after_the_other_take_nothing_from_raw(
 ) -> None:
     world = make_world(tmp_path, RULES, as_of=False)
     land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
+    land(world, "b.jsonl", [delivery(2, "2024-04-05 10:00", key="k2")])  # else the first fault is refused at once
     day = DayRange(date(2024, 3, 5), date(2024, 3, 6))
     world.backfill(day, "raw")
     toml = world.root / "lake.toml"
     right = toml.read_text(encoding="utf-8")
-    toml.write_text(right.replace("2024-03-01", "2030-01-01"), encoding="utf-8")
+    toml.write_text(right.replace("2024-03-01", "2024-04-01"), encoding="utf-8")
     scan(world.open()[0])
-    assert [r.usable_rows for r in read_files(open_lake(world.root).store)] == [0]
+    assert [r.usable_rows for r in read_files(open_lake(world.root).store)] == [0, 1]
     toml.write_text(right.replace("landing/**", "elsewhere/**"), encoding="utf-8")
     (world.root / "elsewhere").mkdir()
-    with pytest.raises(LandingError, match=r"a\.jsonl \(missing\).*Put the file back"):
+    with pytest.raises(LandingError, match=r"a\.jsonl \(missing\).*Put the files? back"):
         world.backfill(day, "raw")
-    assert files_of(world) == {"a.jsonl": (1, False)}
+    assert files_of(world) == {"a.jsonl": (1, False), "b.jsonl": (1, False)}
     toml.write_text(right, encoding="utf-8")
     world.backfill(day, "raw")
     assert [row["seq"] for row in world.content("raw")] == [1]
+
+
+def test_rules_by_which_no_row_is_usable_any_more_are_refused_and_nothing_is_recorded(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    world = make_world(tmp_path, RULES, as_of=False)
+    land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
+    scan(world.open()[0])
+    toml = world.root / "lake.toml"
+    toml.write_text(toml.read_text(encoding="utf-8").replace("2024-03-01", "2030-01-01"), encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"none of 1 row\(s\) is usable that was: arrival_ts lies before"):
+        scan(world.open()[0])
+    assert [r.usable_rows for r in read_files(open_lake(world.root).store)] == [1]
 
 
 def test_a_file_of_which_nothing_was_ever_made_is_let_go_by_name(spark: "SparkSession", tmp_path: Path) -> None:
