@@ -21,6 +21,7 @@ INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 COMMANDS = {  # by name: the module, and the line in a list
+    "attach": ("export", "Tables by name for DuckDB, Polars, Spark."),
     "audit": ("report", "Every write: who, when, why."),
     "backfill": ("backfill", "Make days of tables again."),
     "candidate": ("candidate", "Tables built beside, switched at once."),
@@ -67,7 +68,7 @@ SECTIONS = {  # of the list of commands, in the order of a lake's life
     "Look": "status show sql report audit lateness checklist",
     "Correct": "plan run compare rollback release candidate",
     "Trust": "doctor verify reconcile controls prove check-engine drift mend",
-    "Keep": "snapshot export maintain forget server ui",
+    "Keep": "snapshot export attach maintain forget server ui",
 }
 
 
@@ -128,7 +129,8 @@ def _interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
 def app() -> None:
     """Rebuild any day of any table of a lake: in any order, any number of times.
 
-    Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings.
+    Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 3 a plan waits as it was told
+    to, 130 interrupted.
     """
 
 

@@ -1,4 +1,5 @@
-"""`backfill-assets export`: days of a table in a folder or in PostgreSQL, for readers elsewhere. No JVM.
+"""`backfill-assets export` and `attach`: days of a table in a folder or in PostgreSQL, and the tables where they lie,
+by name, for readers elsewhere. No JVM.
 
 Not here: exporting (`operations.export`).
 """
@@ -8,6 +9,31 @@ import click
 from backfill_assets.cli.common import SPAN, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import say
 from backfill_assets.core.days import DayRange
+
+READERS = {  # per table, in the reader's own words
+    "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}');",
+    "polars": "{name} = pl.scan_delta({uri!r})",
+    "spark": "CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION '{uri}';",
+}
+BEFORE = {"duckdb": "INSTALL delta; LOAD delta;", "polars": "import polars as pl", "spark": ""}
+
+
+@click.command()
+@click.argument("reader", type=click.Choice(sorted(READERS)))
+@json_and_lake
+def attach(reader: str, as_json: bool) -> None:
+    """Print what READER needs to find every table of the lake by its name, where it lies: SQL, or Python for Polars.
+
+    Run it in that program: each table is read as of its newest commit, while days are made again, too. No row is
+    copied.
+    """
+    lake, pipeline = opened()
+    uris = {t.name: lake.table_uri(t.name) for t in pipeline.tables if lake.store.exists(t.name)}
+    if as_json:
+        print_json(uris)
+        return
+    lines = [READERS[reader].format(name=name, uri=uri.replace("'", "''")) for name, uri in uris.items()]
+    click.echo("\n".join([BEFORE[reader], *lines] if BEFORE[reader] else lines))
 
 
 @click.command()

@@ -1,11 +1,14 @@
 """`export` as a person meets it.
 
-Tested here: `cli.export`. Not tested here: what is brought (`operations.test_export`).
+Tested here: `cli.export`, `attach` too. Not tested here: what is brought (`operations.test_export`).
 """
 
+import ast
 from pathlib import Path
 
 import pytest
+import sqlglot
+from sqlglot import exp
 
 from backfill_assets_tests.cli.typed import instead, read, run
 from backfill_assets_tests.operations.planned import DAYS, Planned
@@ -29,3 +32,20 @@ def test_a_lake_without_exports_says_so_and_words_that_do_not_fit_are_usage(tmp_
     unknown = run("export", "nobody", overrides=instead(made))
     assert unknown.exit_code == 1
     assert "lake.toml has no such export" in unknown.stderr
+
+
+@pytest.mark.parametrize("reader", ["duckdb", "polars", "spark"])
+def test_every_table_is_named_where_it_lies_in_the_words_of_the_reader(tmp_path: Path, reader: str) -> None:
+    made = Planned(tmp_path / "the lake's")
+    uris = read(run("attach", reader, "--json", overrides=instead(made)))
+    assert set(uris) == {t.name for t in made.pipeline.tables if made.lake.store.exists(t.name)}
+    told = run("attach", reader, overrides=instead(made)).stdout
+    if reader == "polars":
+        assigned = [node for node in ast.parse(told).body if isinstance(node, ast.Assign)]
+        assert {ast.literal_eval(node.value.args[0]) for node in assigned if isinstance(node.value, ast.Call)} == {
+            *uris.values()
+        }
+        return
+    parsed = sqlglot.parse(told.removeprefix("INSTALL delta; LOAD delta;"), read=reader)
+    assert [node.find(exp.Table).name for node in parsed if node] == [*uris]  # type: ignore[union-attr]
+    assert {text.this for node in parsed if node for text in node.find_all(exp.Literal)} == {*uris.values()}
