@@ -1,7 +1,7 @@
 """Runs a command inside the project's own environment, which it makes first if need be: `python3 .ci/env.py COMMAND …`.
 
 Lives here: making and refreshing `.venv` in the checkout from the lock (`requirements.txt`, every file by its hash),
-with nothing but Python 3.11+ and its `venv`; $BACKFILL_ASSETS_VENV names another folder, for another Python beside it.
+with nothing but Python 3.11.5+ and `venv`; $BACKFILL_ASSETS_VENV names another folder, for another Python beside it.
 Does not live here: what is locked (`pyproject.toml`) and where packages come from, which is pip's own configuration.
 Safe to interrupt and to run twice at once. Everything it says goes to
 stderr. Annotations are quoted and the grammar is old, so that a Python that is too old gets as far as being told so.
@@ -27,7 +27,7 @@ VENV = CHECKOUT / os.environ.get("BACKFILL_ASSETS_VENV", ".venv")
 STAMP = VENV / "env-stamp.txt"
 BIN = VENV / "bin"
 
-OLDEST_PYTHON = (3, 11)
+OLDEST_PYTHON = (3, 11, 5)  # before, `re` matches possessive quantifiers wrongly: parsers would lose rows
 BUILDERS = ("setuptools",)
 SOURCE_ONLY = ("pyspark",)  # the index has no wheel of these, so they are built here, with the locked builders
 AS_WHEELS = ("--only-binary", ":all:")
@@ -57,7 +57,7 @@ def check_python() -> None:
     """Refuse, with what to install, an interpreter that cannot make the environment."""
     if sys.version_info < OLDEST_PYTHON:
         give_up(
-            f"needs Python 3.11 or newer, this is {sys.version.split()[0]}. Run it with a newer one, e.g. python3.12."
+            f"needs Python 3.11.5 or newer, this is {sys.version.split()[0]}. Run it with a newer one, e.g. python3.12."
         )
     if os.name != "posix":
         give_up("needs Linux or macOS (or WSL on Windows).")

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
-from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.days import midnight
 
 Row = dict[str, object]
 
@@ -44,7 +44,7 @@ def times(chance: random.Random, first: date, days: int, per_day: int) -> Iterat
     """`per_day` instants of each of so many days from `first` on, day by day, to the second."""
     for number in range(days):
         for _ in range(per_day):
-            yield midnight(first + ONE_DAY * number) + timedelta(seconds=chance.randrange(86_000))
+            yield midnight(first) + timedelta(days=number, seconds=chance.randrange(86_000))
 
 
 def daily_files(rows: Iterable[Row], at: str, folder: str = "landing") -> dict[str, str]:

@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.texts import shortened
@@ -26,14 +26,15 @@ CLOCK = frozenset({
 })  # fmt: skip
 CLOCK_UNLESS_GIVEN = {"time.strftime": 2, "time.localtime": 1, "time.gmtime": 1, "time.ctime": 1, "time.asctime": 1}
 ENVIRONMENT = frozenset({"os.environ", "os.environ.get", "os.getenv"})
-_EQUAL: "WeakSet[Callable[..., Any]]" = WeakSet()  # transforms whose plans were equal: once per loaded code is enough
+# Transforms that have passed, with the code inputs that they declared: once per loaded code is enough.
+_PASSED: "WeakKeyDictionary[Callable[..., Any], tuple[str, ...]]" = WeakKeyDictionary()
 
 
 def refuse_literals(table: Table, frame: "DataFrame", build: Callable[[], "DataFrame"]) -> None:
     """Raise ContractBroken if the table's files read the clock or undeclared variables, or if `build()`, which gave
     `frame`, gives another plan now. Computes nothing, and nothing at all for code that has passed in this process."""
     transform = table.transform
-    if transform is None or not table.brings_code or transform in _EQUAL:
+    if transform is None or not table.brings_code or _PASSED.get(transform) == tuple(table.code_inputs):
         return
     if found := next((f for s in table.sources if isinstance(s, SourceFile) for f in _reads_in(s, table)), None):
         raise _refused(table, found)
@@ -45,7 +46,7 @@ def refuse_literals(table: Table, frame: "DataFrame", build: Callable[[], "DataF
             "built twice from the same inputs it is another plan: "
             f"{shortened(one, SHOWN_CHARS)}, then {shortened(two, SHOWN_CHARS)}",
         )
-    _EQUAL.add(transform)
+    _PASSED[transform] = tuple(table.code_inputs)
 
 
 def _refused(table: Table, why: str) -> ContractBroken:

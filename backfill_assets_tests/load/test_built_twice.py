@@ -165,3 +165,9 @@ def test_code_that_has_passed_is_not_built_twice_again(staging: "DataFrame") -> 
     for _ in range(3):
         judge(counted, staging)
     assert len(built) == 4
+
+
+def test_code_that_has_passed_with_a_declared_variable_is_searched_again_without(staging: "DataFrame") -> None:
+    judge(the_environment, staging, code_inputs=("env:FACTOR_OF_TESTS",))
+    with pytest.raises(ContractBroken, match="reads FACTOR_OF_TESTS"):
+        judge(the_environment, staging)
