@@ -29,9 +29,16 @@ def checklist(as_json: bool) -> None:
             click.echo(f"{about}:")
             for item in together:
                 click.echo(f"[{'x' if item.holds else ' '}] {item.name}")
-                indent = " " * 4
-                click.echo(textwrap.fill(item.evidence, WIDTH, initial_indent=indent, subsequent_indent=indent))
+                click.echo(_filled(item.evidence))
                 if item.fix:
-                    click.echo(f"{indent}-> {item.fix}")
+                    click.echo(_filled(item.fix, "-> "))
             click.echo()
         click.echo(f"{sum(item.holds for item in items)} of {len(items)} hold")
+
+
+def _filled(text: str, mark: str = "") -> str:
+    """The text in lines of 80 columns below its item; options and names are not broken."""
+    below = " " * 4
+    return textwrap.fill(
+        text, WIDTH, initial_indent=below + mark, subsequent_indent=below + " " * len(mark), break_on_hyphens=False
+    )
