@@ -5,6 +5,7 @@ Not here: what a file means (`log`, `staging`), and reading Parquet, which the e
 
 import atexit
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -66,6 +67,12 @@ def changed_at(path: Path) -> float:
 def exists(path: Path) -> bool:
     """Whether a file or folder is there."""
     return path.exists()
+
+
+def sha256_of_bytes(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal, read in blocks; raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def lines(path: Path) -> Iterator[bytes]:

@@ -3,7 +3,6 @@
 Not here: what commits say (`log`), what a damaged table means (`inspection`), and writing commits (`committer`).
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -36,10 +35,7 @@ HINT = "_last_checkpoint"
 
 def digest_of_file(path: Path) -> str:
     """SHA-256 of the bytes of a file of a table; raises OSError."""
-    found = hashlib.sha256()
-    for line in files.lines(path):
-        found.update(line)
-    return found.hexdigest()
+    return files.sha256_of_bytes(path)
 
 
 def commit_digest(table: Path, version: int) -> str:
