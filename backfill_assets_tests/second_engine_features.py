@@ -22,7 +22,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.sail import Sail
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.declared_limits import differing_settings
+from backfill_assets.load.steadiness import differing_settings
 from backfill_assets.pipeline.contracts import Declared
 from backfill_assets.pipeline.declared import declared_features
 from backfill_assets.pipeline.tables import tables

@@ -17,7 +17,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.sail import Sail
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.declared_limits import differing_settings
+from backfill_assets.load.steadiness import differing_settings
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.second_engine_drawing import AROUND, ERAS, EVENT_DAYS, HOLE, PAYLOAD, expressions, rows_of
 

@@ -238,7 +238,7 @@ def test_the_search_for_names_of_tables_finds_them_and_nothing_else(code: str, f
 
 
 # How tables are kept on a file system: what only the adapter of the port of storage (`lake.store`) may know.
-PIECES = ("committer", "log", "log_bytes", "log_state")
+PIECES = ("committer", "log", "log_state")
 KEEPING = tuple(f"{PACKAGE}.lake.{m}" for m in PIECES)
 LOG = "_delta_log"
 KEPT = ("table_path", "DeltaTable", "QueryBuilder", "commit_files", "commit_receipt")
@@ -287,8 +287,8 @@ def test_only_the_committer_writes_tables() -> None:
 
 def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lies() -> None:
     knowing = {
-        "compaction", "data_files", "folder", "housekeeping", "inspection", "restore", "staging", "store", "too_late",
-        "widening", "writing",
+        "data_files", "folder", "housekeeping", "inspection", "restore", "staging", "store", "too_late",
+        "writing",
     }  # fmt: skip
     named = {f.module.split(".")[-1] for f in sources(PACKAGE) if f.room == "lake" and ".table_path(" in f.text}
     assert named - knowing == set(), "ask `lake.store` for the table by its name"

@@ -1,6 +1,6 @@
 """`backfill-assets forget`: erases an entity from the lake, its landing folder and Dagster, and keeps it out.
 
-Not here: the steps (`operations.forget`, `load.forget`, `lake.traces`); here is their order.
+Not here: the steps (`operations.forget`, `load.forget`, `lake.forgotten`); here is their order.
 """
 
 import os
@@ -16,9 +16,8 @@ from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.process import project_root
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN
-from backfill_assets.lake.forgotten import begin_erasure
+from backfill_assets.lake.forgotten import begin_erasure, compact
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.traces import compact
 from backfill_assets.operations import forget as steps
 
 if TYPE_CHECKING:

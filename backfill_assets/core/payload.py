@@ -1,6 +1,6 @@
 """The payload of a delivery: the columns that travel unchanged from a landed file through raw and staging.
 
-Not here: the settings that declare it (`lake.source_settings`), applying it to files (`landing.mapping`) and judging
+Not here: the settings that declare it (`lake.sections`), applying it to files (`landing.mapping`) and judging
 rows by it (`load.deliveries`).
 """
 

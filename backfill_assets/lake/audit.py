@@ -20,13 +20,14 @@ from backfill_assets.lake.embedded import connection, file_batches, selection, t
 from backfill_assets.lake.fingerprints import (
     PIECES,
     bucket,
+    distinct,
     fingerprint_text,
+    frequent_texts,
     part_hashes,
     pieces,
     quoted,
     row_hash,
 )
-from backfill_assets.lake.frequent_texts import distinct, frequent_texts
 from backfill_assets.lake.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.lake.home import Lake
 

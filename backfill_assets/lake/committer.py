@@ -12,7 +12,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.column_types import ColumnType
@@ -31,15 +31,21 @@ from backfill_assets.lake.columns import (
     widened_schema,
 )
 from backfill_assets.lake.data_files import live_files
-from backfill_assets.lake.log import ACTIONS, LOG, LiveFile, commit_file, find_write, refuse_torn, versions
-from backfill_assets.lake.log_bytes import (
+from backfill_assets.lake.log import (
+    ACTIONS,
     BEFORE,
     FILE_DIGEST_CHARS,
     FILES,
+    LOG,
+    LiveFile,
     checkpoint_files,
     commit_digest,
+    commit_file,
     digest_of_file,
+    find_write,
     open_delta,
+    refuse_torn,
+    versions,
     vouch,
 )
 from backfill_assets.lake.staging import StagedFile
@@ -146,15 +152,8 @@ def rewrite_files(
     files.sync_all([f.path for f in adds], path)
     if not wider:
         return _commit(opened, path, receipt, [*actions, *added], _digests(path, adds))
-    new = NewSchema(widened_schema(opened, wider), len(live_files(opened, contract.partition_column)))
-    return _commit(opened, path, receipt, added, _digests(path, adds), new)
-
-
-class NewSchema(NamedTuple):
-    """The schema that a table gets in a commit that replaces all its files, `replaced` in number."""
-
-    schema: "Schema"
-    replaced: int
+    replaced = len(live_files(opened, contract.partition_column))
+    return _commit(opened, path, receipt, added, _digests(path, adds), (widened_schema(opened, wider), replaced))
 
 
 def _now_ms() -> int:
@@ -168,8 +167,9 @@ def commit_receipt(path: Path, receipt: Receipt) -> int:
 
 def _commit(
     opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[Any], digests: str = "",
-    new: NewSchema | None = None,
+    new: "tuple[Schema, int] | None" = None,
 ) -> int:  # fmt: skip
+    """`new`: the schema that the table gets, in a commit that replaces all its files, and their number."""
     from deltalake import CommitProperties, PostCommitHookProperties, Transaction
 
     before = opened.version()
@@ -179,7 +179,7 @@ def _commit(
     properties = CommitProperties(
         custom_metadata={
             "userMetadata": receipt.to_json(),
-            ACTIONS: str(len(actions) + 1 + (new.replaced + 1 if new else 0)),
+            ACTIONS: str(len(actions) + 1 + (new[1] + 1 if new else 0)),
             BEFORE: commit_digest(path, before),
             **({FILES: digests} if digests else {}),
         },
@@ -191,7 +191,7 @@ def _commit(
         opened.create_write_transaction(
             actions,
             mode="overwrite" if new else "append",  # overwriting removes all files, and changes the schema
-            schema=new.schema if new else opened.schema(),
+            schema=new[0] if new else opened.schema(),
             partition_by=opened.metadata().partition_columns,
             commit_properties=properties,
             post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),

@@ -1,11 +1,14 @@
-"""The embedded engine (DuckDB): queries over Parquet files of a lake, in pieces, spilling what memory does not hold.
+"""The embedded engine (DuckDB): queries over Parquet files, in pieces, spilling what memory does not hold.
 
-Not here: the questions (`audit`, `writing`, `load.arrivals`), and queries over whole versions of tables (`store`).
+Also tables of other programs by their place. Not here: the questions (`audit`, `writing`, `load.arrivals`,
+`operations.reconcile`), and queries over whole versions of tables of a lake (`store`).
 """
 
 import atexit
 import contextlib
+import glob
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -13,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import ContractBroken
+from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.lake.columns import duckdb_name
 from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
+from backfill_assets.lake.log import LOG
 from backfill_assets.lake.staging import begin
 
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's
 # Folder of spilled data; what a killed process left there DuckDB 2 removes when another one spills.
 SPILL = Path(".staging", ".spill")
 AT_ONCE = 512  # files: of 256 each start of a statement begins to show (a quarter more CPU), of 1,024 the memory
+FILES = re.compile(r"\.(parquet|csv|csv\.gz|tsv|txt)$")
 
 
 @contextlib.contextmanager
@@ -160,3 +165,44 @@ def materialized(
         yield f"SELECT * FROM read_parquet([{', '.join(copies)}], hive_partitioning = false)"
     finally:
         staged.drop()
+
+
+def is_delta(folder: str) -> bool:
+    """Whether a Delta table lies in the folder."""
+    return (Path(folder) / LOG).is_dir()
+
+
+def delta_rows(engine: "DuckDBPyConnection", folder: Path, version: int | None = None) -> tuple[int, str]:
+    """A version (None: the newest) of the Delta table in a folder, and a query for its rows from its plain files.
+
+    Raises BackfillError if these alone do not give its rows.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table = DeltaTable(str(folder), version=version)
+        rows = table.to_pyarrow_dataset()  # refuses what is not in the files: deleted rows, renamed columns
+    except (DeltaError, OSError) as error:
+        raise _refused(folder, " ".join(str(error).split())) from error
+    engine.register("rows_of_delta", rows)
+    kinds = engine.execute("DESCRIBE FROM rows_of_delta").fetchall()
+    engine.unregister("rows_of_delta")
+    files = [str(folder / fragment.path) for fragment in rows.get_fragments()]
+    laid_out = table.metadata().partition_columns
+    if not all(f"/{column}=" in f for f in files for column in laid_out):
+        raise _refused(folder, f"the paths of its files do not hold {', '.join(laid_out)}")
+    return table.version(), rows_of_files(files, [(quoted(name), kind) for name, kind, *_ in kinds], laid_out)
+
+
+def _refused(folder: Path, culprit: str) -> BackfillError:
+    return BackfillError(
+        f"the Delta table {folder}", culprit, "It was not read", "Write its rows to Parquet files first"
+    )
+
+
+def data_files_at(place: str) -> list[str]:
+    """The Parquet and CSV files that a path, a pattern or a folder names, sorted."""
+    pattern = f"{place.rstrip('/')}/**/*" if Path(place).is_dir() else place
+    found = glob.iglob(pattern, recursive=True)  # noqa: PTH207  # a pattern may be absolute
+    return sorted(f for f in found if FILES.search(f))

@@ -1,26 +1,45 @@
-"""The record of forgotten entities: a keyed hash of each, by which later deliveries of it stay out of every table.
+"""Forgotten entities: the record by which later deliveries of one stay out of every table, and erasing its traces.
 
-Not here: erasing what the lake holds of one (`traces`). The record is `LAKE/.forgotten`: `key`, readable for the
-lake's owner alone, and a JSON file per erasure, which becomes its certificate. Neither holds a value of an entity.
+Not here: its rows in landed files (`load.forget`). The record is `LAKE/.forgotten`: `key`, readable for the lake's
+owner alone, and a JSON file per erasure, which becomes its certificate. Neither holds a value of an entity. Traces are
+looked for in files of any kind, once no live row is of the entity. Delta's protocol wants commits kept, so the values
+are written over in them; the digest of each rewritten commit is noted before, and `doctor` allows it. A short value is
+found everywhere: it counts only behind its column's name.
 """
 
+import contextlib
+import gzip
+import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.ownership import whoami
+from backfill_assets.lake import files
+from backfill_assets.lake.data_files import live_files
+from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.files import exists, make_folder, names, publish, write_json
-from backfill_assets.lake.folder import FORGOTTEN, LakeFolder
+from backfill_assets.lake.folder import FORGOTTEN, OWN_FOLDERS, LakeFolder
+from backfill_assets.lake.log import HINT, LOG, open_delta
 
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
 BETWEEN = "\x1f"  # the values of one entity
 BLOCK_BYTES, INNER, OUTER = 64, 0x36, 0x5C  # of HMAC-SHA256 (RFC 2104)
+SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
+BEFORE, BEHIND = r"(^|[^\w-]|\\[nrtbf])", r"($|[^\w-])"  # no lookaround, which DuckDB's patterns lack
+PARQUET, GZIP, SQLITE = b"PAR1", b"\x1f\x8b", b"SQLite format 3\0"
+COPIES = (*OWN_FOLDERS[1:], ".server", ".staging")  # all but the tables
+TEXTS, DATABASES = (".json", ".log", ".txt", ".html", ".csv", ".sql"), (".db", ".db-wal", ".db-shm")
 
 
 @dataclass(frozen=True)
@@ -87,3 +106,136 @@ def _folder(lake: LakeFolder) -> Path:
 
 def _key(lake: LakeFolder) -> Path:
     return _folder(lake) / "key"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """An entity as text: the value of each of its columns. A line or row holds it if it holds all the values."""
+
+    values: Mapping[str, str]
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """A regular expression per value, for Python and for DuckDB, that knows it plain and escaped once or twice."""
+        found = []
+        for column, value in self.values.items():
+            escaped = [json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (False, True)]
+            forms = dict.fromkeys((value, *escaped, *(json.dumps(e)[1:-1] for e in escaped)))
+            either = "|".join(re.escape(form).replace("\\ ", " ") for form in forms)
+            is_short = len(value) < (SHORT_DIGITS if value.isdigit() else SHORT)
+            named = rf"{column}[\"'\\]*[:=\s]+[\"'\\]*" if is_short else ""
+            found.append(f"({BEFORE}{named})(?:{either}){BEHIND}")
+        return tuple(found)
+
+    def is_in(self, text: bytes) -> bool:
+        """Whether a line or row holds the entity."""
+        return all(re.search(p.encode(), text) for p in self.patterns)
+
+    def masked(self, line: bytes) -> bytes:
+        """The line with the values written over, each by as many signs: receipts count the characters of texts."""
+        if self.is_in(line):
+            for pattern, value in zip(self.patterns, self.values.values(), strict=True):
+                sign = ("8" if set(value) == {"9"} else "9") if value.isdigit() else "#"
+                instead = rf"\g<1>{sign * len(value)}\g<3>".encode()
+                while re.search(pattern.encode(), line):  # neighbours share the sign between them
+                    line = re.sub(pattern.encode(), instead, line)
+        return line
+
+
+def traced(lake: LakeFolder, roots: Collection[Path], trace: Trace) -> list[Path]:
+    """The files below some folders that hold the entity, ascending; those that vanish meanwhile are left out."""
+    found = {path for root in roots for path in files.below(root) if path.is_file() and not path.is_symlink()}
+    return sorted(path for path in found if holds(lake, path, trace))
+
+
+def holds(lake: LakeFolder, path: Path, trace: Trace) -> bool:
+    """Whether a file holds the entity in its bytes, or in what they decode to: Parquet, gzip, rows of SQLite."""
+    with contextlib.suppress(FileNotFoundError):
+        head, tail = files.ends(path, len(SQLITE))
+        if head.startswith(PARQUET) and tail.endswith(PARQUET) and _in_parquet(lake, path, trace):
+            return True
+        lines = _unpacked(path) if head.startswith(GZIP) else files.lines(path)
+        return any(map(trace.is_in, lines)) or (head == SQLITE and any(map(trace.is_in, _rows(path))))
+    return False
+
+
+def _in_parquet(lake: LakeFolder, path: Path, trace: Trace) -> bool:
+    import duckdb
+
+    rows = f"SELECT to_json(t)::VARCHAR AS row FROM read_parquet({literal(str(path))}, hive_partitioning = false) AS t"
+    held = " AND ".join("regexp_matches(row, ?)" for _ in trace.patterns)
+    with contextlib.suppress(duckdb.Error), connection(lake) as engine:  # a torn file is bytes like any other
+        return bool(engine.execute(f"SELECT 1 FROM ({rows}) WHERE {held} LIMIT 1", list(trace.patterns)).fetchone())
+    return False
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    with contextlib.suppress(OSError, EOFError), gzip.open(path) as lines:
+        yield from lines
+
+
+def _rows(path: Path) -> Iterator[bytes]:
+    """Every row of every table of a database, its cells side by side."""
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as opened:
+        for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            for row in opened.execute(f'SELECT * FROM "{name}"'):
+                yield b" ".join(cell if isinstance(cell, bytes) else str(cell).encode() for cell in row)
+
+
+def erase(lake: LakeFolder, trace: Trace, erasure: Erasure) -> None:
+    """Erase every trace below the lake's own folders, and note how many files per folder. Live data files stay as they
+    are, and so do Dagster's databases."""
+    for table in sorted(path.parent for path in lake.tables.glob(f"*/{LOG}")):
+        with files.table_lock(lake.locks, table.name):
+            live = {str(table / f.path) for f in live_files(open_delta(table), "")}
+            for path in traced(lake, [table], trace):
+                if path.parent.name == LOG and path.suffix == ".json":
+                    _rewrite_commit(path, live, trace, erasure)
+                elif str(path) not in live:
+                    _delete(path, table.name, erasure)
+                    if path.parent.name == LOG:
+                        files.delete(path.parent / HINT)  # it may name this checkpoint; readers do without
+    for path in traced(lake, [lake.root / name for name in COPIES], trace):
+        if path.suffix in TEXTS:
+            _write_over(path, trace.masked)
+        elif path.suffix not in DATABASES:
+            _delete(path, path.relative_to(lake.root).parts[0], erasure)
+    erasure.keep()
+
+
+def _delete(path: Path, place: str, erasure: Erasure) -> None:
+    files.delete(path)
+    erasure.done["deleted"][place] = erasure.done["deleted"].get(place, 0) + 1
+
+
+def _rewrite_commit(path: Path, live: set[str], trace: Trace, erasure: Erasure) -> None:
+    """Write over the entity in a commit, but not in the bounds of live files: their rows are of others."""
+    table = path.parent.parent
+
+    def written(line: bytes) -> bytes:
+        added = json.loads(line).get("add") if trace.is_in(line) else None
+        return line if added and str(table / unquote(added["path"])) in live else trace.masked(line)
+
+    def noted(part: Path) -> None:
+        digests = erasure.done["commits"].setdefault(table.name, {})
+        digests[str(int(path.stem))] = hashlib.sha256(part.read_bytes()).hexdigest()
+        erasure.keep()
+
+    _write_over(path, written, noted)
+
+
+def _write_over(path: Path, written: Callable[[bytes], bytes], noted: Callable[[Path], object] = str) -> None:
+    """Replace a text by its lines as they are `written`, atomically, after the new file was `noted`."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("wb") as sink:
+        sink.writelines(map(written, files.lines(path)))
+    noted(part)
+    files.publish(part, path)
+
+
+def compact(databases: Collection[Path]) -> None:
+    """Write SQLite files anew, so that no deleted row stays in their bytes. A database in use stays as it is."""
+    for path in databases:
+        with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(sqlite3.connect(path)) as opened:
+            opened.execute("VACUUM")
+            opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -24,7 +24,7 @@ from backfill_assets.core.profiles import (
     is_skewed,
     moved,
 )
-from backfill_assets.lake.source_settings import Section, Text
+from backfill_assets.lake.sections import Section, Text
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE, RULES = "row_count", "not_null", "unique_key", "profile", "rules"
 READS = "reads"

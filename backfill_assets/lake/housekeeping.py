@@ -1,22 +1,49 @@
-"""Housekeeping of one table's folder: data files and checkpoints that nothing needs any more.
+"""Housekeeping of one table: unneeded files deleted, uneven files written again, columns widened. No row changes.
 
-Not here: which tables, and since when (`operations.maintain`); sizes of files (`compaction`), files of killed writes,
-which `staging.sweep` removes at the next write. Commits are never removed: the log alone holds every write (`log`).
+Not here: which tables, and since when (`operations.maintain`, `operations.widening`), files of killed writes, which
+`staging.sweep` removes at the next write. Commits are never removed: the log alone holds every write (`log`).
+
+Compaction: a day, or a ledger, in many small files gets one, a too large file becomes several. The commit says
+`dataChange: false` and names no day, so that every reader of a log takes it as nothing new; the files before stay as
+long as a rollback may need them. Several small files arise where Spark writes a day in several tasks, and where an
+upsert keeps rows. Widening casts the files that stand: one commit replaces the schema and all files, because Delta's
+feature `typeWidening` is not for delta-rs (`columns`). The canonical text of a value does not depend on these types, so
+that no fingerprint changes.
 """
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from math import ceil
 from pathlib import Path
 
+from backfill_assets.core.column_types import DECIMAL, ColumnType
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.lake import files
+from backfill_assets.lake.audit import as_written, audit
+from backfill_assets.lake.columns import column_types, duckdb_name
+from backfill_assets.lake.committer import rewrite_files
+from backfill_assets.lake.data_files import files_of, refuse_altered
+from backfill_assets.lake.embedded import connection, literal
+from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.log import LOG, commits, file_changes
-from backfill_assets.lake.log_bytes import torn_checkpoints
-from backfill_assets.lake.staging import WRITES, markers
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import LOG, LiveFile, commits, file_changes, torn_checkpoints
+from backfill_assets.lake.log_state import LOGS
+from backfill_assets.lake.staging import NO_VALUE, WRITES, Staged, StagedFile, filling, found_files, markers
+from backfill_assets.lake.store import changed_by_others
 
 REASON = "maintain"
 KEPT_CHECKPOINTS = 2  # the newest, and one more for readers that found it before the newest was there
+MIB = 1 << 20
+TOO_LARGE = 2  # times the wanted size: a file ends with a row group, and is often somewhat larger
+AT_ONCE_BYTES = 2 << 30  # what one commit rewrites: about a minute's work, lost if it is stopped
+MOST_LEDGER_FILES = 64  # beyond it, every command spends tenths of a second to open them
+Layout = Mapping[str, Sequence[LiveFile]]  # by the value of the partition column; "": of a table without one
+Wider = Mapping[str, tuple[ColumnType, ColumnType]]
 
 
 @dataclass(frozen=True)
@@ -94,3 +121,153 @@ def _old_checkpoints(path: Path) -> list[Path]:
     torn = set(torn_checkpoints(path))
     named = (path / LOG / n for n in sorted(files.names(path / LOG)) if n.endswith(".checkpoint.parquet"))
     return [file for file in named if file not in torn][:-KEPT_CHECKPOINTS]
+
+
+def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
+    """The days in more files than their bytes need, or in a file that is too large, with their files; a ledger that is
+    appended to, in too many files, as a whole. Reads the log.
+
+    None of what another program wrote, of days that a rollback holds, and of ledgers that are laid out by month.
+    """
+    found = defaultdict[str, list[LiveFile]](list)
+    for file in files_of(lake, contract):
+        found[file.partition or ""].append(file)
+    if not contract.partition_column:
+        many = {value: of for value, of in found.items() if len(of) > MOST_LEDGER_FILES}
+        return many if many and not changed_by_others(lake.table_path(contract.name)) else {}
+    if contract.partition_column != contract.day_column:
+        return {}
+    view = lake.store.view(contract.name, contract.day_column)
+    stays = {str(d) for d, s in view.stamps.items() if d not in view.foreign and s.entry.built is not Built.HELD}
+    return {v: of for v, of in sorted(found.items()) if v in stays and _is_uneven([f.size for f in of], file_bytes)}
+
+
+def _is_uneven(sizes: Sequence[int], file_bytes: int) -> bool:
+    return len(sizes) > ceil(sum(sizes) / file_bytes) or max(sizes) > TOO_LARGE * file_bytes
+
+
+def compact(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
+    """Write uneven files again in files of about so many bytes, some days per commit; gives those that changed.
+
+    Writers go on meanwhile: a day that was written since is left alone. Raises Altered for a file that is gone or
+    altered, BackfillError where the new files do not hold the rows of the old ones; then these days are as they were.
+    """
+    uneven, done, together = uneven_files(lake, contract, file_bytes), dict[str, Sequence[LiveFile]](), list[str]()
+    for number, day in enumerate(uneven, 1):
+        together.append(day)
+        if number == len(uneven) or sum(f.size for d in together for f in uneven[d]) >= AT_ONCE_BYTES:
+            done |= _compacted(lake, contract, {d: uneven[d] for d in together}, file_bytes)
+            together = []
+    return done
+
+
+def _compacted(lake: Lake, contract: Contract, days: Layout, file_bytes: int) -> Layout:
+    path = lake.table_path(contract.name)
+    refuse_altered(path, [f for of in days.values() for f in of])
+    with filling(lake, contract) as staged:
+        for day, of in days.items():
+            _write(lake, contract, staged, day, [str(path / f.path) for f in of], file_bytes)
+        staged.files = found_files(staged.folder, contract.partition_column)
+        with lake.store.lock(contract.name):
+            live = set(files_of(lake, contract))
+            stay = {day: of for day, of in days.items() if live.issuperset(of)}
+            adds, removes = (
+                [f for f in staged.files if (f.partition or "") in stay],
+                [f for of in stay.values() for f in of],
+            )
+            if not stay:
+                staged.drop()
+                return {}
+            note = f"{len(removes)} files made {len(adds)}, no row changed"
+            staged.tried = True
+            rewrite_files(path, contract, Receipt(staged.write_id, contract.name, REASON, {}, note=note), adds, removes)
+            staged.keep({str(f.path) for f in adds})
+    return stay
+
+
+def _write(lake: Lake, contract: Contract, staged: Staged, value: str, old: Sequence[str], file_bytes: int) -> None:
+    """Write the rows of some files of one partition again, and compare them with the rows that these hold."""
+    then, folder = as_written(contract, old[0]), staged.folder
+    folder = folder / f"{contract.partition_column}={value}" if contract.partition_column else folder
+    files.make_folder(folder)
+    names = ", ".join(quoted(c) for c in then.column_names if c != contract.partition_column)
+    rows = f"SELECT {names} FROM read_parquet([{', '.join(map(literal, old))}], hive_partitioning = false)"
+    size = f"FILE_SIZE_BYTES {file_bytes}, ROW_GROUP_SIZE_BYTES {file_bytes}"
+    how = f"FORMAT parquet, COMPRESSION zstd, {size}, FILENAME_PATTERN 'part-{{i}}', OVERWRITE_OR_IGNORE"
+    with connection(lake) as engine:
+        engine.execute(f"COPY ({rows}) TO {literal(str(folder))} ({how})")
+    compare_rows(lake, contract, old, [str(f.path) for f in found_files(folder, "")])
+
+
+def compare_rows(lake: Lake, contract: Contract, old: Sequence[str], new: Sequence[str]) -> None:
+    """Raise BackfillError unless the new files hold the rows of the old ones; the columns of each are alike."""
+    before, after = (
+        {day: (p.rows, p.fingerprint) for day, p in audit(lake, paths, as_written(contract, paths[0])).items()}
+        for paths in (old, new)
+    )
+    if before != after:
+        day = next((d for d in before if before[d] != after.get(d)), None)
+        raise BackfillError(
+            f"the table {contract.name}", f"the rows of {day or 'some day'}, written again, are not those that it has",
+            "Nothing was written", "Keep the message and report it",
+        )  # fmt: skip
+
+
+def is_wider(wanted: ColumnType, there: ColumnType | None) -> bool:
+    """Whether every value of the type `there` is one of `wanted`, with the same canonical text."""
+    if there is None:
+        return False
+    if wanted.element is not None and there.element is not None:
+        return is_wider(wanted.element, there.element)
+    if wanted.kind == there.kind == DECIMAL:
+        return wanted.scale == there.scale and wanted.precision > there.precision
+    return (there.kind, wanted.kind) == ("INT", "BIGINT")
+
+
+def wider_columns(lake: Lake, contract: Contract) -> Wider:
+    """The columns that the contract has in a wider type than the table: (type there, type wanted) by name."""
+    if not lake.store.exists(contract.name):
+        return {}
+    there = column_types(LOGS.opened(lake.table_path(contract.name)))
+    kinds = ((c.name, there[c.name], c.kind) for c in contract.columns if c.name in there)
+    return {name: (kind, wanted) for name, kind, wanted in kinds if kind is not None and is_wider(wanted, kind)}
+
+
+def widen(lake: Lake, contract: Contract, receipt: Receipt) -> int:
+    """Cast the columns of all files to the wider types of the contract, in one commit; returns its version.
+
+    Holds the table's lock meanwhile. Days of the receipt that were written since are left out of it. Raises Altered for
+    a file that is gone or altered, BackfillError where a cast would change a row; then nothing was written.
+    """
+    path = lake.table_path(contract.name)
+    with lake.store.lock(contract.name), filling(lake, contract) as staged:
+        wider = {name: wanted for name, (_, wanted) in wider_columns(lake, contract).items()}
+        live = files_of(lake, contract)
+        refuse_altered(path, live)
+        pairs, made = defaultdict[str, list[tuple[str, str]]](list), list[StagedFile]()
+        for number, file in enumerate(live):
+            folder = f"{contract.partition_column}={file.partition or NO_VALUE}" if contract.partition_column else ""
+            made.append(StagedFile(staged.folder / folder / f"part-{number}.parquet", file.partition))
+            old = str(path / file.path)
+            kind = _cast(lake, as_written(contract, old), old, made[-1].path, wider)
+            pairs[kind].append((old, str(made[-1].path)))
+        for alike in pairs.values():
+            compare_rows(lake, contract, *map(list, zip(*alike, strict=True)))
+        stamps = lake.store.view(contract.name, contract.day_column).stamps
+        days = {d: entry for d, entry in receipt.days.items() if d in stamps and stamps[d].entry == entry}
+        staged.files, staged.tried = tuple(made), True
+        said = replace(receipt, write_id=staged.write_id, days=days)
+        version = rewrite_files(path, contract, said, made, live, wider)
+        staged.keep({str(f.path) for f in made})
+    return version
+
+
+def _cast(lake: Lake, then: Contract, old: str, new: Path, wider: Mapping[str, ColumnType]) -> str:
+    """Write a file again with wider columns; returns its columns before, as text."""
+    names = [c.name for c in then.columns if c.name != then.partition_column]
+    cells = [f"CAST({q} AS {duckdb_name(wider[n])}) AS {q}" if n in wider else q for n in names for q in [quoted(n)]]
+    files.make_folder(new.parent)
+    rows = f"SELECT {', '.join(cells)} FROM read_parquet({literal(old)}, hive_partitioning = false)"
+    with connection(lake) as engine:
+        engine.execute(f"COPY ({rows}) TO {literal(str(new))} (FORMAT parquet, COMPRESSION zstd)")
+    return str([(c.name, c.type) for c in then.columns])

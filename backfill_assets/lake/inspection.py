@@ -27,12 +27,16 @@ from backfill_assets.lake.log import (
     FileChange,
     LiveFile,
     commit_file,
+    digest_of_file,
+    edited_commits,
     file_changes,
+    file_digests,
     is_whole,
     read_commit,
+    read_head,
+    torn_checkpoints,
     versions,
 )
-from backfill_assets.lake.log_bytes import digest_of_file, edited_commits, file_digests, read_head, torn_checkpoints
 from backfill_assets.lake.replace import Provenance
 
 REASON = "mend"

@@ -1,6 +1,6 @@
-"""Delta log of a table, read without a JVM: commits, receipts, changes by other programs, and torn commits.
+"""Delta log of a table, read without a JVM: commits, receipts, changes by other programs, digests, and torn files.
 
-Not here: the table state folded from it (`log_state`), its bytes, checkpoints and opening (`log_bytes`), and writing
+Not here: the table state folded from it (`log_state`), what a damaged table means (`inspection`), and writing
 (`committer`). Commit files are kept for ever (`delta.enableExpiredLogCleanup = false`): it alone holds every write.
 """
 
@@ -12,16 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake import files
 
 if TYPE_CHECKING:
-    pass
+    from deltalake import DeltaTable
 
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
 LOG = "_delta_log"
+BEFORE = "backfill_assets.before"  # key of commitInfo: the digest of the commit before it, so that an edited past shows
+FILES = "backfill_assets.files"  # key of commitInfo: digests of the files that it adds, joined, by ascending path
+FILE_DIGEST_CHARS = 16  # of SHA-256 in hexadecimal: chance is to be found out, receipts hold the rows against intent
+HEAD = ".head"  # beside the commits: the newest version with its digest, and digests of checkpoints
+CHECKPOINTS_NAMED = 100  # the newest: `maintain` keeps fewer, and the file is written with every commit
+MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
+HINT = "_last_checkpoint"
 
 
 @dataclass(frozen=True)
@@ -181,25 +187,104 @@ def _following(table: Path, after: int) -> Iterator[Commit]:
         yield read_commit(table, after)
 
 
-def days_touched(table: Path, version: int, day_column: str, known: Iterable[date]) -> set[date]:
-    """Days whose rows a commit changed; all `known` days if it does not say which."""
-    touched: set[date] = set()
-    for change in (c for c in file_changes(table, version) if c.moves_rows):
-        days = _days_named(change.values, day_column)
-        if days is None:
-            return set(known)
-        touched |= days
-    return touched
+def digest_of_file(path: Path) -> str:
+    """SHA-256 of the bytes of a file of a table; raises OSError."""
+    return files.sha256_of_bytes(path)
 
 
-def _days_named(values: Mapping[str, str | None], day_column: str) -> set[date] | None:
-    """Days of a partition, laid out by the day or, as `arrivals` is, by its month (`x_month` for `x_date`)."""
-    month = values.get(f"{day_column.removesuffix('_date')}_month")
+def commit_digest(table: Path, version: int) -> str:
+    """SHA-256 of the bytes of one commit; raises OSError."""
+    return digest_of_file(commit_file(table, version))
+
+
+def vouch(table: Path, version: int) -> None:
+    """Note the digest of the newest commit, which no commit names yet, and of its checkpoint. The caller holds the lock
+    of the table; a process that is killed before leaves the note of the version before, which is harmless."""
+    named = dict(read_head(table).get("checkpoints", {}))
+    if files.exists(file := checkpoint_file(table, version)):
+        named[file.name] = digest_of_file(file)
+    last = dict(sorted(named.items())[-CHECKPOINTS_NAMED:])
+    files.write_json(
+        table / LOG / HEAD, {"version": version, "sha256": commit_digest(table, version), "checkpoints": last}
+    )
+
+
+def read_head(table: Path) -> Mapping[str, Any]:
+    """The note that `vouch` left; empty where there is none, as in tables of earlier versions."""
+    return files.read_json(table / LOG / HEAD)
+
+
+def edited_commits(table: Path, present: Iterable[int], rewritten: Mapping[int, str]) -> tuple[int, ...]:
+    """Those of the versions (ascending, whole) whose bytes are not those that the commit after them names, or, of the
+    newest, the note beside the log; nor those that an erasure left there (`rewritten`: digests by version). Commits of
+    other programs and of earlier versions of this package name nothing.
+    """
+    found, digest, version = [], "", -1
+    for version in present:
+        named = commit_info(table, version).get(BEFORE, digest)
+        if digest and named != digest != rewritten.get(version - 1):
+            found.append(version - 1)
+        digest = commit_digest(table, version)
+    head = read_head(table)
+    if digest and head.get("version") == version and head["sha256"] != digest != rewritten.get(version):
+        found.append(version)
+    return tuple(found)
+
+
+def file_digests(table: Path, version: int, changes: Iterable[FileChange]) -> Mapping[str, str]:
+    """Digests of the files that these changes of a commit added, by path, as far as the commit names them."""
+    named, length = commit_info(table, version).get(FILES, ""), FILE_DIGEST_CHARS
+    added = sorted(c.path for c in changes if c.is_added)
+    return {path: named[i * length : (i + 1) * length] for i, path in enumerate(added if named else ())}
+
+
+def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
+    """Open the table at a version (None: the newest).
+
+    Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn; else the error of
+    delta-rs.
+    """
+    from deltalake import DeltaTable
+
     try:
-        if month is None:
-            return {date.fromisoformat(values.get(day_column) or "")}
-        first = date.fromisoformat(f"{month}-01")
-    except ValueError:
-        return None
-    days = (first + ONE_DAY * n for n in range(31))
-    return {day for day in days if day.month == first.month}
+        return DeltaTable(str(path), version=version)
+    except Exception as error:
+        refuse_torn(path, versions(path))
+        torn = torn_checkpoints(path)
+        if not torn:
+            raise
+        raise BackfillError(
+            f"the table {path.name}",
+            f"a checkpoint of its log is torn ({torn[0].name}); a power cut does that",
+            "It was not read",
+            f"Set it aside with {mend_command(path)}: every commit is kept, and nothing is lost",
+        ) from error
+
+
+def checkpoint_file(path: Path, version: int) -> Path:
+    """The file of the checkpoint at a version; it need not exist."""
+    return path / LOG / f"{version:020d}.checkpoint.parquet"
+
+
+def checkpoint_files(path: Path, version: int) -> list[Path]:
+    """The files of the checkpoint at a version; empty if there is none."""
+    file = checkpoint_file(path, version)
+    return [file, path / LOG / HINT] if files.exists(file) else []
+
+
+def torn_checkpoints(path: Path) -> list[Path]:
+    """Checkpoints that are no whole Parquet file, hold other bytes than were written, or whose version has no whole
+    commit, and a hint that names such a checkpoint or one that is gone."""
+    log = path / LOG
+    named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(files.names(log))]
+    found = {int(version): log / n for n, version in named if n != version and version.isdigit()}
+    whole = {v for v, file in found.items() if files.ends(file, len(MAGIC)) == (MAGIC, MAGIC)}
+    named_bytes = read_head(path).get("checkpoints", {})
+    whole = {v for v in whole if named_bytes.get(found[v].name) in (None, digest_of_file(found[v]))}
+    whole = {v for v in whole if is_whole(commit_file(path, v))}
+    torn = [file for v, file in found.items() if v not in whole]
+    try:
+        misleads = json.loads(b"".join(files.lines(log / HINT)))["version"] not in whole
+    except (OSError, ValueError, KeyError, TypeError):
+        misleads = False  # readers ignore a hint that they cannot read
+    return [*torn, log / HINT] if misleads else torn

@@ -3,19 +3,19 @@
 Not here: the files of the log (`log`), and the state of a whole lake (`view`).
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.digests import PARAMETERS
 from backfill_assets.core.engines import ENGINE, UNLIKE
 from backfill_assets.core.frontier import told_frontiers
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake import files
-from backfill_assets.lake.log import LOG, Commit, commits, days_touched
-from backfill_assets.lake.log_bytes import open_delta
+from backfill_assets.lake.log import LOG, Commit, commits, file_changes, open_delta
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -143,3 +143,27 @@ def _stamps(receipt: Receipt, version: int) -> dict[date, Stamp]:
         )
         for day, entry in receipt.days.items()
     }
+
+
+def days_touched(table: Path, version: int, day_column: str, known: Iterable[date]) -> set[date]:
+    """Days whose rows a commit changed; all `known` days if it does not say which."""
+    touched: set[date] = set()
+    for change in (c for c in file_changes(table, version) if c.moves_rows):
+        days = _days_named(change.values, day_column)
+        if days is None:
+            return set(known)
+        touched |= days
+    return touched
+
+
+def _days_named(values: Mapping[str, str | None], day_column: str) -> set[date] | None:
+    """Days of a partition, laid out by the day or, as `arrivals` is, by its month (`x_month` for `x_date`)."""
+    month = values.get(f"{day_column.removesuffix('_date')}_month")
+    try:
+        if month is None:
+            return {date.fromisoformat(values.get(day_column) or "")}
+        first = date.fromisoformat(f"{month}-01")
+    except ValueError:
+        return None
+    days = (first + ONE_DAY * n for n in range(31))
+    return {day for day in days if day.month == first.month}

@@ -1,11 +1,14 @@
-"""Queries that people write: one SELECT that only reads; and the reads of consumers, tried before rows are published.
+"""SQL that people write: one SELECT that only reads, reads of consumers, and the aggregates in a declared label's text.
 
-Not here: answering a query over the lake (`operations.sql`), and what a failed read does to a write (`gates`).
+Not here: answering a query over the lake (`operations.sql`), the effect of a failed read on a write (`gates`), and
+which aggregates of a label exist and what they mean (`pipeline.declared`). Reads are tried before rows are published.
 """
 
 import json
 import logging
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -17,8 +20,10 @@ from backfill_assets.lake.home import Lake
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 WRITING = ("COPY", "INSERT", "UPDATE", "DELETE", "MERGE")  # words in the names of DuckDB's operators that write
+TERM = re.compile(r"(\w+)_(ahead|behind)", re.IGNORECASE)
 
 
 def refuse_others(engine: "DuckDBPyConnection", query: str) -> None:
@@ -95,3 +100,45 @@ def _rows_after(lake: Lake, contract: Contract, staged: Sequence[str], days: Col
     gone = ", ".join(f"DATE '{d}'" for d in sorted(days))
     others = f"SELECT * FROM ({_rows(lake, contract)}) WHERE {quoted(contract.day_column)} NOT IN ({gone})"
     return f"{others} UNION ALL BY NAME {selection(staged, contract)}"
+
+
+@dataclass(frozen=True)
+class LabelCall:
+    """An aggregate as written: its word, its side ("ahead" or "behind"), its argument ("" or "*": none), and its place.
+
+    The text of the call is `text[start:end]`.
+    """
+
+    agg: str
+    side: str
+    of: str
+    start: int
+    end: int
+
+
+def label_calls(label: str) -> Iterator[LabelCall]:
+    """Yield the calls that look like aggregates of a horizon, in order. Raises ValueError for text that cannot
+    be read.
+    """
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import TokenError
+
+    try:
+        tokens = Spark().tokenize(label)
+    except TokenError as error:
+        raise ValueError(f"it cannot be read ({error})") from None
+    for index, token in enumerate(tokens[:-1]):
+        term = TERM.fullmatch(label[token.start : token.end + 1])
+        if term and tokens[index + 1].token_type.name == "L_PAREN":
+            closing = _closing(tokens, index + 1)
+            of = label[tokens[index + 1].end + 1 : closing.start]
+            yield LabelCall(term[1].lower(), term[2].lower(), of, token.start, closing.end + 1)
+
+
+def _closing(tokens: "Sequence[Token]", opening: int) -> "Token":
+    depth = 0
+    for token in tokens[opening:]:
+        depth += (token.token_type.name == "L_PAREN") - (token.token_type.name == "R_PAREN")
+        if depth == 0:
+            return token
+    raise ValueError("its brackets do not match")

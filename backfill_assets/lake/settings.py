@@ -1,6 +1,6 @@
 """The settings of a lake: one file, `LAKE/lake.toml`, overridden by environment variables, and the text of a new one.
 
-Not here: the keys of deliveries and features (`source_settings`), the effect of settings on a table (`pipeline`), and
+Not here: the keys of deliveries and features (`sections`), the effect of settings on a table (`pipeline`), and
 secrets, which the file never holds.
 """
 
@@ -22,8 +22,18 @@ from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import OWN_SERVERS, shown
 from backfill_assets.lake.gates import GateSettings
-from backfill_assets.lake.operator_settings import ControlSettings, PlanSettings, ProofSettings
-from backfill_assets.lake.source_settings import Days, DeliveredSettings, FeatureSettings, PositiveDays, Section, Text
+from backfill_assets.lake.sections import (
+    ControlSettings,
+    Days,
+    DeliveredSettings,
+    ExportSettings,
+    FeatureSettings,
+    PlanSettings,
+    PositiveDays,
+    ProofSettings,
+    Section,
+    Text,
+)
 
 FILE_NAME = "lake.toml"
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
@@ -134,13 +144,6 @@ class RetentionSettings(Section):
     rollback_days: PositiveDays = 90
     run_days: PositiveDays | None = None
     file_mib: int = Field(default=256, ge=16, le=4096)
-
-
-class ExportSettings(Section):
-    """A place that gets the days of a table: `to` is a folder (relative to lake.toml) or postgresql://…#TABLE."""
-
-    table: Text
-    to: Text
 
 
 class LakeSettings(DeliveredSettings):

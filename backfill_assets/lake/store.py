@@ -29,9 +29,9 @@ from backfill_assets.lake.data_files import (
     read_frame,
     refuse_altered,
 )
+from backfill_assets.lake.embedded import delta_rows
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.locations import delta_rows
 from backfill_assets.lake.log import Commit, LiveFile
 from backfill_assets.lake.log_state import LOGS, states_at
 from backfill_assets.lake.staging import Staged, StagedFile

@@ -1,6 +1,6 @@
 """`[source] select` applied to the rows of files of one schema: each row gets its delivery columns, or why it has none.
 
-Not here: reading the expressions (`select`), casts (`casting`), and the rules of usable rows (`load.deliveries`). Under
+Not here: reading and casting the expressions (`select`), and the rules of usable rows (`load.deliveries`). Under
 ANSI rules `value * 1` raises over `n/a` and would end the query over all files. So Spark evaluates what can raise as
 written, inside `try_to_binary`, which gives NULL on any error: that row is set aside, and no other value is changed.
 """
@@ -13,9 +13,18 @@ from backfill_assets.core.column_types import ColumnType, read_type
 from backfill_assets.core.engines import SPARK, Engine, advice, culprit
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
-from backfill_assets.landing.casting import as_target, is_lost, misfit, unpacked, vessel
 from backfill_assets.landing.engine_errors import OF_SELECT, UnfitSelect, absent_column, analysis_errors, refusal
-from backfill_assets.landing.select import FILE, can_raise, expressions, refuse_beyond_the_row
+from backfill_assets.landing.select import (
+    FILE,
+    as_target,
+    can_raise,
+    expressions,
+    is_lost,
+    misfit,
+    refuse_beyond_the_row,
+    unpacked,
+    vessel,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -1,23 +1,32 @@
-"""Rows, bad rows and usable rows of landed contents per arrival day, by the rules that loads apply.
+"""Rows, bad rows and usable rows of landed contents per arrival day, by the rules of loads, and declared totals.
 
-Also getting a content from the content store. Not here: recording counts (`scan`) and the rules (`deliveries`).
+Also getting a content from the content store. Not here: recording counts (`scan`), the rules (`deliveries`), and
+reading manifests (`landing.declared`), whose totals are held against contents here, exactly and without a JVM.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from decimal import Context, Decimal, localcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.scans import OF_TOTALS
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_engine_loss
+from backfill_assets.lake.embedded import connection, literal
+from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
 from backfill_assets.landing.content_store import StoredFile, discard, find
+from backfill_assets.landing.declared import MOST_DIGITS, DeclaredTotals, exact_number
 from backfill_assets.landing.engine_errors import UNFIT, is_of_the_data
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
@@ -27,10 +36,14 @@ from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.landed_changes import look
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from pyspark.sql import SparkSession
 
 Days = dict[date | None, tuple[int, int, int]]
 REASON_CHARS = 300
+EXACT = Context(prec=4 * MOST_DIGITS)  # a sum of 10^400 numbers beside 400 digits behind the point
+EXACT_TYPES = re.compile(r"U?(TINY|SMALL|BIG)INT|U?INTEGER|DECIMAL\((1?\d|2[0-8]),\d+\)")  # 38 digits hold their sums
+AT_ONCE = 10_000  # values
 
 
 @dataclass
@@ -199,3 +212,55 @@ def taken_in(lake_session: LakeSession, file: LandedFile) -> StoredFile:
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that."""
     lake, source = lake_session.lake, lake_session.lake.settings.source
     return ingest(file, source.format, lake.stock, by_path=uses_path(source.select))
+
+
+def disagreement(lake: LakeFolder, file: StoredFile, declared: Sequence[DeclaredTotals]) -> str:
+    """Why a content is not what its manifests declare; empty where it is.
+
+    Rows are all records of the file, those that go to quarantine too. A sum is over all values of a column of the file
+    that are numbers: a fraction counts as its shortest decimal, NULL and other texts count for nothing.
+    """
+    for one in declared:
+        if one.fault:
+            return f"{OF_TOTALS}{one.manifest}) cannot be read: {one.fault}"
+    told = [(d.manifest, why) for d in declared for why in _differing(lake, file, d)]
+    return f"{OF_TOTALS}{told[0][0]}) disagree: {'; '.join(why for _, why in told)}" if told else ""
+
+
+def _differing(lake: LakeFolder, file: StoredFile, declared: DeclaredTotals) -> list[str]:
+    told = []
+    if declared.rows not in (None, file.rows):
+        told.append(f"the file has {file.rows} rows, declared are {declared.rows}")
+    if not declared.sums:
+        return told
+    with connection(lake) as engine:
+        rows = f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false)"
+        kinds = {n: str(t) for n, t, *_ in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()}
+        there = kinds.keys() - {ROW_NUMBER, BAD_TEXT, BAD_REASON}
+        for column, wanted in declared.sums.items():
+            if column not in there:
+                told.append(f"the file has no column {plain(column)!r}")
+                continue
+            found, others = _summed(engine, rows, column, kinds[column])
+            if found != wanted:
+                besides = f" and {others} value(s) that are no numbers" if others else ""
+                told.append(f"the sum of {plain(column)} is {found:f}{besides}, declared is {wanted:f}")
+    return told
+
+
+def _summed(engine: "DuckDBPyConnection", rows: str, column: str, kind: str) -> tuple[Decimal, int]:
+    """The exact sum of a column, and how many of its values are no numbers."""
+    name = quoted(column)
+    query = f"SELECT CAST({name} AS VARCHAR), count(*) FROM {rows} WHERE {name} IS NOT NULL GROUP BY 1"
+    if EXACT_TYPES.fullmatch(kind):
+        query = f"SELECT CAST(sum({name}) AS VARCHAR), 1 FROM {rows} HAVING count({name}) > 0"
+    result, total, others = engine.execute(query), Decimal(0), 0
+    with localcontext(EXACT):
+        while batch := result.fetchmany(AT_ONCE):
+            for text, times in batch:
+                number = exact_number(text)
+                if number is not None:
+                    total += number * times
+                elif text.strip():
+                    others += times
+    return total, others

@@ -23,11 +23,9 @@ from backfill_assets.lake.audit import audit, sample_keys
 from backfill_assets.lake.replace import Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import conform, keep_rows, stage
-from backfill_assets.load.candidate import Candidate, RebuildRequest, settled_candidate
-from backfill_assets.load.declared_limits import refuse_settings
-from backfill_assets.load.facts import day_facts
+from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate
 from backfill_assets.load.making import made, version_read
-from backfill_assets.load.steadiness import refuse_changed_settings
+from backfill_assets.load.steadiness import refuse_changed_settings, refuse_settings
 
 SHOWN_KEYS = 3
 

@@ -15,9 +15,8 @@ from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.load.built_twice import refuse_literals
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.steadiness import refuse_unsteady, settings_kept, telling_mistakes
+from backfill_assets.load.steadiness import refuse_literals, refuse_unsteady, settings_kept, telling_mistakes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

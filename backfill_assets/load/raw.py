@@ -21,12 +21,11 @@ from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.replace import Published, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.arrivals import commit_arrivals
-from backfill_assets.load.candidate import Candidate, RebuildRequest, settled_candidate
-from backfill_assets.load.declared_limits import refuse_settings
+from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate
 from backfill_assets.load.derived import refuse_lowered
-from backfill_assets.load.facts import day_facts
 from backfill_assets.load.placing import Accounts, Placed, PlacedPart, placed_again
 from backfill_assets.load.scan import scan
+from backfill_assets.load.steadiness import refuse_settings
 
 if TYPE_CHECKING:
     pass

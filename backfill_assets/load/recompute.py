@@ -26,10 +26,10 @@ from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import writes_of
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.declared_limits import refuse_settings
 from backfill_assets.load.derived import profiled, written
 from backfill_assets.load.making import days_read
 from backfill_assets.load.placing import placed_again
+from backfill_assets.load.steadiness import refuse_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

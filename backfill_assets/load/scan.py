@@ -29,6 +29,7 @@ from backfill_assets.landing.files import LandedFile, StillChanging, is_complete
 from backfill_assets.load.counting import (
     Counted,
     count_days,
+    disagreement,
     refuse_rules_that_fit_nothing,
     refuse_rules_that_leave_nothing,
     settle_days,
@@ -37,7 +38,6 @@ from backfill_assets.load.counting import (
     unless_flooding,
 )
 from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early
-from backfill_assets.load.totals import disagreement
 
 Intakes = Sequence[tuple[LandedFile, StoredFile]]
 Late = Mapping[tuple[date, date], int]  # rows kept in `too_late` per (arrival day, event day)

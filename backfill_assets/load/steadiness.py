@@ -1,20 +1,34 @@
-"""Checks of a user's transform: its analysed plan, its changes of session settings, its mistakes by file and line.
+"""Checks before rows are computed: a user's transform, and expressions that an engine computes otherwise than Spark.
 
-Not here: the unsteady expressions (`core.unsteady`), and other engines' differences (`core.engines`).
+Of a transform: its source (names of the clock and the environment, which may be the same for two builds), its analysed
+plan, a second build from the same inputs, its changes of session settings, and its mistakes by file and line; what a
+library reads by itself is not found. Not here: the unsteady expressions (`core.unsteady`), and what an engine computes
+otherwise (`core.engines.Engine.differences`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import ast
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from backfill_assets.core.contracts import Contract
-from backfill_assets.core.engines import advice, culprit
-from backfill_assets.core.errors import BackfillError, ContractBroken, place_in
+from backfill_assets.core.column_types import EXACT
+from backfill_assets.core.contracts import AGGREGATION, Contract
+from backfill_assets.core.engines import Engine, advice, culprit
+from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, place_in
+from backfill_assets.core.payload import OF_EVERY_EVENT
 from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
+from backfill_assets.engine.launch import engine_named
 from backfill_assets.engine.session import changed_settings, engine_of, say
 from backfill_assets.engine.session import explained as loss_told
+from backfill_assets.lake.code import SourceFile
 from backfill_assets.lake.model import Table, source_files
+from backfill_assets.lake.queries import label_calls
+from backfill_assets.lake.settings import LakeSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +36,17 @@ if TYPE_CHECKING:
 FIELDS = "spark.sql.debug.maxToStringFields"  # beyond it Spark says "… more fields", which would hide expressions
 EVERY_FIELD = "1000000"
 SHOWN, SHOWN_CHARS = 3, 300
+LINE_CHARS = 80
+NUMBERED = re.compile(r"\bplan_id: \d+|_pyspark_connect_temp_view_\w+")
+CLOCK = frozenset({
+    "datetime.date.today", "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow",
+    "time.time", "time.time_ns",
+})  # fmt: skip
+CLOCK_UNLESS_GIVEN = {"time.strftime": 2, "time.localtime": 1, "time.gmtime": 1, "time.ctime": 1, "time.asctime": 1}
+ENVIRONMENT = frozenset({"os.environ", "os.environ.get", "os.getenv"})
+# Transforms that have passed, with the code inputs that they declared: once per loaded code is enough.
+_PASSED: "WeakKeyDictionary[Callable[..., Any], tuple[str, ...]]" = WeakKeyDictionary()
+Types = Mapping[str, str]
 
 
 def refuse_unsteady(
@@ -111,3 +136,139 @@ def telling_mistakes(table: Table) -> Iterator[None]:
             f"the transform of {table.name}", f"{where}{type(error).__name__}: {shortened(text, SHOWN_CHARS)}",
             "Nothing was written", "Correct the transform",
         ) from error  # fmt: skip
+
+
+def refuse_literals(table: Table, frame: "DataFrame", build: Callable[[], "DataFrame"]) -> None:
+    """Raise ContractBroken if the table's files read the clock or undeclared variables, or if `build()`, which gave
+    `frame`, gives another plan now. Computes nothing, and nothing at all for code that has passed in this process."""
+    transform = table.transform
+    if transform is None or not table.brings_code or _PASSED.get(transform) == tuple(table.code_inputs):
+        return
+    if found := next((f for s in table.sources if isinstance(s, SourceFile) for f in _reads_in(s, table)), None):
+        raise _refused(table, found)
+    first, again = plan_text(frame), plan_text(build())
+    if again != first:
+        one, two = next(pair for pair in zip([*first, ""], [*again, ""], strict=False) if pair[0] != pair[1])
+        raise _refused(
+            table,
+            "built twice from the same inputs it is another plan: "
+            f"{shortened(one, LINE_CHARS)}, then {shortened(two, LINE_CHARS)}",
+        )
+    _PASSED[transform] = tuple(table.code_inputs)
+
+
+def _refused(table: Table, why: str) -> ContractBroken:
+    return ContractBroken(
+        f"the transform of {table.name}", why, "It was not run, and nothing was written",
+        "Take days and times from the chunk or from columns, chance from a hash of the key and a seed; name a variable "
+        'of the environment that it needs in `code_inputs=("env:NAME",)`',
+    )  # fmt: skip
+
+
+def plan_text(frame: "DataFrame") -> list[str]:
+    """The lines of a frame's plan as the client sends it, with its own numbers and names counted from one."""
+    plan: Any = frame
+    names: dict[str, str] = {}
+    text = str(plan._plan.to_proto(plan._session.client).root)
+    numbered = NUMBERED.sub(lambda found: names.setdefault(found[0], f"part {len(names)}"), text)
+    return [line.strip() for line in numbered.splitlines()]
+
+
+def _reads_in(source: SourceFile, table: Table) -> Iterator[str]:
+    """Yield file, line and name of each call in a Python file that reads the clock or an undeclared variable."""
+    if source.named_input or source.path.suffix != ".py":
+        return
+    tree = ast.parse(source.content)
+    imported = dict(_imported(tree))
+    for node in ast.walk(tree):
+        read, given = "", list[ast.expr]()
+        if isinstance(node, ast.Call):
+            read, given = _dotted(node.func, imported), node.args
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            read, given = _dotted(node.value, imported), [node.slice]
+        if read in CLOCK or len(given) < CLOCK_UNLESS_GIVEN.get(read, 0):
+            yield f"{source.path.name}, line {node.lineno}: {read} reads the clock"  # type: ignore[attr-defined]
+        elif read in ENVIRONMENT and given:
+            name = str(given[0].value) if isinstance(given[0], ast.Constant) else ast.unparse(given[0])
+            if f"env:{name}" not in table.code_inputs:
+                yield f"{source.path.name}, line {given[0].lineno}: {read} reads {name}, which is no code input"
+
+
+def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the names that imports give, with what they stand for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            yield from ((n.asname or n.name, module + n.name) for n in node.names)
+
+
+def _dotted(node: ast.expr, imported: dict[str, str]) -> str:
+    """The full name of a function, e.g. `datetime.date.today`; "" for what no import names."""
+    if isinstance(node, ast.Attribute):
+        return f"{base}.{node.attr}" if (base := _dotted(node.value, imported)) else ""
+    return imported.get(node.id, "") if isinstance(node, ast.Name) else ""
+
+
+@dataclass(frozen=True)
+class Differing:
+    """An expression of `lake.toml`: the tables computed by it, where it is written, and each name in it that is known
+    to differ, with what to write instead ("": nothing)."""
+
+    tables: tuple[str, ...]
+    where: str
+    names: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.where} in lake.toml (for {' and '.join(self.tables)})"
+
+
+def refuse_settings(settings: LakeSettings, contracts: Collection[Contract], table: str = "") -> None:
+    """Raise SettingsError if an expression that differs on the lake's engine computes one of these tables, or `table`
+    alone."""
+    engine = engine_named(settings.spark.engine)
+    for found in differing_settings(settings, contracts, engine):
+        if not table or table in found.tables:
+            raise SettingsError(str(found), culprit(found.names, engine), "Nothing was done", advice(found.names))
+
+
+def differing_settings(settings: LakeSettings, contracts: Collection[Contract], engine: Engine) -> list[Differing]:
+    """Return the expressions that differ on an engine, of those by which one of these tables is computed."""
+    maturing = _first_of(contracts, lambda contract: contract.matures_after_days is not None)
+    found, types = list[Differing](), _types(settings, settings.features.source)
+    for column in settings.features.columns:
+        tables, where = _first_of(contracts, partial(_declares, column.name)), f"[[features.columns]] {column.name}"
+        found.append(Differing(tables, f"{where}: where", engine.differences(column.where or "true", types)))
+        of = engine.differences(column.of or "", types, agg=column.agg)
+        found.append(Differing(tables, f"{where}: of", of))
+    found += [Differing(maturing, *label) for label in _of_labels(settings, engine)]
+    return [f for f in found if f.names and f.tables]
+
+
+def _first_of(contracts: Collection[Contract], fits: Callable[[Contract], bool]) -> tuple[str, ...]:
+    """Return the tables that fit and have no input that does."""
+    fit = {c.name for c in contracts if fits(c)}
+    return tuple(c.name for c in contracts if c.name in fit and fit.isdisjoint(i.table for i in c.inputs))
+
+
+def _declares(name: str, contract: Contract) -> bool:
+    return any(c.name == name and AGGREGATION in c.tags for c in contract.columns)
+
+
+def _of_labels(settings: LakeSettings, engine: Engine) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield where the label is declared, with what differs; its aggregates are exact numbers to its condition."""
+    types, labels = _types(settings, settings.labels.source), settings.labels
+    if labels.label is None:
+        measure = "" if labels.measure == "events" else labels.measure
+        yield f'[labels] measure = "{labels.measure}"', engine.differences(measure, types, agg="sum")
+        return
+    found, condition, done = dict[str, str](), "", 0
+    for call in label_calls(labels.label):
+        found.update(engine.differences(call.of.strip(" *"), types, agg=call.agg))
+        condition, done = f"{condition}{labels.label[done : call.start]}CAST(1 AS {EXACT})", call.end
+    yield "[labels] label", found | {**engine.differences(condition + labels.label[done:], types)}
+
+
+def _types(settings: LakeSettings, source: str | None) -> Types:
+    """Return the types of the columns that a section may name."""
+    own = {c.name.lower(): c.type for c in settings.payload_of("", source) or ()}
+    return {name: str(kind) for name, kind in OF_EVERY_EVENT.items()} | own

@@ -23,8 +23,8 @@ from backfill_assets.lake.model import Pipeline, Table, source_files
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.declared_limits import differing_settings
 from backfill_assets.load.recompute import Recomputation, SessionElsewhere, recompute
+from backfill_assets.load.steadiness import differing_settings
 from backfill_assets.operations.doctor_tables import Diagnosis, broken, fine
 
 REASON = "check-engine"

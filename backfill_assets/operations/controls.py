@@ -17,7 +17,7 @@ from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matching import DOUBLED_LEFT, DOUBLED_RIGHT, WITHIN
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.operator_settings import ControlSettings
+from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.operations.postgres import DATABASE
 from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest, reconcile
 from backfill_assets.operations.reconcile_sides import LAKE, QUERY

@@ -24,7 +24,7 @@ from backfill_assets.lake.files import delete, publish, read_json, write_json
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.switch import settled_view
+from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.fitness import told, unfit_days_now
 from backfill_assets.operations.postgres import DATABASE, connected
 

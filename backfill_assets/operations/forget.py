@@ -1,6 +1,6 @@
 """Forgetting an entity: what holds it, what stands against erasing it, whether others kept their rows, the certificate.
 
-Not here: the steps' own work (`load.forget`, `lake.traces`) and their order (`cli.forget`).
+Not here: the steps' own work (`load.forget`, `lake.forgotten`) and their order (`cli.forget`).
 """
 
 from collections import Counter
@@ -16,10 +16,9 @@ from backfill_assets.core.receipts import Built
 from backfill_assets.lake.embedded import connection, literal, selection
 from backfill_assets.lake.fingerprints import fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.folder import CANDIDATES, SNAPSHOTS
-from backfill_assets.lake.forgotten import Erasure
+from backfill_assets.lake.forgotten import Erasure, Trace, erase, traced
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.traces import Trace, erase, traced
 from backfill_assets.landing.listing import parse_pattern
 from backfill_assets.operations.candidates import discard_candidate
 from backfill_assets.operations.plan_files import active_plans

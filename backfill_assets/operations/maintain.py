@@ -1,6 +1,6 @@
 """Housekeeping of a lake: what nothing needs any more goes, ledgers and days in many small files get larger ones.
 
-Not here: how a table's folder is read (`lake.housekeeping`, `lake.compaction`), Dagster's own runs and events, and
+Not here: how a table's folder is read (`lake.housekeeping`, `lake.housekeeping`), Dagster's own runs and events, and
 copies of landed text (`.stock`), which hold what a landing folder may have lost and any rebuild of raw reads.
 """
 
@@ -14,10 +14,18 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.compaction import MIB, Layout, compact, uneven_files
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.housekeeping import REASON, Unneeded, find_unneeded, remove_unneeded
+from backfill_assets.lake.housekeeping import (
+    MIB,
+    REASON,
+    Layout,
+    Unneeded,
+    compact,
+    find_unneeded,
+    remove_unneeded,
+    uneven_files,
+)
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import active_plans

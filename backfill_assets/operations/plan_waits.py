@@ -14,7 +14,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
 from backfill_assets.engine.confs import OWN_SERVERS
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.operator_settings import PlanSettings
+from backfill_assets.lake.sections import PlanSettings
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.operations.plan_files import mark, resumed
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk, Policy

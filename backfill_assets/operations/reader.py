@@ -21,7 +21,7 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.switch import settled_view
+from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.compare import Moment, whole_files
 from backfill_assets.operations.fitness import Unfit, settle, unfit_days_now, unfit_days_then
 from backfill_assets.operations.snapshots import KeptTable, Snapshot, file_of, find_snapshot

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.column_types import GREATEST_PRECISION
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.embedded import literal, selection
+from backfill_assets.lake.embedded import data_files_at, delta_rows, is_delta, literal, selection
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.locations import data_files_at, delta_rows, is_delta
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing
 from backfill_assets.operations.compare import Moment

@@ -29,7 +29,7 @@ from backfill_assets.lake.files import sync
 from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.switch import settled_view
+from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.fitness import Unfit, differing_days, settle, unfit_days_now
 
 FILE, SCHEMA = "snapshot.json", 1

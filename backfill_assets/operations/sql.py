@@ -21,8 +21,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, refused_query
-from backfill_assets.lake.switch import settled_view
 from backfill_assets.lake.too_late import contract_of
+from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import told, unfit_days_now
 from backfill_assets.operations.reader import SnapshotReader

@@ -9,8 +9,8 @@ import dagster as dg
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.operator_settings import ControlSettings
 from backfill_assets.lake.queries import named_tables
+from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.operations.controls import ControlOutcome, judge_controls
 from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.orchestration.io_manager import as_failures

@@ -1,16 +1,16 @@
 """Declarations in lake.toml: features, and a label as a condition over aggregates ahead of a day and behind it.
 
 Not here: the record of a declared column (`contracts`), allowed expressions (`expressions`), finding the aggregates in
-the text of a label (`lake.label_calls`) and the computation (`transforms`).
+the text of a label (`lake.queries`) and the computation (`transforms`).
 """
 
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from backfill_assets.core.column_types import EXACT, ColumnType, read_type
-from backfill_assets.lake.label_calls import LabelCall, label_calls
+from backfill_assets.lake.queries import LabelCall, label_calls
+from backfill_assets.lake.sections import FeatureColumnSettings
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.source_settings import FeatureColumnSettings
 from backfill_assets.pipeline.contracts import Declared, checked, event_types, refused
 from backfill_assets.pipeline.expressions import Expression, read_expression
 from backfill_assets.pipeline.transforms.aggregation import (

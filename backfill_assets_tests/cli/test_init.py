@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
+from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import TEMPLATE, LakeSettings, load_settings
-from backfill_assets.lake.source_settings import SourceSettings
 
 
 def test_the_file_without_options_says_every_default(tmp_path: Path) -> None:

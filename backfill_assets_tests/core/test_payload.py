@@ -1,6 +1,6 @@
 """The payload: what a declaration gives, which names are not free, and what can name an entity.
 
-Tested here: `core.payload`. Not tested here: the settings that hold it (`lake.source_settings`).
+Tested here: `core.payload`. Not tested here: the settings that hold it (`lake.sections`).
 """
 
 import pytest

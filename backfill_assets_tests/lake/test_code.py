@@ -1,7 +1,7 @@
 """A file of a table's code: its digest is of what was loaded, and it tells when the file has changed since.
 
 Tested here: `lake.code`. Not tested here: Python's digests (`core/test_code_digests.py`), what `code_inputs` names
-(`pipeline/test_recorded_settings.py`), and receipts of before (`pipeline/test_receipts_of_before.py`).
+(`pipeline/test_tables.py`), and receipts of before (`pipeline/test_receipts_of_before.py`).
 """
 
 from importlib.metadata import version

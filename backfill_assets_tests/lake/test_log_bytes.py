@@ -1,12 +1,12 @@
 """Opening a table whose checkpoints may be torn. Digests: `operations.test_verify`.
 
-Tested here: `lake.log_bytes` on files made by hand. Not tested here: how a checkpoint gets torn, and mending it by
+Tested here: `lake.log` on files made by hand. Not tested here: how a checkpoint gets torn, and mending it by
 the command that is told (`test_commit_steps`).
 """
 
 from pathlib import Path
 
-from backfill_assets.lake.log_bytes import HINT, MAGIC, checkpoint_files, open_delta, torn_checkpoints
+from backfill_assets.lake.log import HINT, MAGIC, checkpoint_files, open_delta, torn_checkpoints
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 

@@ -6,6 +6,7 @@ Tested here: `load.candidate`. Not tested here: what follows from parameters (`c
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,14 +14,27 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import PARAMETERS, parameters_of, parse_parameters
 from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.model import make_pipeline
+from backfill_assets.lake.model import Table, make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.load.candidate import VERSIONS, RebuildRequest
-from backfill_assets_tests.builders import day, make_commit, receipt
+from backfill_assets.lake.view import read_view
+from backfill_assets.load.candidate import VERSIONS, RebuildRequest, day_facts
+from backfill_assets_tests.builders import STAGING, Story, day, loaded, make_commit, receipt
+from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets_tests.operations.test_compare import PIPELINE, TABLE, rows
+
+ROWS: list[dict[str, Any]] = [
+    {"entity": "a", "value": 2, "event_date": day(0)},
+    {"entity": "b", "value": 3, "event_date": day(0)},
+    {"entity": "a", "value": None, "event_date": day(1)},
+    {"entity": "a", "value": 7, "event_date": None},
+]
 
 
 def test_receipts_carry_the_parameters_and_keep_their_other_tags(tmp_path: Path) -> None:
@@ -62,3 +76,54 @@ def test_a_log_gives_every_day_the_parameters_of_its_newest_receipt(tmp_path: Pa
     assert LOGS.state(tmp_path, "event_date").stamps[day(0)].parameters == "one"
     make_commit(tmp_path, 1, replace(one, tags={}))
     assert LOGS.state(tmp_path, "event_date").stamps[day(0)].parameters == ""
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return bare_lake(tmp_path)
+
+
+def summed(rows: str) -> str:
+    return f"SELECT event_date, count(*) AS rows, sum(value) AS total FROM ({rows}) GROUP BY event_date"
+
+
+def test_facts_are_counted_per_day_without_nulls_and_without_rows_that_have_no_day(lake: Lake) -> None:
+    staged = stage_by_hand(lake, STAGING, ROWS)
+    found = day_facts(lake, Story().states(), Table(STAGING, facts=summed), staged, {})
+    assert found == {day(0): {"rows": 2, "total": 5}, day(1): {"rows": 1}}
+
+
+def test_a_table_without_facts_and_a_load_without_rows_have_none(lake: Lake) -> None:
+    states, staged = Story().states(), stage_by_hand(lake, STAGING, ROWS)
+    assert day_facts(lake, states, Table(STAGING), staged, {}) == {}
+    assert day_facts(lake, states, Table(STAGING, facts=summed), stage_by_hand(lake, STAGING, []), {}) == {}
+    assert day_facts(lake, states, Table(STAGING, facts=summed), None, {}) == {}
+
+
+def test_days_that_are_new_or_hold_the_same_rows_have_no_revisions_and_are_not_read(lake: Lake) -> None:
+    def never(*_: object) -> Any:
+        pytest.fail("rows were compared")
+
+    story = loaded(1).build("staging", day(0), content="A")
+    same = DayProfile(1, "A")
+    assert story.states().view.table("staging").stamps[day(0)].entry.content == same.content
+    told = day_facts(
+        lake, story.states(), Table(STAGING, revisions=never), stage_by_hand(lake, STAGING, ROWS),
+        {day(0): same, day(1): DayProfile(1, "B"), None: DayProfile(1, "C")},
+    )  # fmt: skip
+    assert told == {}
+
+
+@pytest.mark.parametrize("at_once", [1, 512])
+def test_rows_before_and_after_are_those_of_the_days_that_differ(lake: Lake, at_once: int) -> None:
+    def compared(before: str, after: str) -> str:
+        return f"SELECT day, b.n AS was, a.n AS is_now FROM ({before}) b FULL JOIN ({after}) a USING (day, key)"
+
+    publish_by_hand(lake, TABLE, rows({(1, "a"): (1, "x"), (2, "a"): (2, "x"), (3, "a"): (3, "x")}))
+    staged = stage_by_hand(lake, TABLE, rows({(1, "a"): (10, "x"), (2, "a"): (2, "x"), (3, "b"): (3, "x")}))
+    states = PIPELINE.states(read_view(lake, [TABLE]))
+    found = audit(lake, staged.paths, TABLE)
+    table = Table(TABLE, revisions=compared)
+    told = day_facts(lake, states, table, staged, found, at_once=at_once)
+    assert told.keys() == {day(1), day(3)}
+    assert told[day(1)] == {"was": 1, "is_now": 10}

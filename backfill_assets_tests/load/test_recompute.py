@@ -15,7 +15,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import Codes
 from backfill_assets.lake.model import Table, make_pipeline
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.source_settings import FeatureColumnSettings
+from backfill_assets.lake.sections import FeatureColumnSettings
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import UNNAMED, SessionElsewhere, _at_heads, _lost_input, _view_then, recompute
 from backfill_assets.operations.maintain import maintain

@@ -10,8 +10,7 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.folder import SNAPSHOTS
-from backfill_assets.lake.forgotten import begin_erasure, erasures
-from backfill_assets.lake.traces import Trace
+from backfill_assets.lake.forgotten import Trace, begin_erasure, erasures
 from backfill_assets.operations.forget import (
     ForgetRequest,
     certify,

@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.core.errors import GateRefused
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.operator_settings import ControlSettings
+from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.operations.controls import last_outcomes
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets_tests.operations.planning import (

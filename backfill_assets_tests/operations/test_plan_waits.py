@@ -16,7 +16,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.operator_settings import PlanSettings
+from backfill_assets.lake.sections import PlanSettings
 from backfill_assets.lake.settings import SparkSettings
 from backfill_assets.operations.plan_files import held_back, mark, resume, resumed
 from backfill_assets.operations.plan_model import Plan

@@ -18,8 +18,8 @@ from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.operator_settings import ProofSettings
 from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.lake.sections import ProofSettings
 from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeVerdict
 from backfill_assets.operations.prove import (
     EQUAL,

@@ -1,6 +1,6 @@
 """Queries of the embedded engine (DuckDB, no JVM) over queries for whole days of rows; each gives one row per day.
 
-Not here: the rows themselves (`staging`, `declared`), and the comparison of these figures (`operations`, `load.facts`).
+Not here: the rows themselves (`staging`, `declared`), and comparing these figures (`operations`, `load.candidate`).
 """
 
 from collections.abc import Sequence

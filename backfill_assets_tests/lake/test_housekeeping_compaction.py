@@ -1,6 +1,7 @@
 """Days in files of better sizes: the same rows, receipts and states, for every reader nothing new.
 
-Tested here: `lake.compaction` on real tables, without an engine. Not tested here: which tables (`operations.maintain`).
+Tested here: `lake.housekeeping` on real tables, without an engine. Not tested here: which tables
+(`operations.maintain`).
 """
 
 from collections.abc import Sequence
@@ -14,10 +15,9 @@ from deltalake import DeltaTable
 from backfill_assets.core.errors import Altered
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.audit import audit, audit_table
-from backfill_assets.lake.compaction import MIB, MOST_LEDGER_FILES, _compacted, compact, uneven_files
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.housekeeping import find_unneeded
+from backfill_assets.lake.housekeeping import MIB, MOST_LEDGER_FILES, _compacted, compact, find_unneeded, uneven_files
 from backfill_assets.lake.ledger import FILES, read_files
 from backfill_assets.lake.log import file_changes
 from backfill_assets.lake.replace import Provenance

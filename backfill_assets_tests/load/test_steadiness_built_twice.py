@@ -1,6 +1,6 @@
 """Transforms that give other rows from the same inputs are refused, and those that look alike are not, on every path.
 
-Tested here: `load.built_twice` beside `load.steadiness`, as `load.making` calls them. Not tested here: more expressions
+Tested here: `load.steadiness` beside `load.steadiness`, as `load.making` calls them. Not tested here: more expressions
 (`test_steadiness.py`), the word search of plans (`operations/test_plan_preflight.py`). A clock whose value reaches no
 row cannot be told from one that does: it is refused, unless it only measures how long something takes.
 """
@@ -22,8 +22,7 @@ from backfill_assets.core.days import asked_days
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.code import SourceFile
 from backfill_assets.lake.model import Chunk, Table
-from backfill_assets.load.built_twice import refuse_literals
-from backfill_assets.load.steadiness import refuse_unsteady
+from backfill_assets.load.steadiness import refuse_literals, refuse_unsteady
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

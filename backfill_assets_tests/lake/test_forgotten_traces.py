@@ -1,6 +1,6 @@
 """What holds an entity is found whatever wraps it, its neighbours are not, and writing over keeps every length.
 
-Tested here: `lake.traces` on files, and on the log of a real table. Not tested here: a whole lake
+Tested here: `lake.forgotten` on files, and on the log of a real table. Not tested here: a whole lake
 (`end_to_end.test_forget`).
 """
 
@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.lake.forgotten import begin_erasure
+from backfill_assets.lake.forgotten import Trace, begin_erasure, compact, erase, holds, traced
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.traces import Trace, compact, erase, holds, traced
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 

@@ -1,14 +1,16 @@
 """A payload and its entity in `lake.toml`: what parses, what stays as it was, and what is refused by its key.
 
-Tested here: `lake.source_settings`, through the file. Not tested here: the words of a payload (`core.payload`).
+Tested here: `lake.sections`, through the file. Not tested here: the words of a payload (`core.payload`).
 """
 
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD
+from backfill_assets.lake.sections import PlanSettings
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, load_settings
 
 TEXT = 'start_date = 2024-03-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'
@@ -96,3 +98,19 @@ def test_sources_that_cannot_be_meant_are_refused(tmp_path: Path, text: str, tol
     with pytest.raises(SettingsError) as refused:
         _of_two(tmp_path, text=text)
     assert told in refused.value.culprit
+
+
+@pytest.mark.parametrize("window", ["00:00-23:59", "22:00-06:00"])
+def test_a_window_is_two_times_of_a_day(window: str) -> None:
+    assert PlanSettings(window=window).window == window
+
+
+@pytest.mark.parametrize("window", ["22-6", "24:00-06:00", "22:00-06:60", "22:00", "", "22:00-06:00 CET"])
+def test_what_is_no_window_is_refused(window: str) -> None:
+    with pytest.raises(ValidationError, match="window"):
+        PlanSettings(window=window)
+
+
+def test_no_run_in_an_hour_is_no_rate() -> None:
+    with pytest.raises(ValidationError, match="runs_per_hour"):
+        PlanSettings(runs_per_hour=0)

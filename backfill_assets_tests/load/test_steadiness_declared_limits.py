@@ -15,7 +15,7 @@ from backfill_assets.core.contracts import AGGREGATION, Column
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.sail import Sail
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.declared_limits import differing_settings, refuse_settings
+from backfill_assets.load.steadiness import differing_settings, refuse_settings
 from backfill_assets_tests.builders import CONTRACTS
 
 PAYLOAD = {"entity": "STRING", "value": "BIGINT", "total": "DECIMAL(18,2)", "x": "DOUBLE", "d": "DATE"}

@@ -1,6 +1,6 @@
 """Frequent texts of a day: counted exactly where there are few, as one number where there are many.
 
-Tested here: `lake.frequent_texts` through the audit. Not tested here: comparing them (`core.test_drift`).
+Tested here: `lake.fingerprints` through the audit. Not tested here: comparing them (`core.test_drift`).
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.profiles import REST, VALUES_KEPT
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.frequent_texts import VALUE_CHARS
+from backfill_assets.lake.fingerprints import VALUE_CHARS
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 

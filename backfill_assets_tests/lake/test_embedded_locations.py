@@ -1,6 +1,6 @@
 """Tables of other programs by their place.
 
-Tested here: `lake.locations`. Not tested here: what is done with their rows (`operations.test_reconcile_sides`).
+Tested here: `lake.embedded`. Not tested here: what is done with their rows (`operations.test_reconcile_sides`).
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from backfill_assets.lake.locations import data_files_at, delta_rows, is_delta
+from backfill_assets.lake.embedded import data_files_at, delta_rows, is_delta
 
 pytestmark = pytest.mark.quick
 

@@ -1,6 +1,6 @@
 """A landed file loses records and nothing else: the bytes of other lines, the values of other rows, its mode.
 
-Tested here: `landing.amend`. Not tested here: which records go (`load.test_forget`).
+Tested here: `load.forget`. Not tested here: which records go (`load.test_forget`).
 """
 
 import gzip
@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import LandingError
-from backfill_assets.landing.amend import amend
 from backfill_assets.landing.files import LandedFile
+from backfill_assets.load.forget import amend
 from backfill_assets_tests.lake.landed import land
 
 JSONL = b'\xef\xbb\xbf{"a": 1}\n\n  \n{"a": 2 }\r\n{torn\n{"a": 3}'
