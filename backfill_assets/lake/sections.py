@@ -5,7 +5,9 @@ Not here: reading the file and the other sections (`settings`), the types of a p
 """
 
 import re
+from collections.abc import Mapping
 from datetime import date
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -13,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, NAME, TAKEN, PayloadColumn, read_payload
 
+LAKE_FORMAT = 1  # of what a lake holds on the disk: the newest that this release knows
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")  # it becomes part of names of tables
 WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
 Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
@@ -200,3 +203,24 @@ class ExportSettings(Section):
 
     table: Text
     to: Text
+
+
+class RetentionSettings(Section):
+    """How long (days) replaced data files stay restorable, and Dagster's superseded runs stay (None: for ever);
+    `maintain` deletes the others, and writes days again in files of about `file_mib` MiB that lie in others."""
+
+    rollback_days: PositiveDays = 90
+    run_days: PositiveDays | None = None
+    file_mib: int = Field(default=256, ge=16, le=4096)
+
+
+def refuse_newer(path: Path, body: Mapping[str, Any]) -> None:
+    """Raise SettingsError if the file says that the lake has a format of a later release."""
+    number = body.get("lake_format")
+    if isinstance(number, int) and number > LAKE_FORMAT:
+        raise SettingsError(
+            f"the lake {path.parent}",
+            f"a newer release of backfill-assets wrote it: its lake_format is {number}, and this release knows "
+            f"{LAKE_FORMAT}",
+            "Nothing was read or written", "Upgrade backfill-assets; do not lower the number by hand",
+        )  # fmt: skip

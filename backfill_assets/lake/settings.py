@@ -23,6 +23,7 @@ from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import OWN_SERVERS, shown
 from backfill_assets.lake.gates import GateSettings
 from backfill_assets.lake.sections import (
+    LAKE_FORMAT,
     ControlSettings,
     Days,
     DeliveredSettings,
@@ -31,8 +32,10 @@ from backfill_assets.lake.sections import (
     PlanSettings,
     PositiveDays,
     ProofSettings,
+    RetentionSettings,
     Section,
     Text,
+    refuse_newer,
 )
 
 FILE_NAME = "lake.toml"
@@ -137,18 +140,10 @@ class PipelineSettings(Section):
     sql: Text | None = None
 
 
-class RetentionSettings(Section):
-    """How long (days) replaced data files stay restorable, and Dagster's superseded runs stay (None: for ever);
-    `maintain` deletes the others, and writes days again in files of about `file_mib` MiB that lie in others."""
-
-    rollback_days: PositiveDays = 90
-    run_days: PositiveDays | None = None
-    file_mib: int = Field(default=256, ge=16, le=4096)
-
-
 class LakeSettings(DeliveredSettings):
-    """All of `lake.toml`. `as_of` (aware): later deliveries are not loaded."""
+    """All of `lake.toml`. `as_of` (aware): later deliveries are not loaded. `lake_format`: that of all its files."""
 
+    lake_format: int = Field(default=1, strict=True, ge=1, le=LAKE_FORMAT)
     as_of: datetime | None = None
     features: FeatureSettings = FeatureSettings()
     labels: LabelSettings = LabelSettings()
@@ -219,6 +214,7 @@ def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeS
         ) from None  # fmt: skip
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(str(path), f"it is not TOML ({error})", "Nothing was done", "Correct the file") from None
+    refuse_newer(path, body)
     variables = _overlay(path, body, os.environ if environ is None else environ)
     try:
         return LakeSettings.model_validate(body)
