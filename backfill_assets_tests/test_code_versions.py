@@ -38,7 +38,7 @@ LOADERS = (
 # What the loaders use to read, write and time; none of it decides a row of raw.
 DECIDES_NO_ROW = {
     "engine.cache", "engine.confs", "engine.loss", "engine.sail_differences", "engine.sail_plans",
-    "engine.sail_process", "engine.server_state", "engine.session",
+    "engine.session", "engine.supervisor",
     "lake.audit", "lake.committer", "lake.data_files", "lake.embedded", "lake.folder", "lake.home",
     "lake.ledger", "lake.log", "lake.replace", "lake.session", "lake.settings",
     "lake.staging", "lake.view", "lake.writing", "landing.files", "landing.listing",

@@ -1,10 +1,12 @@
-"""`backfill-assets backfill`: any days of any tables again, as one run of Dagster.
+"""`backfill-assets backfill`: any days of any tables again, as one run of Dagster, or as none where receipts, ledgers
+and the landing folder say that nothing will change. In doubt there is a run.
 
-Not here: the run itself (`runner`).
+Not here: the run itself (`runner`), the states (`core.states`) and the gates (`load.judging`).
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,16 @@ from backfill_assets.cli.drawing import aside, draw_table, say
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.frontier import is_lowered
+from backfill_assets.core.states import States
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.view import read_view
+from backfill_assets.load.derived import refuse_unbuildable
+from backfill_assets.load.judging import judged_by_receipts
+from backfill_assets.load.landed_changes import landed
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
@@ -93,7 +105,7 @@ def made(lake: "Lake", pipeline: "Pipeline", asked: BackfillRequest) -> RunOutco
     """Run the request; where every day is as a run would leave it, return that outcome without Dagster and Spark."""
     if overrides().work is not None:
         return work(lake, asked)
-    from backfill_assets.operations.unchanged import foreseen
+    from backfill_assets.cli.backfill import foreseen
 
     began = time.perf_counter()
     found = foreseen(lake, pipeline, asked.tables, asked.days, asked.force)
@@ -154,3 +166,46 @@ def _draw(lake: "Lake", asked: BackfillRequest, outcome: RunOutcome) -> None:
 
     verdict = "succeeded" if outcome.success else "failed"
     click.echo(f"run {outcome.run_id} {verdict} after {outcome.seconds:.1f} s; see it with: {ui_command(lake)}")
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """The outcome of a backfill: `rows` per table where a run would compute, write and refuse nothing; else None, and
+    whether the run surely needs the engine."""
+
+    rows: Mapping[str, int] | None
+    needs_engine: bool = False
+
+
+def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRange, force: bool = False) -> Foreseen:
+    """Foresee a run of these tables, upstream first. Reads only; holds no lock."""
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    lands = any(states.contracts[name].is_landed for name in names)
+    there = landed(LakeSession(lake)) if lands else None
+    open_ones = [name for name in names if force or not all(states.is_settled(name, d) for d in days)]
+    unsound = any(source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values())
+    refused = unsound or (there is not None and bool(there.disputed))
+    if open_ones or refused or not (there is None or there.is_scanned):
+        counts = there is not None and there.counts_rows
+        builds = bool(open_ones) and _is_buildable(states, open_ones[0], days)
+        return Foreseen(None, not refused and (counts or builds))
+    if not all(_is_let_through(lake, states, name, days) for name in names):
+        return Foreseen(None)
+    stamps = {name: states.view.table(name).stamps for name in names}
+    return Foreseen({name: sum(stamps[name][d].entry.rows for d in days) for name in names})
+
+
+def _is_buildable(states: States, name: str, days: DayRange) -> bool:
+    try:
+        refuse_unbuildable(states, states.contracts[name], days)
+    except BackfillError:
+        return False
+    return True
+
+
+def _is_let_through(lake: Lake, states: States, name: str, days: DayRange) -> bool:
+    gates = lake.settings.gates
+    if name not in gates.tables and gates.incomplete != "refuse":
+        return _is_buildable(states, name, days)  # what was written passed all that no setting moves
+    findings = judged_by_receipts(lake.settings, states, states.contracts[name], list(days))
+    return _is_buildable(states, name, days) and not any(f.refuses for found in findings.values() for f in found)

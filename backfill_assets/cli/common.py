@@ -16,9 +16,8 @@ import click
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_span
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.process import LAKE_OPTION, lake_folder
-from backfill_assets.core.texts import plain
+from backfill_assets.core.texts import json_of, plain
 
 if TYPE_CHECKING:
     from backfill_assets.cli.progress import BackfillRequest, RunOutcome

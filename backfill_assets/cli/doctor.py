@@ -1,9 +1,11 @@
-"""`backfill-assets doctor`, `verify` and `mend`: checks of a lake and of its machine, and mending a table's log.
+"""`backfill-assets doctor`, `verify`, `checklist` and `mend`: checks of a lake and its machine; mending a log.
 
-Not here: the checks (`operations.doctor`, `verify` and `doctor_tables`) and the damage (`lake.inspection`).
+Not here: the checks (`operations.doctor`, `doctor_tables`, `checklist`) and the damage (`lake.inspection`).
 """
 
+import textwrap
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +18,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.texts import plain
 from backfill_assets.lake import inspection
 from backfill_assets.lake.ledger import FILES, of_source
+from backfill_assets.operations.checklist import checklist as judged
 from backfill_assets.operations.rejected import contracts_beside
 
 if TYPE_CHECKING:
@@ -53,8 +56,8 @@ def verify(ctx: click.Context, days: DayRange | None, tables: str | None, deep: 
     """Hold every log, file and row against the receipts, by a second reader; shows only what is wrong, with the way
     back. Changes nothing and needs no JVM. Exit code 1 if anything is wrong.
     """
-    from backfill_assets.operations.verify import VerifyRequest
-    from backfill_assets.operations.verify import verify as examine
+    from backfill_assets.operations.doctor import VerifyRequest
+    from backfill_assets.operations.doctor import verify as examine
 
     lake, pipeline = opened()
     asked = VerifyRequest(names_of(tables) or (), None if days is None else frozenset(days), deep=deep)
@@ -99,3 +102,36 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
         return
     click.echo(f"{table}: {found.told}")
     click.echo("Next: backfill-assets catch-up" if yes else "Nothing was done. Add --yes to do it.")
+
+
+WIDTH = 80
+
+
+@click.command()
+@json_and_lake
+def checklist(as_json: bool) -> None:
+    """Compute the checklist of a lake that can be trusted: six items of its loads, six of its newest plan.
+
+    Each comes with its evidence and, where it does not hold, with what mends it. Exit code 0, whatever holds.
+    """
+    items = judged(*opened())
+    if as_json:
+        print_json({"items": items})
+    else:
+        for about, together in groupby(items, key=lambda item: item.about):
+            click.echo(f"{about}:")
+            for item in together:
+                click.echo(f"[{'x' if item.holds else ' '}] {item.name}")
+                click.echo(_filled(item.evidence))
+                if item.fix:
+                    click.echo(_filled(item.fix, "-> "))
+            click.echo()
+        click.echo(f"{sum(item.holds for item in items)} of {len(items)} hold")
+
+
+def _filled(text: str, mark: str = "") -> str:
+    """The text in lines of 80 columns below its item; options and names are not broken."""
+    below = " " * 4
+    return textwrap.fill(
+        text, WIDTH, initial_indent=below + mark, subsequent_indent=below + " " * len(mark), break_on_hyphens=False
+    )

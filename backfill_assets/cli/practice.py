@@ -1,6 +1,6 @@
-"""`backfill-assets lab` and `drill`: unsafe forms that fail beside safe ones, and faults to mend against a clock.
+"""`backfill-assets guide`, `lab` and `drill`: guides, unsafe forms that fail beside safe ones, faults against a clock.
 
-Not here: the labs, the faults and the score (`labs`).
+Not here: the texts (`guides/*.md`), the labs, the faults and the score (`labs`), and lakes to try on (`demo`).
 """
 
 import shutil
@@ -16,7 +16,7 @@ import click
 
 from backfill_assets.cli.common import FILE, json_and_lake, lake_root, print_json
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, aside, draw_table, html_of, say, write_whole
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.labs.model import LABS, LabStep, run_lab
 
 
@@ -118,3 +118,48 @@ def _reader() -> Callable[[], str]:
 
     Thread(target=listen, daemon=True).start()
     return read
+
+
+FOLDER = Path(__file__).parent.parent / "guides"
+FIRST = (  # the order in which a newcomer reads them; all others follow by name
+    "first-lake", "own-files", "several-sources", "own-tables", "late-data", "correcting-the-past", "trust",
+    "production", "beside-what-you-have", "how-it-works",
+)  # fmt: skip
+
+
+def guides() -> dict[str, Path]:
+    """Return the file of every guide by its name, those of `FIRST` first."""
+    found = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
+    names = [name for name in FIRST if name in found]
+    return {name: found[name] for name in (*names, *(n for n in found if n not in FIRST))}
+
+
+@click.command()
+@click.argument("name", required=False)
+@json_and_lake
+def guide(name: str | None, as_json: bool) -> None:
+    """List the guides, or print the one called NAME as Markdown, without a pager.
+
+    A test runs the commands of every guide and compares what they print with what the guide shows.
+    """
+    known = guides()
+    if name is None:
+        titles = {n: path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for n, path in known.items()}
+        if as_json:
+            print_json(titles)
+            return
+        draw_table(["guide", "about"], list(titles.items()))
+        click.echo("`backfill-assets guide NAME` prints one.")
+        return
+    if name not in known:
+        raise SettingsError(
+            f"the guide {name!r}",
+            "there is none of that name",
+            "Nothing was printed",
+            f"Take one of {', '.join(known)}",
+        )
+    text = known[name].read_text(encoding="utf-8")
+    if as_json:
+        print_json({"guide": name, "text": text})
+    else:
+        click.echo(text, nl=False)

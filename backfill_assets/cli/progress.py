@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from backfill_assets.cli.drawing import aside
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.json_values import json_of
+from backfill_assets.core.texts import json_of
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,7 @@ from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted, processes_hear_none
 from backfill_assets.orchestration.metadata import rewritten
-from backfill_assets.orchestration.runs import (
-    BY_TAG,
-    NOTE_TAG,
-    REASON_TAG,
-    SILENCE,
-    markers_of,
-    op_name,
-    range_tags,
-    table_made_by,
-)
+from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG, markers_of, run_rebuild, table_made_by
 from backfill_assets.pipeline.chosen import tables_at
 
 
@@ -39,23 +30,14 @@ def run_backfill(lake: Lake, asked: BackfillRequest, lines: Lines) -> RunOutcome
     """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
     refuse_unwritable(lake)
     began, run_id = time.perf_counter(), str(uuid.uuid4())
-    listener, user, note = _Listener(lines), whoami(), {NOTE_TAG: asked.note} if asked.note else {}
-    configs = {
-        op_name(t): {"config": {"force": asked.force and t not in asked.written, "note": asked.note}}
-        for t in asked.tables
-    }
+    listener, forced = _Listener(lines), {t: asked.force and t not in asked.written for t in asked.tables}
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
-        job = rebuild_job(lake.root, tables_at(lake.root), asked.tables, listener.published, user)
+        job = rebuild_job(lake.root, tables_at(lake.root), asked.tables, listener.published, whoami())
         instance.add_event_listener(run_id, listener.hear)
         try:
             with processes_hear_none():
-                result = job.execute_in_process(
-                    instance=instance,
-                    run_id=run_id,
-                    tags={**range_tags(asked.days), REASON_TAG: asked.reason, BY_TAG: user, **note, **asked.tags},
-                    run_config={"loggers": SILENCE, "ops": configs},
-                    raise_on_error=False,
-                )
+                tags = {REASON_TAG: asked.reason, NOTE_TAG: asked.note, **asked.tags}
+                result = run_rebuild(job, instance, run_id, asked.days, forced, tags)
         except dg.DagsterError as error:
             cause = " ".join(str(error).split())
             raise BackfillError("the run", cause, "Nothing was started", "Correct the cause, then run again") from error

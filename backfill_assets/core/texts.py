@@ -1,9 +1,12 @@
-"""Texts from elsewhere made safe to print: file names, reasons and values.
+"""Values made fit to print: texts from elsewhere (file names, reasons) without escapes, records as JSON values.
 
-Not here: quoting for a shell (`shlex.quote`) and HTML, which the templates escape.
+Not here: quoting for a shell (`shlex.quote`), HTML (the templates escape), formats of files that are read back.
 """
 
 from collections.abc import Mapping
+from dataclasses import is_dataclass
+from datetime import date
+from enum import Enum
 from typing import Any
 
 BYTES = 0xDC00  # where Python puts the bytes of a name that are no UTF-8 (PEP 383)
@@ -30,3 +33,20 @@ def reason(refusal: Mapping[str, Any]) -> str:
 def shortened(text: str, most: int) -> str:
     """The first `most` characters, and a `…` in place of what was cut off."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def json_of(value: Any) -> Any:
+    """Return JSON values: fields of records by name (or their `to_dict`), days and instants in ISO 8601."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return json_of(vars(value))
+    if isinstance(value, Mapping):
+        return {str(json_of(key)): json_of(item) for key, item in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_of(item) for item in value]
+    return value

@@ -1,6 +1,6 @@
 """The identity of a process: its number and when it was created, because the system uses numbers again.
 
-Not here: files with such identities (`server_state`, `orchestration.runs`). The only module that asks the
+Not here: files with such identities (`supervisor`, `orchestration.runs`). The only module that asks the
 system for processes by number.
 """
 

@@ -1,14 +1,24 @@
 """Sail, an engine of Spark's protocol that needs no Java: how a lake's server of it is started, and what it cannot do.
 
-Not here: the server's process (`sail_process`), and SQL that it computes otherwise (`sail_differences`, `sail_plans`).
+Run as a program, this is the server's process. Sail has no token and listens on TCP only: every user of the machine
+could read and write files through it. The process therefore runs in a network namespace of its own, in the lake's
+folder `.server`; a unix socket there, open to its owner only, is the way in. Not here: SQL and plans that it computes
+otherwise (`sail_differences`, `sail_plans`).
 """
 
+import asyncio
+import fcntl
 import json
 import os
 import shutil
+import socket
+import struct
 import subprocess
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.column_types import ARRAY, DECIMAL, ColumnType
@@ -17,9 +27,8 @@ from backfill_assets.core.engines import Engine
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.process import python_command
 from backfill_assets.engine.cache import package_version
-from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.sail_process import OPEN_PORT, SOCKET
-from backfill_assets.engine.server_state import ServerFolder, ServerRequest
+from backfill_assets.engine.confs import LOOPBACK, EngineSettings
+from backfill_assets.engine.supervisor import ServerFolder, ServerRequest
 
 PACKAGE = "pysail"
 # Commands of util-linux that run a program in a network namespace: root may as it is, others need a user namespace.
@@ -104,7 +113,7 @@ class Sail(Engine):
     def request(self, state: ServerFolder, settings: EngineSettings) -> ServerRequest:
         """Return the request for the supervisor. Raises SettingsError as `refuse` does."""
         self.refuse(settings)
-        program = python_command("backfill_assets.engine.sail_process", *([OPEN_PORT] * settings.open_port))
+        program = python_command("backfill_assets.engine.sail", *([OPEN_PORT] * settings.open_port))
         command = [*(() if settings.open_port else isolation()[0]), *program]
         return ServerRequest(command, self.identity(settings), settings.idle_minutes * 60, socket=SOCKET)
 
@@ -183,3 +192,69 @@ class Sail(Engine):
             return F.coalesce(value.cast("timestamp") >= F.lit(END_OF_TIME).cast("timestamp"), F.lit(False))
         form = DOUBTFUL.get(kind.kind)
         return None if found != "string" or form is None else F.coalesce(value.rlike(form), F.lit(False))
+
+
+SOCKET = "engine.sock"  # relative: the process runs in the folder
+OPEN_PORT = "--open-port"  # the program runs in the machine's own network, whose loopback is up
+_SET_FLAGS, _UP = 0x8914, 1  # SIOCSIFFLAGS and IFF_UP of linux/if.h
+_BLOCK_BYTES = 1 << 18
+_POLL_SECONDS = 1.0
+
+
+def start_loopback() -> None:
+    """Switch on the loopback of a new network namespace; raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", _UP))
+
+
+async def forward(target: tuple[str, int], is_running: Callable[[], bool]) -> None:
+    """Connect each client of a socket in the current folder, which only this user can reach, with `target`, while
+    `is_running` holds. Prints the line that the supervisor waits for."""
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        try:
+            inner_reader, inner_writer = await asyncio.open_connection(*target)
+        except OSError:
+            writer.close()
+            return
+        await asyncio.gather(_carry(reader, inner_writer), _carry(inner_reader, writer))
+
+    Path(SOCKET).unlink(missing_ok=True)
+    before = os.umask(0o177)
+    try:
+        server = await asyncio.start_unix_server(connected, SOCKET)
+    finally:
+        os.umask(before)
+    print(f"Spark Connect server started at: {target[0]}:{target[1]}", flush=True)
+    async with server:
+        while is_running():
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy `reader` to `writer` until either side ends."""
+    with suppress(OSError):
+        while block := await reader.read(_BLOCK_BYTES):
+            writer.write(block)
+            await writer.drain()
+    with suppress(OSError):
+        writer.close()
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the process ends."""
+    if OPEN_PORT not in arguments:
+        start_loopback()
+    from pysail.spark import SparkConnectServer
+
+    server = SparkConnectServer(LOOPBACK, 0)
+    server.start(background=True)
+    address = server.listening_address
+    if address is None:
+        sys.exit("error: Sail does not listen")
+    asyncio.run(forward(address, lambda: bool(server.running)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""One Spark Connect server per lake, shared by all processes that work on it: found, started, held and stopped.
+"""The engines by name; and one server per lake, shared by all processes that work on it: found, started, held, stopped.
 
 Not here: the server's life (`supervisor`), its command (`jvm`, `sail`), sessions on it (`session`). Web and code
 servers may ask for its status; only processes that run work call `hold`, because a held server never goes idle.
@@ -17,14 +17,23 @@ from tempfile import TemporaryFile
 
 from filelock import FileLock, Timeout
 
+from backfill_assets.core.engines import SPARK, Engine
 from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError, TransientError
 from backfill_assets.core.ownership import open_unlinked
 from backfill_assets.core.process import python_command, with_package
-from backfill_assets.engine.confs import EngineSettings, scrub
-from backfill_assets.engine.launch import server_engine, version_of
+from backfill_assets.engine.cache import package_version
+from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings, scrub
+from backfill_assets.engine.jvm import Embedded
 from backfill_assets.engine.processes import Process, end_in, working_in
-from backfill_assets.engine.server_state import Record, ServerFolder, take
-from backfill_assets.engine.supervisor import PROGRAMS, START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS
+from backfill_assets.engine.sail import Sail
+from backfill_assets.engine.supervisor import (
+    PROGRAMS,
+    START_TIMEOUT_SECONDS,
+    STOP_GRACE_SECONDS,
+    Record,
+    ServerFolder,
+    take,
+)
 
 _POLL_SECONDS = 0.05
 _START_LOCK_SECONDS = START_TIMEOUT_SECONDS + 60  # its holder may first fetch jars, then start
@@ -230,3 +239,31 @@ def server_status(lake: Path) -> ServerStatus | None:
         return None
     in_use = state.folder in _held or _others_hold(state)
     return ServerStatus(record.process.pid, version_of(record.identity), record.process.age_seconds(), rss, in_use)
+
+
+# Engines of which a lake has a server of its own. A further one has the same methods, a program in
+# `supervisor.PROGRAMS`, and a log line that `supervisor._LISTENING` finds.
+ServerEngine = Embedded | Sail
+SERVERS: dict[str, ServerEngine] = {EMBEDDED: Embedded(), SAIL: Sail()}
+
+
+def engine_named(name: str) -> Engine:
+    """The engine that the setting `engine` names; Spark for addresses and master URLs."""
+    return SERVERS.get(name, SPARK)
+
+
+def server_engine(settings: EngineSettings) -> ServerEngine:
+    """The engine of a lake's own server: the embedded Spark is also the driver for a master URL."""
+    return SERVERS.get(settings.engine, SERVERS[EMBEDDED])
+
+
+def engine_name(settings: EngineSettings) -> str:
+    """The engine that computes, and its version, in words. Of one elsewhere the version is that of its client here."""
+    engine = server_engine(settings)
+    return f"{engine.name.lower()} {package_version(engine.packages[0])}"
+
+
+def version_of(identity: dict[str, str]) -> str:
+    """The packages that a running server is made of, in words."""
+    packages = (p for engine in SERVERS.values() for p in engine.packages)
+    return ", ".join(f"{name} {identity[name]}" for name in packages if name in identity)

@@ -20,7 +20,6 @@ from backfill_assets.core.engines import SPARK, Engine
 from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.core.process import keep_objects
 from backfill_assets.engine.confs import EngineSettings, session_confs
-from backfill_assets.engine.launch import server_engine
 from backfill_assets.engine.loss import (
     disk_full,
     engine_lost,
@@ -31,8 +30,8 @@ from backfill_assets.engine.loss import (
     memory_exceeded,
 )
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.server import end_server, ensure_server, hold, release
-from backfill_assets.engine.server_state import Record, ServerFolder
+from backfill_assets.engine.server import end_server, ensure_server, hold, release, server_engine
+from backfill_assets.engine.supervisor import Record, ServerFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,7 +1,8 @@
-"""The process beside a lake's server: it starts the server, watches it, and stops it once it is idle.
+"""A lake's server between processes: its folder `LAKE/.server`, its record, its clients' lock; and its supervisor.
 
-Not here: the request (`server` sends it) and the clients (each holds a shared lock on `in_use`). Imports neither
-pyspark nor Dagster: it stays resident, so it stays small. `server.ensure_server` starts it, never a person.
+The supervisor starts the server, watches it, and stops it once it is idle. The locks are the kernel's, so no dead
+process keeps one: `start.lock` (who may start or stop a server) and `in_use` (shared by the clients; free means idle).
+Not here: the request (`server` starts the supervisor with it). Imports neither pyspark nor Dagster: it stays resident.
 """
 
 import fcntl
@@ -10,24 +11,154 @@ import os
 import re
 import shutil
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
-from backfill_assets.core.ownership import open_unlinked
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.ownership import open_unlinked, take_rights, user_name
+from backfill_assets.engine.confs import LOOPBACK
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
 
+FOLDER, RECORD = ".server", "endpoint.json"
+_ANSWER_TIMEOUT_SECONDS = 2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
 POLL_SECONDS = 0.25
 START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
 STOP_GRACE_SECONDS = 5.0
 # One of these words is in the command line of every server.
-PROGRAMS = frozenset({"org.apache.spark.sql.connect.service.SparkConnectServer", "backfill_assets.engine.sail_process"})
+PROGRAMS = frozenset({"org.apache.spark.sql.connect.service.SparkConnectServer", "backfill_assets.engine.sail"})
 _LISTENING = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
+
+
+@dataclass(frozen=True)
+class ServerRequest:
+    """The server for a supervisor to start, and when to stop it (seconds idle). `properties`: the file with its token
+    (mode 0600, of this request alone); `socket`: see `Record`; both empty for a server without."""
+
+    command: list[str] = field(repr=False)
+    identity: dict[str, str] = field(repr=False)
+    idle_seconds: float
+    properties: str = ""
+    token: str = field(default="", repr=False)
+    socket: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A server's record on disk: its process, its supervisor and its address, a port of the loopback (0: it is
+    starting, no client may connect). `socket` names the unix socket in its folder that leads into a network of its
+    own."""
+
+    process: Process
+    supervisor: Process
+    port: int
+    token: str = field(repr=False)
+    identity: dict[str, str] = field(repr=False)
+    socket: str = ""
+
+    @property
+    def url(self) -> str:
+        """The address for clients; contains the token."""
+        return f"sc://{LOOPBACK}:{self.port}" + (f"/;token={self.token}" if self.token else "")
+
+    @property
+    def path(self) -> str:
+        """The unix socket to dial in place of the address, "" if there is none. The way through the server's working
+        folder is short, as such addresses must be, and only this user may take it."""
+        return f"/proc/{self.process.pid}/cwd/{self.socket}" if self.socket else ""
+
+    @property
+    def usable(self) -> bool:
+        """True if the server runs and accepts connections."""
+        return self.port > 0 and self.process.is_alive() and self._accepts()
+
+    def _accepts(self) -> bool:
+        with socket.socket(socket.AF_UNIX if self.socket else socket.AF_INET) as probe:
+            probe.settimeout(_ANSWER_TIMEOUT_SECONDS)
+            return probe.connect_ex(self.path or (LOOPBACK, self.port)) == 0
+
+
+@dataclass(frozen=True)
+class ServerFolder:
+    """The folder `LAKE/.server` of a lake."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, lake: Path) -> "ServerFolder":
+        """The state folder of `lake`; touches nothing."""
+        return cls(lake.resolve() / FOLDER)
+
+    @property
+    def log(self) -> Path:
+        """The server's log (its previous one is `server.previous.log`)."""
+        return self.folder / "server.log"
+
+    @property
+    def scratch(self) -> Path:
+        """Temporary files of the server; emptied at each start."""
+        return self.folder / "tmp"
+
+    def make(self) -> None:
+        """Create the folder, readable by this user only; raises SettingsError where it is a link or another user's."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        found = self.folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            is_link = stat.S_ISLNK(found.st_mode)
+            raise SettingsError(
+                f"the folder {self.folder}",
+                "it is a link" if is_link else f"it belongs to {user_name(found.st_uid)}, whose server it is",
+                "No server was started and none was used",
+                "Remove the link" if is_link else "Work as that user, or remove the folder once no server runs there",
+            )
+        take_rights(self.folder, 0o077)
+
+    def write_private(self, path: Path, text: str) -> None:
+        """Replace `path` in one step by `text`, mode 0600 from its first byte on."""
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        fresh.unlink(missing_ok=True)
+        private = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(private, "w", encoding="utf-8") as file:
+            file.write(text)
+        fresh.replace(path)
+
+    def record(self) -> Record | None:
+        """The record, None if there is none that this user wrote, or it is damaged (both mean: no server to use)."""
+        try:
+            with os.fdopen(open_unlinked(self.folder / RECORD, os.O_RDONLY), encoding="utf-8") as file:
+                if os.fstat(file.fileno()).st_uid != os.geteuid():
+                    return None
+                body = json.load(file)
+            return Record(**body | {k: Process(**body[k]) for k in ("process", "supervisor")})
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def write_record(self, record: Record) -> None:
+        """Publish `record`."""
+        self.write_private(self.folder / RECORD, json.dumps(asdict(record)))
+
+    def remove_record(self) -> None:
+        """Forget the server."""
+        (self.folder / RECORD).unlink(missing_ok=True)
+
+    def open_in_use(self) -> int:
+        """A file descriptor for the clients' lock; the caller closes it."""
+        return open_unlinked(self.folder / "in_use", os.O_RDWR | os.O_CREAT)
+
+
+def take(file: int) -> bool:
+    """Take the lock on `file` alone, without waiting; False if others share it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
 
 
 class StopAsked(Exception):

@@ -1,6 +1,6 @@
 """Lab `incident`: a backfill by append doubles three years, the job is green; a control and the states tell.
 
-Not here: the alert that the control becomes (`orchestration.control_checks`).
+Not here: the alert that the control becomes (`orchestration.proofs`).
 """
 
 from collections import Counter

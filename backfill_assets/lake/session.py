@@ -8,15 +8,16 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.column_types import read_type
 from backfill_assets.engine.confs import EngineSettings, size_confs
-from backfill_assets.engine.launch import engine_name
 from backfill_assets.engine.loss import is_engine_loss
-from backfill_assets.engine.server import begin_server
-from backfill_assets.engine.session import explained, open_session, say
-from backfill_assets.engine.usage import CpuMeter
+from backfill_assets.engine.processes import Process
+from backfill_assets.engine.server import begin_server, engine_name
+from backfill_assets.engine.session import explained, open_session, opening_seconds, say
+from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.home import Lake
 
@@ -61,6 +62,32 @@ def free(frame: "DataFrame") -> None:
     except Exception as lost:
         if not is_engine_loss(lost):
             raise
+
+
+class CpuMeter:
+    """Counts from its creation on."""
+
+    def __init__(self, lake: Path, engine: EngineSettings) -> None:
+        self.lake, self.engine = lake, engine
+        self._before, self._opening = self._now(), opening_seconds(lake)
+
+    def waited(self) -> float:
+        """Seconds in which this process waited for an engine to be opened, to the millisecond: some 10 if it had to be
+        started, 1 or 2 if it was up, none if this process had it open."""
+        return round(opening_seconds(self.lake) - self._opening, 3)
+
+    def spent(self) -> float | None:
+        """Processor seconds, to the millisecond; None where the engine computes on other machines."""
+        if self._before is None or (now := self._now()) is None:
+            return None
+        return round(sum(used - self._before.get(process, 0.0) for process, used in now.items()), 3)
+
+    def _now(self) -> dict[Process, float] | None:
+        if not self.engine.computes_here:
+            return None
+        record = ServerFolder.of(self.lake).record()
+        found = [Process.this(), *([record.process] if record else [])]
+        return {p: used for p in found if (used := p.cpu_seconds()) is not None}
 
 
 @dataclass(frozen=True)

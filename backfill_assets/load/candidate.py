@@ -29,14 +29,13 @@ from backfill_assets.core.profiles import (
 from backfill_assets.core.receipts import SPREAD, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import TableView
-from backfill_assets.engine.usage import CpuMeter
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.embedded import AT_ONCE, connection, file_batches, selection
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, refuse_moved_code
 from backfill_assets.lake.replace import Provenance, Published
-from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.session import CpuMeter, LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import from_inclusive
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import States
+from backfill_assets.core.texts import json_of
 from backfill_assets.core.view import Deliveries, LakeView, Stamp
 from backfill_assets.engine.confs import size_confs
 from backfill_assets.engine.session import open_session, say

@@ -22,7 +22,7 @@ from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsE
 from backfill_assets.core.payload import OF_EVERY_EVENT
 from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
-from backfill_assets.engine.launch import engine_named
+from backfill_assets.engine.server import engine_named
 from backfill_assets.engine.session import changed_settings, engine_of, say
 from backfill_assets.engine.session import explained as loss_told
 from backfill_assets.lake.code import SourceFile

@@ -14,9 +14,8 @@ from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.engines import Engine, advice, culprit
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.unsteady import keys_of
-from backfill_assets.engine.launch import SERVERS, engine_named, version_of
 from backfill_assets.engine.sail import Sail
-from backfill_assets.engine.server import stop_server
+from backfill_assets.engine.server import SERVERS, engine_named, stop_server, version_of
 from backfill_assets.engine.session import drop_session
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, source_files

@@ -12,8 +12,8 @@ from typing import Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.profiles import LARGE_DRIFT, drift
+from backfill_assets.core.texts import json_of
 from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.differences import DayDifference, SampleRow, differences
 from backfill_assets.lake.home import Lake

@@ -1,6 +1,6 @@
 """The doctor's findings, and its checks of tables and snapshots: logs, files, receipts and rows.
 
-Not here: the inspection of a log and mending it (`lake.inspection`), and the lists of checks (`doctor`, `verify`).
+Not here: the inspection of a log and mending it (`lake.inspection`), and the lists of checks (`doctor`).
 """
 
 import re

@@ -12,7 +12,6 @@ from typing import Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, is_mature
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.profiles import (
     LARGE_DRIFT,
     NULL_BUCKET,
@@ -26,6 +25,7 @@ from backfill_assets.core.profiles import (
     recurs,
 )
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.texts import json_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 

@@ -11,10 +11,10 @@ from typing import Any
 from backfill_assets.core import lateness as measures
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.lateness import Advice, Aged, Cell, Watermark
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
+from backfill_assets.core.texts import json_of
 from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline

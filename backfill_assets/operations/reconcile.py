@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ownership import whoami
+from backfill_assets.core.texts import json_of
 from backfill_assets.lake.files import make_folder, read_json, write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake

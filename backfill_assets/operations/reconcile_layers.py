@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Basis, Contract, first_reading, versions_of
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
 from backfill_assets.core.states import State, States
+from backfill_assets.core.texts import json_of
 from backfill_assets.lake.embedded import selection
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake

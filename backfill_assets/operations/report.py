@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.states import States
+from backfill_assets.core.texts import json_of
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.gates import PROFILE, Finding, gates_of
 from backfill_assets.lake.home import Lake

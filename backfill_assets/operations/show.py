@@ -14,11 +14,11 @@ from backfill_assets.core.days import contiguous, cut_has_passed, cut_of, is_mat
 from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.downstream import will_change
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, target_of
 from backfill_assets.core.receipts import KEPT, Built, Receipt
 from backfill_assets.core.states import State, States
+from backfill_assets.core.texts import json_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline

@@ -20,9 +20,9 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.texts import json_of
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.files import sync

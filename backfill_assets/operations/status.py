@@ -13,8 +13,8 @@ from typing import Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.downstream import will_change
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.states import State, States
+from backfill_assets.core.texts import json_of
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.data_files import altered_text, columns
 from backfill_assets.lake.files import read_json, write_json

@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.json_values import json_of
+from backfill_assets.core.texts import json_of
 from backfill_assets.orchestration.dagster_private import CheckRow, check_rows
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
 
@@ -92,9 +92,9 @@ def history(instance: dg.DagsterInstance, lake: str, tables: Sequence[str], chec
     )
 
 
-def runs_of(instance: dg.DagsterInstance, lake: str, limit: int = NEWEST_RUNS) -> tuple[PastRun, ...]:
+def runs_of(instance: dg.DagsterInstance, lake: str) -> tuple[PastRun, ...]:
     """The newest runs that worked on the lake, newest first, those that failed with their cause."""
-    records = instance.get_run_records(dg.RunsFilter(tags={LAKE_TAG: lake}), limit=limit)
+    records = instance.get_run_records(dg.RunsFilter(tags={LAKE_TAG: lake}), limit=NEWEST_RUNS)
     return tuple(_run(instance, record) for record in records)
 
 

@@ -20,12 +20,22 @@ from backfill_assets.operations.example_lakes import days_until, sample_settings
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.checks import no_stale_days
 from backfill_assets.orchestration.context import LakeContext, Opened
-from backfill_assets.orchestration.control_checks import control_checks, controls_sensor
 from backfill_assets.orchestration.plan_job import backfill_job, plans_sensor
-from backfill_assets.orchestration.proofs import proof_checks, proof_job, proof_schedule
-from backfill_assets.orchestration.rollbacks import rollback_jobs
+from backfill_assets.orchestration.proofs import (
+    control_checks,
+    controls_sensor,
+    proof_checks,
+    proof_job,
+    proof_schedule,
+)
+from backfill_assets.orchestration.rollbacks import (
+    export_job,
+    export_schedule,
+    maintain_job,
+    maintain_schedule,
+    rollback_jobs,
+)
 from backfill_assets.orchestration.sensors import lake_schedules, lake_sensors, scan_job
-from backfill_assets.orchestration.upkeep import export_job, export_schedule, maintain_job, maintain_schedule
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 

@@ -18,7 +18,6 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, from_inclusive, parse_day
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.ownership import whoami
 from backfill_assets.core.plans import PLAN_REASON, PLAN_TAG
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
@@ -87,20 +86,10 @@ def chunk_maker(
 
     def make_one(work: ChunkWork) -> str:
         """Run the job; gives the cause of a failure."""
-        policy, note = work.plan.policy, work.plan.note
-        forced = {name: policy.force and name not in work.written for name in work.tables}
-        config = {runs.op_name(name): {"config": {"force": force, "note": note}} for name, force in forced.items()}
-        result = rebuild_of(work.tables).execute_in_process(
-            instance=instance,
-            run_id=str(uuid.uuid4()),
-            tags={
-                **runs.range_tags(work.days), runs.REASON_TAG: PLAN_REASON, runs.BY_TAG: whoami(),
-                runs.LAKE_TAG: str(lake_context.root), **({runs.NOTE_TAG: note} if note else {}), **work.tags,
-                PARENT: parent, ROOT: root,
-            },
-            run_config={"loggers": runs.SILENCE, "ops": config},
-            raise_on_error=False,
-        )  # fmt: skip
+        forced = {name: work.plan.policy.force and name not in work.written for name in work.tables}
+        tags = {runs.REASON_TAG: PLAN_REASON, runs.NOTE_TAG: work.plan.note, **work.tags, PARENT: parent, ROOT: root}
+        job, run_id = rebuild_of(work.tables), str(uuid.uuid4())
+        result = runs.run_rebuild(job, instance, run_id, work.days, forced, tags)
         if result.success:
             return ""
         return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")

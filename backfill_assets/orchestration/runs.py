@@ -19,6 +19,7 @@ from filelock import FileLock
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.needs import RunRequest
+from backfill_assets.core.ownership import whoami
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
@@ -87,6 +88,21 @@ def days_of(run: dg.DagsterRun) -> DayRange | None:
 def range_tags(days: DayRange) -> dict[str, str]:
     """The tags of a run over a range of days, as Dagster names them."""
     return {RANGE_START: str(days.start), RANGE_END: str(days.last)}
+
+
+def run_rebuild(
+    job: dg.JobDefinition, instance: dg.DagsterInstance, run_id: str, days: DayRange, forced: Mapping[str, bool],
+    tags: Mapping[str, str],
+) -> dg.ExecuteInProcessResult:  # fmt: skip
+    """Run the job `rebuild` in this process, for the user of now. `forced` says for each of its tables whether days
+    that are right are made, too; `tags` with a value are the run's, and NOTE_TAG goes into the receipts."""
+    note = tags.get(NOTE_TAG, "")
+    configs = {op_name(table): {"config": {"force": force, "note": note}} for table, force in forced.items()}
+    given = {name: value for name, value in tags.items() if value}
+    return job.execute_in_process(
+        instance=instance, run_id=run_id, tags={**range_tags(days), BY_TAG: whoami(), **given},
+        run_config={"loggers": SILENCE, "ops": configs}, raise_on_error=False,
+    )  # fmt: skip
 
 
 def records_of(instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventType) -> Iterator[dg.DagsterEvent]:

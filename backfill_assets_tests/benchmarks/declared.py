@@ -22,7 +22,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import drop_session, open_session
-from backfill_assets.engine.usage import CpuMeter
+from backfill_assets.lake.session import CpuMeter
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, trailing
 from backfill_assets.pipeline.transforms.declared import at_cut, now
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.engine.cache import delta_jars
-from backfill_assets.engine.java import find_java, launch_options
+from backfill_assets.engine.jvm import find_java, launch_options
 from backfill_assets_tests.benchmarks.measuring import measured, since, spark_work, stored
 from backfill_assets_tests.processes import CHECKOUT
 

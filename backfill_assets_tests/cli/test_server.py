@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.server_state import RECORD, Record, ServerFolder
+from backfill_assets.engine.supervisor import RECORD, Record, ServerFolder
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.processes import start
 from backfill_assets_tests.strangers import give_away
 
 # What stands for a server has one of its words in the command line.
-A_SERVER = ("-c", "import time; time.sleep(30)", "backfill_assets.engine.sail_process")
+A_SERVER = ("-c", "import time; time.sleep(30)", "backfill_assets.engine.sail")
 
 
 def test_the_server_of_another_engine_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

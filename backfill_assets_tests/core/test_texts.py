@@ -3,10 +3,16 @@
 Tested here: `core.texts`. Not tested here: that commands use it (`cli`).
 """
 
+import json
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.texts import plain, reason, shortened
+from backfill_assets.core.states import State
+from backfill_assets.core.texts import json_of, plain, reason, shortened
 
 
 def test_what_turns_the_writing_or_moves_the_cursor_is_escaped() -> None:
@@ -37,3 +43,37 @@ def test_a_shortened_text_is_no_longer_than_asked_and_says_that_it_was_cut(text:
 def test_a_reason_of_ours_stands_without_what_pydantic_puts_before_it() -> None:
     assert reason({"msg": "Value error, start_date is a day, without a time"}) == "start_date is a day, without a time"
     assert reason({"msg": "Field required"}) == "Field required"
+
+
+@dataclass(frozen=True)
+class Inner:
+    day: date
+    state: State
+
+
+@dataclass(frozen=True)
+class Outer:
+    at: datetime
+    rows: int | None
+    inner: tuple[Inner, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"outer": json_of(vars(self))}
+
+
+def test_records_become_objects_of_plain_values() -> None:
+    day = date(2024, 3, 1)
+    outer = Outer(datetime(2024, 3, 1, 2, tzinfo=UTC), None, (Inner(day, State.STALE),))
+    found = json_of({day: outer, "names": {"a"}, "text": "as it is"})
+    assert found == {
+        "2024-03-01": {
+            "outer": {
+                "at": "2024-03-01T02:00:00+00:00",
+                "rows": None,
+                "inner": [{"day": "2024-03-01", "state": "stale"}],
+            }
+        },
+        "names": ["a"],
+        "text": "as it is",
+    }
+    assert json.loads(json.dumps(found)) == found

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from backfill_assets.engine.cache import cache_folder, delta_coordinate
 from backfill_assets.engine.confs import EMBEDDED
-from backfill_assets.engine.java import find_java
-from backfill_assets.engine.server_state import ServerFolder
+from backfill_assets.engine.jvm import find_java
+from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets_tests.end_to_end.typed import days_lake
 from backfill_assets_tests.engines import OF_LAKES
 from backfill_assets_tests.processes import run_python, until

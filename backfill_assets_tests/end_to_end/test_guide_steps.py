@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.guide import guides
+from backfill_assets.cli.practice import guides
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of

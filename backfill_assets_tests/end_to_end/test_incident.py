@@ -19,7 +19,7 @@ from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.orchestration.alert_channels import WEBHOOK
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.control_checks import controls_sensor
+from backfill_assets.orchestration.proofs import controls_sensor
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.cli.typed import run

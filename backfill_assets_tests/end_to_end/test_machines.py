@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.engine.java import find_java, launch_options
+from backfill_assets.engine.jvm import find_java, launch_options
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, span
 from backfill_assets_tests.engines import FOR_SERVERS

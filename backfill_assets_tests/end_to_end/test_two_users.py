@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from backfill_assets.engine.server import server_status, stop_server
-from backfill_assets.engine.server_state import ServerFolder
+from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.lakes import delivery, make_lake
 from backfill_assets_tests.processes import run_python

@@ -14,10 +14,9 @@ import pytest
 
 from backfill_assets.core.engines import SPARK
 from backfill_assets.engine.confs import OWN_SERVERS, SAIL, EngineSettings
-from backfill_assets.engine.launch import SERVERS, engine_named, version_of
 from backfill_assets.engine.sail import why_not_private
-from backfill_assets.engine.server import ensure_server, server_status, stop_server
-from backfill_assets.engine.server_state import ServerFolder
+from backfill_assets.engine.server import SERVERS, engine_named, ensure_server, server_status, stop_server, version_of
+from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets_tests.processes import run_python
 
 SETTINGS = EngineSettings(SAIL, memory="512m", cores=1, idle_minutes=5)
@@ -27,7 +26,7 @@ import sys
 from pathlib import Path
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.session import open_session
-import backfill_assets.engine.java as java
+import backfill_assets.engine.jvm as java
 java._find = None  # whoever looks for Java fails
 session = open_session(Path(sys.argv[1]), EngineSettings("sail", memory="512m", cores=1, idle_minutes=5))
 print(session.range(1000).selectExpr("sum(id)").collect()[0][0], session.conf.get("spark.sql.session.timeZone"))

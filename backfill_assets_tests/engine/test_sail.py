@@ -1,10 +1,13 @@
 """What starts a Sail server: its size, its identity, and the refusals. Does not test here: its life (`test_launch`)."""
 
+import asyncio
 import json
 import os
 import socket
+import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,13 +16,13 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.process import with_package
 from backfill_assets.engine import sail
 from backfill_assets.engine.confs import SAIL, EngineSettings
-from backfill_assets.engine.sail_process import OPEN_PORT
-from backfill_assets.engine.server_state import ServerFolder
+from backfill_assets.engine.sail import OPEN_PORT, SOCKET, forward
+from backfill_assets.engine.supervisor import ServerFolder
 
 SETTINGS = EngineSettings(SAIL, memory="1g", cores=3, idle_minutes=2)
 LISTEN = """
 import socket, sys
-from backfill_assets.engine.sail_process import start_loopback
+from backfill_assets.engine.sail import start_loopback
 start_loopback()
 inside = socket.create_server(("127.0.0.1", 0))
 socket.create_connection(inside.getsockname()).close()
@@ -82,3 +85,35 @@ def test_a_machine_that_refuses_says_why_and_the_next_way_is_tried() -> None:
     assert sail.isolation([refusing]) == ((), "Operation not permitted")
     assert sail.isolation([refusing, ("env",)]) == (("env",), "")
     assert sail.isolation([("no_such_program",)]) == ((), "the program no_such_program is not installed")
+
+
+def test_what_is_said_at_the_socket_of_the_owner_is_heard_behind_it_and_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(SOCKET).touch()  # of a server that was killed
+    running, listens = threading.Event(), threading.Event()
+    running.set()
+
+    def is_running() -> bool:
+        listens.set()
+        return running.is_set()
+
+    before = os.umask(0)
+    with socket.create_server(("127.0.0.1", 0)) as inner:
+        thread = threading.Thread(target=lambda: asyncio.run(forward(inner.getsockname(), is_running)))
+        thread.start()
+        listens.wait()
+        os.umask(before)
+        assert stat.S_IMODE(Path(SOCKET).stat().st_mode) == 0o600
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(SOCKET)
+            client.sendall(b"asked")
+            heard, _ = inner.accept()
+            with heard:
+                assert heard.recv(5) == b"asked"
+                heard.sendall(b"answered")
+            assert client.recv(8) == b"answered"
+            assert client.recv(1) == b"", "the end of one side is the end of the other"
+        running.clear()
+        thread.join()

@@ -22,8 +22,7 @@ import pytest
 
 from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.java import Java
-from backfill_assets.engine.jvm import Embedded
+from backfill_assets.engine.jvm import Embedded, Java
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import (
     begin_server,
@@ -34,8 +33,7 @@ from backfill_assets.engine.server import (
     server_status,
     stop_server,
 )
-from backfill_assets.engine.server_state import Record, ServerFolder
-from backfill_assets.engine.supervisor import PROGRAMS
+from backfill_assets.engine.supervisor import PROGRAMS, Record, ServerFolder
 from backfill_assets_tests.processes import run_python, start
 
 pytestmark = pytest.mark.on_spark("it is the Spark server's life")

@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.core.errors import BackfillError, EngineLost
 from backfill_assets.engine import cache
 from backfill_assets.engine.confs import EngineSettings, scrub
-from backfill_assets.engine.java import find_java, launch_options
+from backfill_assets.engine.jvm import find_java, launch_options
 from backfill_assets.engine.loss import engine_lost, is_engine_loss
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import open_session
@@ -112,7 +112,7 @@ def test_settings_that_others_change_are_told_and_put_back(spark_server: Path) -
 
 def test_the_wait_for_a_session_is_counted_once_however_often_it_is_asked_for(spark_server: Path) -> None:
     code = """
-from backfill_assets.engine.usage import CpuMeter
+from backfill_assets.lake.session import CpuMeter
 meter = CpuMeter(lake, settings)
 print(meter.waited(), opening_seconds(lake))
 open_session(lake, settings)

@@ -5,20 +5,31 @@ Tested here: `engine.supervisor` in this process. Not tested here: real servers,
 """
 
 import json
+import os
 import signal
+import socket
+import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import EngineLost
+from backfill_assets.core.errors import EngineLost, SettingsError
 from backfill_assets.engine.confs import SAIL, EngineSettings
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.server import ensure_server
-from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest
-from backfill_assets.engine.supervisor import supervise
+from backfill_assets.engine.server import ensure_server, server_status
+from backfill_assets.engine.supervisor import (
+    RECORD,
+    Record,
+    ServerFolder,
+    ServerRequest,
+    supervise,
+    take,
+)
+from backfill_assets_tests.engine.test_processes import step_the_clock
+from backfill_assets_tests.strangers import give_away
 
 SERVING = """
 import socket
@@ -91,3 +102,119 @@ def test_a_start_that_failed_is_not_explained_by_the_log_of_an_earlier_server(
     state.scratch.symlink_to(state.folder)  # nothing is made or deleted through a link
     with pytest.raises(EngineLost, match=r"did not start \(FileExistsError"):
         ensure_server(state.folder.parent, EngineSettings(SAIL))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ServerFolder:
+    found = ServerFolder.of(tmp_path)
+    found.make()
+    return found
+
+
+def me() -> Process:
+    found = Process.of(os.getpid())
+    assert found is not None
+    return found
+
+
+def test_the_folder_and_its_files_are_their_owners_alone(folder: ServerFolder) -> None:
+    folder.write_private(folder.folder / "token", "secret")
+    assert stat.S_IMODE(folder.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder.folder / "token").stat().st_mode) == 0o600
+    assert [p.name for p in folder.folder.iterdir()] == ["token"]
+
+
+def test_a_record_is_read_as_it_was_written_and_shows_no_token(folder: ServerFolder) -> None:
+    record = Record(me(), me(), 7, "hunter2", {"memory": "1g"})
+    assert folder.record() is None
+    folder.write_record(record)
+    assert folder.record() == record
+    assert "hunter2" not in repr(record)
+    assert not replace(record, port=0).usable
+    folder.remove_record()
+    assert folder.record() is None
+
+
+def test_the_clients_lock_is_not_opened_through_a_link(folder: ServerFolder, tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    for target in ("theirs", "absent"):
+        (folder.folder / "in_use").unlink(missing_ok=True)
+        (folder.folder / "in_use").symlink_to(tmp_path / target)
+        with pytest.raises(OSError, match="in_use"):
+            folder.open_in_use()
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_folder_that_is_a_link_is_refused_and_what_it_leads_to_keeps_its_rights(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs").chmod(0o755)
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / ".server").symlink_to(tmp_path / "theirs")
+    with pytest.raises(SettingsError, match=r"\.server: it is a link"):
+        ServerFolder.of(tmp_path / "lake").make()
+    assert stat.S_IMODE((tmp_path / "theirs").stat().st_mode) == 0o755
+
+
+def test_a_folder_of_another_user_and_a_record_of_theirs_are_not_used(
+    folder: ServerFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write_record(Record(me(), me(), 7, "hunter2", {}))
+    give_away(folder.folder / RECORD, monkeypatch)
+    assert folder.record() is None
+    give_away(folder.folder, monkeypatch)
+    with pytest.raises(SettingsError, match="whose server it is"):
+        folder.make()
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
+def test_a_step_of_the_clock_changes_nothing_about_a_server(
+    folder: ServerFolder, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        folder.write_record(Record(me(), me(), door.getsockname()[1], "hunter2", {}))
+        step_the_clock(seconds, monkeypatch)
+        record = folder.record()
+        assert record is not None
+        assert (record.usable, record.process == me()) == (True, True)
+        assert server_status(folder.folder.parent) is not None
+
+
+def test_what_a_supervisor_is_told_shows_neither_token_nor_command() -> None:
+    request = ServerRequest(["java", "-Dsecret"], {}, 600.0, "server-1.properties", "hunter2")
+    assert "hunter2" not in repr(request)
+    assert "-Dsecret" not in repr(request)
+
+
+def test_a_process_of_the_same_number_that_began_at_another_time_is_another_one() -> None:
+    assert me().is_alive()
+    assert not replace(me(), created=me().created - 60).is_alive()
+
+
+def test_the_clients_lock_can_be_taken_only_while_nobody_shares_it(folder: ServerFolder) -> None:
+    import fcntl
+
+    client, other = folder.open_in_use(), folder.open_in_use()
+    try:
+        fcntl.flock(client, fcntl.LOCK_SH)
+        assert not take(other)
+        fcntl.flock(client, fcntl.LOCK_UN)
+        assert take(other)
+    finally:
+        os.close(client)
+        os.close(other)
+
+
+@pytest.mark.parametrize("name", ["short", "long" * 30])
+def test_a_socket_is_reached_however_long_its_path_is(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    record = Record(me(), me(), 7, "", {}, "it.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind("it.sock")
+        listener.listen()
+        assert record.usable
+    assert not record.usable

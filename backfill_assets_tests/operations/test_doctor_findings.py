@@ -3,7 +3,7 @@
 Tested here: `operations.doctor_tables`. Not tested here: the examinations (`test_doctor`).
 """
 
-from backfill_assets.core.json_values import json_of
+from backfill_assets.core.texts import json_of
 from backfill_assets.operations.doctor_tables import SHOWN, Level, broken, fine, odd, some
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.json_values import json_of
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.texts import json_of
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, QUARANTINE

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.json_values import json_of
+from backfill_assets.core.texts import json_of
 from backfill_assets.orchestration.history import CheckCounts, history, runs_of
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG, RANGE_END, RANGE_START, REASON_TAG

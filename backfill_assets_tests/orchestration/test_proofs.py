@@ -7,17 +7,28 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeVerdict
+from backfill_assets.operations.controls import judge_controls
 from backfill_assets.operations.prove import ProofRequest
 from backfill_assets.operations.status import attention
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.proofs import PROVEN, STANDING_PROOF, proof_job, proof_schedule
+from backfill_assets.orchestration.proofs import (
+    CONTROLS,
+    PROVEN,
+    STANDING_PROOF,
+    controls_sensor,
+    controls_tick,
+    proof_job,
+    proof_schedule,
+)
+from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
 
@@ -68,3 +79,59 @@ def test_job_schedule_and_check_are_there_only_where_the_lake_asks_for_them(root
     toml = root / FILE_NAME
     toml.write_text(toml.read_text().replace("days_per_day = 1", "days_per_day = 0"))
     assert there() == (False, False, False)
+
+
+CONTROL = """
+[controls.versions]
+query = "SELECT event_date AS day, count(*) AS value FROM staging GROUP BY 1"
+expected = "totals.csv"
+"""
+
+
+@pytest.fixture
+def controlled(tmp_path: Path) -> Path:
+    """A lake with a control."""
+    readable_lake(tmp_path)
+    (tmp_path / "totals.csv").write_text("day,value\n2024-03-01,2\n2024-03-02,2\n")
+    with (tmp_path / FILE_NAME).open("a") as toml:
+        toml.write(CONTROL)
+    return tmp_path
+
+
+def double(root: Path) -> None:
+    """Append all rows of the table to it, as the job of the incident did."""
+    path = str(root / "tables" / TABLE)
+    write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
+
+
+def test_a_doubled_table_is_an_alarm_and_a_red_check_at_the_next_tick(controlled: Path) -> None:
+    lake_context = LakeContext(controlled, tables)
+    fine = controls_tick(lake_context)
+    assert (fine.alarms, [v.passed for v in fine.verdicts]) == ({}, [True])
+    double(controlled)
+    found = controls_tick(lake_context)
+    assert list(found.alarms) == ["control versions"]
+    assert "2024-03-01: 4, expected 2" in found.alarms["control versions"]
+    [verdict] = found.verdicts
+    assert (verdict.check_name, verdict.asset_key, verdict.passed) == (
+        "control_versions", dg.AssetKey(TABLE), False,
+    )  # fmt: skip
+
+
+def test_an_alarm_of_the_sensor_is_kept_once_for_status(controlled: Path, instance: dg.DagsterInstance) -> None:
+    double(controlled)
+    result = controls_sensor(LakeContext(controlled, tables))(dg.build_sensor_context(instance=instance))
+    assert "control versions" in str(getattr(result, "cursor", ""))
+    assert len([line for line in attention(controlled) if "expected 2" in line]) == 1
+    (controlled / "totals.csv").write_text("day,value\n2024-03-01,4\n2024-03-02,4\n")
+    lake = open_lake(controlled)
+    judge_controls(lake, chosen_pipeline(lake))
+    assert attention(controlled) == [], "the command alone ends what the sensor found"
+
+
+def test_each_control_is_a_check_of_the_table_that_it_reads(controlled: Path) -> None:
+    definitions = assemble(controlled, tables)
+    names = {s.name for s in definitions.sensors or () if isinstance(s, dg.SensorDefinition)}
+    assert CONTROLS in names
+    keys = {k for c in definitions.asset_checks or () if isinstance(c, dg.AssetChecksDefinition) for k in c.check_keys}
+    assert dg.AssetCheckKey(dg.AssetKey(TABLE), "control_versions") in keys

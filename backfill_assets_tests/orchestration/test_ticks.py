@@ -17,8 +17,8 @@ from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.load.landed_changes import Comparison
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.control_checks import CONTROLS
 from backfill_assets.orchestration.plan_job import PLANS
+from backfill_assets.orchestration.proofs import CONTROLS
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, _note_landing
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit
