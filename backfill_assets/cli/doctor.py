@@ -1,6 +1,7 @@
 """`backfill-assets doctor`, `verify`, `checklist` and `mend`: checks of a lake and its machine; mending a log.
 
-Not here: the checks (`operations.doctor`, `operations.doctor_tables`, `operations.checklist`) and the damage (`lake.inspection`).
+Not here: the checks (`operations.doctor`, `operations.doctor_tables`, `operations.checklist`) and the damage
+(`lake.inspection`).
 """
 
 import textwrap

@@ -18,18 +18,20 @@ from backfill_assets.orchestration.io_manager import Hears, LakeIOManager
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 
 
-def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = None) -> dg.Definitions:
+def assemble(
+    root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = None, hears: Hears | None = None
+) -> dg.Definitions:
     """Definitions of the lake at `root`. Reads its `lake.toml` (raises SettingsError); starts no engine.
 
-    With `rebuilt` only the job `rebuild` of these tables with their checks per day (default: everything).
+    With `rebuilt` only the job `rebuild` of these tables with their checks per day (default: everything). `hears` is
+    called with every table that a run in this process has published.
     """
     lake_context = LakeContext(root, tables_of)
-    return _definitions(lake_context, Opened(*lake_context.open()), rebuilt)
+    return _definitions(lake_context, Opened(*lake_context.open()), rebuilt, hears)
 
 
 def rebuild_job(root: Path, tables_of: TablesOf, tables: Collection[str], hears: Hears, by: str) -> dg.JobDefinition:
-    """The job `rebuild` of some tables for a command of the user `by`. `hears` is called with every table that a run in
-    this process has published."""
+    """The job `rebuild` of some tables for a command of the user `by`; see `assemble`."""
     lake_context = LakeContext(root, tables_of)
     defs = _definitions(lake_context, Opened(*lake_context.open(), by=by), tables, hears)
     return defs.resolve_job_def(REBUILD)
