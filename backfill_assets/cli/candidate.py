@@ -107,7 +107,7 @@ def publish_candidate(name: str, days: DayRange | None, catch_up: bool, yes: boo
     lake, pipeline = opened()
     found = find_candidate(lake, name)
     if catch_up and yes:
-        _bring_up(found, note)
+        _bring_up(found, note, as_json)
     request = PublishRequest(lake, pipeline, found, chosen_pipeline(found), days, note)
     done = publish(request, act=yes)
     if as_json:
@@ -116,7 +116,7 @@ def publish_candidate(name: str, days: DayRange | None, catch_up: bool, yes: boo
         _draw(lake, name, done)
 
 
-def _bring_up(found: Lake, note: str) -> None:
+def _bring_up(found: Lake, note: str, as_json: bool) -> None:
     """Run what the candidate needs; ends with exit code 1 if days are left."""
     context = click.get_current_context()
     context.meta[TARGET_KEY] = found.root.name
@@ -125,7 +125,7 @@ def _bring_up(found: Lake, note: str) -> None:
     finally:
         del context.meta[TARGET_KEY]
     if not done.success:
-        report(done, as_json=False)
+        report(done, as_json)
 
 
 def _draw(lake: Lake, name: str, done: Publication) -> None:

@@ -12,7 +12,6 @@ import click
 from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import PageSection, TextTable, draw_table, number, say, size
 from backfill_assets.core.days import DayRange, contiguous
-from backfill_assets.operations.plan_files import HOLDS, resuming
 from backfill_assets.operations.plan_gate import described
 from backfill_assets.operations.plan_model import Plan, PlanLook, Price, TableImpact, plan_dict
 
@@ -176,7 +175,7 @@ def _next(now: "Progress") -> str:
         return f"nothing: it is {now.state}"
     if plan.failed_ticks:
         return "correct what the preflight found, then plan again"
-    return f"backfill-assets {resuming(plan.id, now.state) if now.state in HOLDS else f'run {plan.id}'}"
+    return f"backfill-assets {now.going_on}"
 
 
 def total(plan: Plan) -> Price:

@@ -17,6 +17,7 @@ from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matching import DOUBLED_LEFT, DOUBLED_RIGHT, WITHIN
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.queries import named_tables
 from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.operations.postgres import DATABASE
 from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest, reconcile
@@ -72,6 +73,26 @@ def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) 
         write_json(lake.root / RECONCILED / OUTCOMES, {name: asdict(o) for name, o in kept.items()})
         keep_attention(lake.root, "lake", "controls", {o.name: str(o) for o in kept.values() if not o.holds})
     return found
+
+
+def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:
+    """Name the controls that read one of these tables, or one that this lake makes from them; and those of which it is
+    not known what they read."""
+    reached, known = {*written}, {*known_tables(lake, pipeline)}
+    for contract in pipeline.contracts:
+        if lake.writes(contract.name) and any(i.table in reached for i in contract.inputs):
+            reached.add(contract.name)
+    if any(c.is_landed and c.name in reached for c in pipeline.contracts):
+        reached |= known - {c.name for c in pipeline.contracts}  # ledgers of what landed
+    found = {name: _reads(control) for name, control in lake.settings.controls.items()}
+    return [name for name, read in found.items() if read is None or read & reached or not read & known]
+
+
+def _reads(control: ControlSettings) -> frozenset[str] | None:
+    """The names of tables in a control's two sides; None where they cannot be parsed."""
+    query, expected = named_tables(control.query), control.expected
+    side = named_tables(expected.removeprefix(QUERY)) if expected.startswith(QUERY) else {expected.partition("@")[0]}
+    return None if query is None or side is None else query | side
 
 
 def last_outcomes(lake: Lake) -> list[ControlOutcome]:

@@ -18,9 +18,10 @@ from filelock import FileLock, Timeout
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, GateRefused
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.files import publish, read_json, write_json
+from backfill_assets.lake.folder import CANDIDATES
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.plan_model import Plan, PlanChunk, parse_plan, plan_json
 
@@ -30,6 +31,7 @@ Mark = Literal["started", "paused", "waiting", "stopped", "ended"]
 HOLDS: tuple[Mark, ...] = ("paused", "waiting")  # which `plan resume` takes back
 WAITING: tuple[Mark, ...] = (*HOLDS, "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
+CHUNKS, CONTROLS = "chunks", "controls"  # of what a person accepted; of `started`, too: broken values by control
 PATIENCE_SECONDS = 1.0  # longer than `is_running` holds the lock
 
 
@@ -57,7 +59,13 @@ def find_plan(lake: Lake, named: str) -> Plan:
         ids = [named]
     if len(ids) != 1:
         why = f"{len(ids)} plans begin so" if ids else "this lake has no such plan"
-        raise BackfillError(f"the plan {named[:40]!r}", why, "Nothing was done", "See `backfill-assets plan list`")
+        there = [
+            p.parts[-3] for p in lake.root.glob(f"{CANDIDATES}/*/{FOLDER}/*.json") if named and p.name.startswith(named)
+        ]
+        fix = (
+            f"Say --target {there[0]}: its candidate has it" if there and not ids else "See `backfill-assets plan list`"
+        )
+        raise BackfillError(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
     return parse_plan(_path(lake, ids[0], "json").read_text(encoding="utf-8"))
 
 
@@ -94,6 +102,19 @@ def marked(lake: Lake, plan_id: str, name: Mark) -> str | None:
 def fact(lake: Lake, plan_id: str, name: Mark, key: str) -> Any:
     """A value that a mark was set with; None without it."""
     return read_json(_path(lake, plan_id, name)).get(key)
+
+
+def accepted_by_person(lake: Lake, plan: Plan) -> dict[str, dict[str, Any]]:
+    """What `run --accept` let pass: the write ids of chunks by number, and broken values by control."""
+    return {CHUNKS: {}, CONTROLS: {}} | read_json(_path(lake, plan.id, "accepted"))
+
+
+def keep_accepted(lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], controls: Mapping[str, int]) -> None:
+    """Record that a person let a chunk pass as these writes left it, with these controls broken."""
+    kept = accepted_by_person(lake, plan)
+    kept[CHUNKS][str(chunk.number)] = writes
+    kept[CONTROLS] |= controls
+    write_json(_path(lake, plan.id, "accepted"), kept)
 
 
 @dataclass(frozen=True)
@@ -175,18 +196,26 @@ def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
         state = state_of(lake, plan)
         if state not in WAITING and not (also_idle and not is_running(lake, plan)):
             continue
-        why = f" ({why_waiting(lake, plan, state)})" if state in WAITING else " and no process runs it"
-        verb = f"{resuming(plan.id, state)}`, then `backfill-assets run" if state in HOLDS else "run"
+        gate = fact(lake, plan.id, "stopped", "gate") if state == "stopped" else None
+        told = f"by the gate of chunk {gate}: see `backfill-assets plan show {plan.id}`" if gate else ""
+        why = f" ({told or why_waiting(lake, plan, state)})" if state in WAITING else " and no process runs it"
+        step = going_on(lake, plan, state)
+        steps = f"{step}`" if step.startswith("run") else f"{step}`, then `backfill-assets run {plan.id}`"
         found[plan.id] = (
             f"the plan {plan.id} is {state}{why}; nothing else makes {plan.days} of {', '.join(plan.tables)} until it "
-            f"ends: `backfill-assets {verb} {plan.id}`, or `backfill-assets plan cancel {plan.id}`"
+            f"ends: `backfill-assets {steps}, or `backfill-assets plan cancel {plan.id}`"
         )
     return found
 
 
-def resuming(plan_id: str, state: str) -> str:
-    """The subcommand that lets a plan go on from this state of `HOLDS`."""
-    return f"plan resume {plan_id}{' --reason WHY' if state == 'waiting' else ''}"
+def going_on(lake: Lake, plan: Plan, state: str) -> str:
+    """The subcommand that lets a plan go on from this state."""
+    if state in HOLDS:
+        return f"plan resume {plan.id}{' --reason WHY' if state == 'waiting' else ''}"
+    gate = fact(lake, plan.id, "stopped", "gate") if state == "stopped" else None
+    if gate and fact(lake, plan.id, "stopped", "put_back"):
+        return f"release --plan {plan.id} --chunk {gate} --yes"
+    return f"run {plan.id}{f' --accept {gate}' if gate else ''}"
 
 
 def refuse_overlap(lake: Lake, plan: Plan) -> None:
@@ -236,9 +265,12 @@ def plan_lock(lake: Lake, plan: Plan | None = None, chunk: PlanChunk | None = No
 
 @contextlib.contextmanager
 def marking_stops(lake: Lake, plan: Plan) -> Iterator[None]:
-    """Set the mark `stopped` with the error that ends the block, so that a person looks. A kill sets no mark."""
+    """Set the mark `stopped` with the error that ends the block, so that a person looks, and with the chunk whose
+    `gate` refused. A kill sets no mark."""
     try:
         yield
     except BaseException as error:
-        mark(lake, plan.id, "stopped", str(error) if isinstance(error, Exception) else "it was interrupted")
+        facts = error.facts if isinstance(error, GateRefused) else {}
+        told = str(error) if isinstance(error, Exception) else "it was interrupted"
+        mark(lake, plan.id, "stopped", told, gate=facts.get("chunk"), put_back="release" in facts)
         raise

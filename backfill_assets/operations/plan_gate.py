@@ -31,13 +31,12 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.view import writes_of
 from backfill_assets.operations.account import accounts
-from backfill_assets.operations.controls import judge_controls
-from backfill_assets.operations.plan_files import fact
+from backfill_assets.operations.controls import ControlOutcome, controls_over, judge_controls
+from backfill_assets.operations.plan_files import CHUNKS, CONTROLS, accepted_by_person, fact, keep_accepted
 from backfill_assets.operations.plan_model import Plan, PlanChunk, Tolerances
 from backfill_assets.operations.plan_progress import Progress
 
 SHOWN = 5
-CONTROLS = "controls"  # of findings about them, and of the mark `started`: broken values by control
 FEWEST_ROWS = 20  # below it a relative change is chance
 BY_TOLERANCES = (gates.ROW_COUNT, gates.PROFILE)  # shown by the tolerances that bound them
 OF_SOME = (gates.READS,)  # shown by the preflight of a lake that has them
@@ -111,14 +110,33 @@ def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> li
 
 
 def _controls(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list[GateFinding]:
-    """Controls of lake.toml that cannot be judged, or that more values break than before the plan; after the last chunk
-    none may be broken any more."""
     before = fact(lake, plan.id, "started", CONTROLS) or {}
-    most = {} if chunk == plan.chunks[-1] else before
-    found = judge_controls(lake, pipeline) if lake.settings.controls else []
-    worse = [o for o in found if (o.error and not o.broken) or o.broken > most.get(o.name, 0)]
+    worse = _worse(lake, pipeline, chunk, plan)
     earlier = {o.name: f" ({before.get(o.name, 0)} before the plan)" if o.broken else "" for o in worse}
     return [GateFinding(CONTROLS, None, o.name, f"{o.told}{earlier[o.name]}") for o in worse]
+
+
+def _worse(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list[ControlOutcome]:
+    """Controls over what the plan writes that cannot be judged, or that more values break than before the plan; after
+    the last chunk none may be broken any more. What a person accepted may stay."""
+    accepted = accepted_by_person(lake, plan)[CONTROLS]
+    most = accepted if chunk == plan.chunks[-1] else (fact(lake, plan.id, "started", CONTROLS) or {}) | accepted
+    names = controls_over(lake, pipeline, plan.tables)
+    found = judge_controls(lake, pipeline, names) if names else []
+    unjudged = {o.name for o in found if o.error and not o.broken and accepted.get(o.name) != 0}
+    return [o for o in found if o.name in unjudged or o.broken > most.get(o.name, 0)]
+
+
+def accept(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> None:
+    """Record that a person looked at the chunk as it is written: its gate is passed, and the controls that its gate
+    refuses may stay as broken as they are, also once its days are made again."""
+    worse = {o.name: o.broken for o in _worse(lake, pipeline, chunk, now.plan)}
+    keep_accepted(lake, now.plan, chunk, now.write_ids(chunk), worse)
+
+
+def is_accepted(lake: Lake, chunk: PlanChunk, now: Progress) -> bool:
+    """Whether a person accepted the chunk, and it wrote nothing since."""
+    return accepted_by_person(lake, now.plan)[CHUNKS].get(str(chunk.number)) == now.write_ids(chunk)
 
 
 def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFinding]:

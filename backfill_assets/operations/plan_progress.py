@@ -5,7 +5,7 @@ nothing, and a rerun goes on where the plan stood.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 from typing import Any
@@ -16,7 +16,7 @@ from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import FINISHED, Resumption, resumed, state_of, why_waiting
+from backfill_assets.operations.plan_files import FINISHED, Resumption, going_on, resumed, state_of, why_waiting
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk, Price
 from backfill_assets.operations.plan_waits import hours_text, wait_of
 
@@ -156,7 +156,8 @@ class ChunkProgress:
 @dataclass(frozen=True)
 class Progress:
     """A plan with its chunks as they are now. `state` is that of `state_of`, `why` the reason of a stop or pause;
-    `resumed`: who took pauses back; `hours`: when chunks may start, by `[plan]`, and what they wait for now."""
+    `resumed`: who took pauses back; `hours`: when chunks may start, by `[plan]`, and what they wait for now;
+    `going_on`: the subcommand that lets it go on."""
 
     plan: Plan
     state: str
@@ -166,6 +167,7 @@ class Progress:
     why: str = ""
     resumed: tuple[Resumption, ...] = ()
     hours: str = ""
+    going_on: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -175,6 +177,10 @@ class Progress:
     def took(self, *tables: str) -> Took | None:
         """The real figures of the plan's writes of these tables so far (none: all); None without any write."""
         return Took.of(w for t in tables or self.writes if t in self.writes for w in self.writes[t].chunks.values())
+
+    def write_ids(self, chunk: PlanChunk) -> list[str]:
+        """The ids of a chunk's writes, ascending."""
+        return sorted(i for writes in self.writes.values() for i in writes.ids(chunk.number))
 
     def seconds_left(self, chunk: PlanChunk) -> float:
         """The price of the chunks from this one on that are not done, at the pace of those that are."""
@@ -246,7 +252,9 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
         chunks.append(_chunk(now, chunk, waits))
     wait, hours = wait_of(lake, plan) if state in ("new", "active") else None, hours_text(lake.settings.plan)
     hours += f"; {wait.told}" if wait else ""
-    return Progress(plan, state, states, writes, tuple(chunks), now.why, resumed(lake, plan), hours)
+    return replace(
+        now, chunks=tuple(chunks), resumed=resumed(lake, plan), hours=hours, going_on=going_on(lake, plan, state)
+    )
 
 
 def _chunk(now: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:

@@ -19,6 +19,7 @@ from backfill_assets.operations.controls import judge_controls
 from backfill_assets.operations.plan_expect import judge_expectations
 from backfill_assets.operations.plan_files import (
     CANCELLED,
+    CONTROLS,
     FINISHED,
     HOLDS,
     mark,
@@ -26,11 +27,10 @@ from backfill_assets.operations.plan_files import (
     only_runner,
     plan_lock,
     refuse_overlap,
-    resuming,
     state_of,
     unmark,
 )
-from backfill_assets.operations.plan_gate import CONTROLS, GateFinding, judge, refusal
+from backfill_assets.operations.plan_gate import GateFinding, accept, is_accepted, judge, refusal
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk
 from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
@@ -117,7 +117,7 @@ def _refuse(lake: Lake, pipeline: Pipeline, now: Progress) -> None:
     if now.state == CANCELLED:
         raise plan.error(f"it is {now.state}", nothing, "Make a new plan: `backfill-assets plan`")
     if now.state in HOLDS:
-        fix = f"Go on with `backfill-assets {resuming(plan.id, now.state)}`"
+        fix = f"Go on with `backfill-assets {now.going_on}`"
         raise plan.error(f"it is {now.state} ({now.why})", nothing, fix)
     for tick in plan.failed_ticks:
         raise plan.error(f"its preflight failed: {tick.name}: {tick.told}", nothing, "Correct that and plan again")
@@ -145,7 +145,9 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
     if todo:
         now = _make_whole(open_lake, plan, todo, worker)
     for chunk in wave:
-        if chunk.number != accepted and not now.gate_is_passed(chunk):
+        if chunk.number == accepted:
+            accept(lake, pipeline, chunk, now)
+        elif not now.gate_is_passed(chunk) and not is_accepted(lake, chunk, now):
             _judge(lake, pipeline, chunk, now, worker)
             worker.report(f"chunk {chunk.number}: gate passed")
     return True

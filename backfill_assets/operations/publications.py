@@ -23,7 +23,7 @@ from backfill_assets.lake.view import read_view, switching, writes_of
 from backfill_assets.load.candidate import VERSIONS, made_with
 from backfill_assets.load.making import version_read
 from backfill_assets.operations.candidates import FIT, refused, switch_name
-from backfill_assets.operations.plan_files import new_id
+from backfill_assets.operations.plan_files import find_plan, held_back, new_id
 
 NOTHING = "Nothing was published"
 
@@ -63,8 +63,10 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     say what it would change.
 
     Readers see the days of all tables before or after it (`lake.view`). Stopped in between, done again, it goes on.
-    Raises BackfillError if a day is not up to date, code or settings are others in the lake, or days are held.
+    Raises BackfillError if a day is not up to date, code or settings are others in the lake, days are held, or a plan
+    stopped.
     """
+    _refuse_stopped(request)
     chosen = _chosen(request)
     found = Publication(new_id(utc_now()), tuple(_compared(request, t, s) for t, s in chosen), act)
     if not act:
@@ -119,6 +121,13 @@ def _chosen(request: PublishRequest) -> list[tuple[Table, dict[date, Stamp]]]:
         fix = f"Build some: `{_command(request, 'backfill --from FIRST --to LAST')}`"
         raise refused(request.name, "it holds no such day", NOTHING, fix)
     return found
+
+
+def _refuse_stopped(request: PublishRequest) -> None:
+    """Raise if a plan with some of the days waits for a person: its gate may have found what readers must not see."""
+    for plan_id, told in held_back(request.candidate).items():
+        if request.days is None or {*find_plan(request.candidate, plan_id).days} & {*request.days}:
+            raise refused(request.name, told, NOTHING, f"Say --target {request.name} with these commands")
 
 
 def _refuse_other_code(request: PublishRequest, name: str) -> None:

@@ -140,8 +140,9 @@ def _query(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, query: 
     known = known_tables(lake, pipeline).items()
     tables = {n: c for n, c in known if (named is None or n in named) and lake.store.exists(n)}
     setup = [f"CREATE TEMP VIEW {quoted(n)} AS {_table(lake, c, '').select}" for n, c in tables.items()]
-    for statement in setup:
-        engine.execute(statement)
+    with unreadable(query, "`backfill-assets verify` names damaged files"):
+        for statement in setup:
+            engine.execute(statement)
     with unreadable(query, CORRECT):
         refuse_writing(engine, query)
         name, kept = _kept(engine, query.rstrip().rstrip(";"))

@@ -13,9 +13,13 @@ import pytest
 from backfill_assets.core.errors import GateRefused
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sections import ControlSettings
-from backfill_assets.operations.controls import last_outcomes
+from backfill_assets.operations.controls import controls_over, last_outcomes
+from backfill_assets.operations.plan_files import held_back, resume
+from backfill_assets.operations.plan_progress import progress
 from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets_tests.operations.planning import (
     DAYS,
     HandWorker,
@@ -60,6 +64,52 @@ def test_a_control_that_a_chunk_breaks_stops_the_plan_and_can_be_accepted(tmp_pa
     assert f"backfill-assets run {plan.id} --accept 1" in str(refused.value)
     with pytest.raises(GateRefused, match=r"the gate of chunk 2 .* 4 value\(s\) differ"):
         run_plan(lambda: lake, plan, HandWorker(*lake, rows=doubled), accepted=1)
+
+
+def test_what_a_person_accepted_is_remembered_until_more_values_are_broken(tmp_path: Path) -> None:
+    lake, pipeline = opened = controlled(tmp_path)
+    worker = HandWorker(*opened, rows=lambda d: (doubled if d == DAYS.last else good_rows)(d))
+    plan = planned(*opened)
+    with pytest.raises(GateRefused, match=r"chunk 4 .* 1 value\(s\) differ"):
+        run_plan(lambda: opened, plan, worker)
+    assert progress(*opened, plan).going_on == f"run {plan.id} --accept 4"
+    assert f"(by the gate of chunk 4: see `backfill-assets plan show {plan.id}`)" in held_back(lake)[plan.id]
+    assert f"`backfill-assets run {plan.id} --accept 4`, or" in held_back(lake)[plan.id]
+    assert "differ" not in held_back(lake)[plan.id]
+    assert run_plan(lambda: opened, plan, worker, accepted=4).state == "finished"
+    roll_back(lake, pipeline, RollbackRequest(plan.id), Provenance(""))
+    release(lake, pipeline, RollbackRequest(plan.id), Provenance(""))
+    assert run_plan(lambda: opened, plan, worker).is_done, "the control is as broken as it was accepted"
+    assert [o.broken for o in last_outcomes(lake)] == [1]
+
+
+def test_an_accepted_chunk_is_not_judged_again_after_a_stop(tmp_path: Path) -> None:
+    lake = controlled(tmp_path)
+    plan = planned(*lake, stop_after="chunk")
+    with pytest.raises(GateRefused, match="chunk 1 "):
+        run_plan(lambda: lake, plan, HandWorker(*lake, rows=doubled))
+    assert run_plan(lambda: lake, plan, HandWorker(*lake, rows=doubled), accepted=1).state == "waiting"
+    resume(lake[0], plan, "looked")
+    with pytest.raises(GateRefused, match="chunk 2 "):
+        run_plan(lambda: lake, plan, HandWorker(*lake, rows=doubled))
+
+
+def test_only_controls_over_what_a_plan_writes_or_what_is_made_of_it_stop_it(tmp_path: Path) -> None:
+    lake, pipeline = controlled(tmp_path, 'SELECT 1 AS "all", 2 AS value FROM features', "3")
+    lake = replace(lake, shared=tmp_path, own=frozenset({"staging"}))
+    assert run_plan(lambda: (lake, pipeline), planned(lake, pipeline), HandWorker(lake, pipeline)).state == "finished"
+    assert controls_over(lake, pipeline, ["staging"]) == []
+    assert controls_over(lake, pipeline, ["features"]) == ["value"]
+    lake = replace(lake, shared=None, own=frozenset())
+    for query in ("SELECT value FROM features", "SELECT value FROM nowhere", "SELECT FROM"):
+        control = ControlSettings(query=query, expected="1")
+        other = replace(lake, settings=lake.settings.model_copy(update={"controls": {"value": control}}))
+        assert controls_over(other, pipeline, ["staging"]) == ["value"]
+    beside = replace(lake, shared=tmp_path, own=frozenset({"staging"}))
+    for expected, found in (("features", []), ("duckdb:SELECT * FROM staging", ["value"])):
+        control = ControlSettings(query="SELECT value FROM features", expected=expected)
+        settings = lake.settings.model_copy(update={"controls": {"value": control}})
+        assert controls_over(replace(beside, settings=settings), pipeline, ["staging"]) == found
 
 
 def test_a_control_that_was_broken_before_may_stay_so_until_the_plan_has_mended_it(tmp_path: Path) -> None:

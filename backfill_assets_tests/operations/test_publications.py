@@ -19,6 +19,9 @@ from backfill_assets.operations.candidates import (
     discard_candidate,
 )
 from backfill_assets.operations.maintain import maintain
+from backfill_assets.operations.plan import PlanRequest, make_plan
+from backfill_assets.operations.plan_files import find_plan, keep_plan, mark
+from backfill_assets.operations.plan_model import Policy
 from backfill_assets.operations.publications import publish
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day
@@ -83,6 +86,24 @@ def test_a_publication_that_stopped_between_two_tables_goes_on(beside: Beside) -
     done = beside.publish()
     assert [(t.table, t.same) for t in done.tables] == [("staging", DAYS), ("features", 0)]
     assert beside.made.values("features") == [5] * DAYS
+
+
+def test_it_is_refused_while_a_plan_of_the_candidate_waits_for_a_person(beside: Beside) -> None:
+    beside.build_all(5)
+    there = beside.there
+    days = DayRange(day(0), day(DAYS))
+    plan = make_plan(there.lake, there.pipeline, PlanRequest(days, ("features",), Policy()))
+    keep_plan(there.lake, plan)
+    mark(there.lake, plan.id, "started")
+    mark(there.lake, plan.id, "stopped", "too many rows", gate="1")
+    for act in (False, True):
+        with pytest.raises(BackfillError, match=rf"run {plan.id} --accept 1`.* Nothing was published. Say --target v2"):
+            publish(beside.request(), act=act)
+    with pytest.raises(BackfillError, match=r"no such plan\. .* Say --target v2"):
+        find_plan(beside.made.lake, plan.id)
+    assert beside.made.values("staging") == [1] * DAYS
+    mark(there.lake, plan.id, "ended", "cancelled")
+    assert publish(beside.request(), act=True).done
 
 
 def test_chosen_days_alone_are_published_and_days_that_it_lacks_are_refused(beside: Beside) -> None:
