@@ -15,8 +15,8 @@ from backfill_assets.cli.common import FILE, SPAN, json_and_lake, opened, print_
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, draw_table, number, say, write_page
 from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import OWN_SERVERS
-from backfill_assets.lake.differences import DayDifference, SampleRow
 from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.matching import DayDifference, SampleRow
 from backfill_assets.operations.compare import CompareReport, CompareRequest, Moment, of_plan
 from backfill_assets.operations.compare import compare as compare_of
 from backfill_assets.operations.plan_files import find_plan

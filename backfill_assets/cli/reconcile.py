@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from backfill_assets.lake.home import Lake
-    from backfill_assets.lake.matching import MatchedRow
+    from backfill_assets.lake.matched_columns import MatchedRow
     from backfill_assets.lake.model import Pipeline
     from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest
     from backfill_assets.operations.reconcile_layers import Balance, LayersReport
@@ -166,7 +166,7 @@ def _headline(report: "ReconcileReport") -> str:
 
 def _sections(report: "ReconcileReport") -> list[PageSection]:
     """The parts of the report; those without content are left out."""
-    from backfill_assets.lake.matching import KINDS
+    from backfill_assets.lake.matched_columns import KINDS
 
     kinds = [k for k in KINDS if report.total(k)]
     off = [d for d in report.days if d.kinds]

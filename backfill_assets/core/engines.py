@@ -1,6 +1,6 @@
 """An engine as other rooms see it: what it can do, and the engine that a receipt names for a day.
 
-Not here: how an engine is started and reached (`engine`), and comparing rows (`lake.differences`).
+Not here: how an engine is started and reached (`engine`), and comparing rows (`lake.matching`).
 """
 
 import re

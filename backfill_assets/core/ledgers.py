@@ -1,6 +1,6 @@
 """The names of the ledgers, spelled here only, and how the name of a source lengthens a table's name.
 
-Not here: their contracts (`lake.ledger`, `lake.too_late`), and names of a pipeline's tables, which its contracts spell.
+Not here: their contracts (`lake.ledger`, `lake.ledger`), and names of a pipeline's tables, which its contracts spell.
 """
 
 FILES = "files"  # what has landed

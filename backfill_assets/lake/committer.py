@@ -41,7 +41,6 @@ from backfill_assets.lake.log import (
     checkpoint_files,
     commit_digest,
     commit_file,
-    digest_of_file,
     find_write,
     open_delta,
     refuse_torn,
@@ -136,7 +135,7 @@ def commit_files(
 def _digests(path: Path, adds: Sequence[StagedFile]) -> str:
     """The digests of new files, joined, by ascending path."""
     named = sorted(f.path.relative_to(path).as_posix() for f in adds)
-    return "".join(digest_of_file(path / name)[:FILE_DIGEST_CHARS] for name in named)
+    return "".join(files.sha256_of_bytes(path / name)[:FILE_DIGEST_CHARS] for name in named)
 
 
 def rewrite_files(

@@ -53,13 +53,8 @@ def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
     return _started(spill)
 
 
-def new_engine(lake: LakeFolder) -> "DuckDBPyConnection":
-    """A separate engine, in UTC, which lives as long as the results read from it."""
-    return engine_at(lake.root)
-
-
-def engine_at(root: Path) -> "DuckDBPyConnection":
-    """A separate engine, as `new_engine`, for a folder that need not be a lake yet."""
+def new_engine(root: Path) -> "DuckDBPyConnection":
+    """A separate engine, in UTC, which lives as long as the results read from it; `root` need not be a lake yet."""
     engine = _started(str(root / SPILL))
     engine.execute("SET TimeZone = 'UTC'")
     return engine

@@ -16,7 +16,7 @@ the fingerprints as receipts name them, by whatever scheme. A rebuilt day is wri
 it is equal, and gets a new fingerprint; so the tables made from it follow once, as after a change.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,12 @@ _TEXTS = {
 def quoted(name: str) -> str:
     """A column's name as DuckDB quotes it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def on_days(column: str, days: Iterable[date]) -> str:
+    """The condition that a row's day is one of these."""
+    listed = ", ".join(f"DATE '{d}'" for d in days)
+    return f"{quoted(column)} IN ({listed})"
 
 
 def row_hash(columns: Iterable[Column]) -> str:
@@ -140,11 +146,15 @@ def _query(rows: str, day_column: str, few: Mapping[str, Sequence[date]]) -> str
     """The rows per day, column (its place in `few`) and text, from one reading of the files."""
     day, places = quoted(day_column), range(len(few))
     some = {d for days in few.values() for d in days}
-    texts = ", ".join(f"{_of_days(c, day, few[c], some)} AS c{i}" for i, c in enumerate(few))
+    # The column's text on those of the days that are read, else NULL.
+    of_days = {
+        c: f"CASE WHEN {on_days(day_column, d)} THEN {quoted(c)} END" for c, d in few.items() if len(d) < len(some)
+    }
+    texts = ", ".join(f"{of_days.get(c, quoted(c))} AS c{i}" for i, c in enumerate(few))
     which = " ".join(f"WHEN grouping(c{i}) = 0 THEN {i}" for i in places)
     named = f"rank <= {VALUES_KEPT} AND texts <= {2 * VALUES_KEPT} AND length(text) <= {VALUE_CHARS}"
     return (
-        f"WITH narrow AS (SELECT {day} AS day, {texts} FROM ({rows}) WHERE {day} IN ({_dates(some)})), "
+        f"WITH narrow AS (SELECT {day} AS day, {texts} FROM ({rows}) WHERE {on_days(day_column, some)}), "
         f"by_text AS (SELECT day, CASE {which} END AS which, coalesce({', '.join(f'c{i}' for i in places)}) AS text, "
         f"count(*) AS n FROM narrow GROUP BY GROUPING SETS ({', '.join(f'(day, c{i})' for i in places)})), "
         "ranked AS (SELECT *, row_number() OVER (of_day ORDER BY n DESC, text) AS rank, count(*) OVER of_day AS texts, "
@@ -152,14 +162,3 @@ def _query(rows: str, day_column: str, few: Mapping[str, Sequence[date]]) -> str
         f"WINDOW of_day AS (PARTITION BY day, which)) SELECT day, which, CASE WHEN {named} THEN text END, sum(n) "
         f"FROM ranked WHERE texts > {2 * VALUES_KEPT} OR all_rows >= {ROWS_PER_VALUE} * texts GROUP BY ALL"
     )
-
-
-def _of_days(column: str, day: str, days: Collection[date], read: Collection[date]) -> str:
-    """The column's text on these of the days that are read, else NULL."""
-    return (
-        quoted(column) if len(days) == len(read) else f"CASE WHEN {day} IN ({_dates(days)}) THEN {quoted(column)} END"
-    )
-
-
-def _dates(days: Collection[date]) -> str:
-    return ", ".join(f"DATE '{d}'" for d in days)

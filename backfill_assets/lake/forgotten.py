@@ -9,7 +9,6 @@ found everywhere: it counts only behind its column's name.
 
 import contextlib
 import gzip
-import hashlib
 import hmac
 import json
 import os
@@ -28,7 +27,6 @@ from backfill_assets.core.ownership import whoami
 from backfill_assets.lake import files
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.embedded import connection, literal
-from backfill_assets.lake.files import exists, make_folder, names, publish, write_json
 from backfill_assets.lake.folder import FORGOTTEN, OWN_FOLDERS, LakeFolder
 from backfill_assets.lake.log import HINT, LOG, open_delta
 
@@ -51,7 +49,7 @@ class Erasure:
 
     def keep(self) -> None:
         """Write what was done so far."""
-        write_json(self.path, self.done)
+        files.write_json(self.path, self.done)
 
 
 def is_forgotten(lake: LakeFolder) -> str:
@@ -71,7 +69,7 @@ def is_forgotten(lake: LakeFolder) -> str:
 
 def erasures(lake: LakeFolder) -> list[Erasure]:
     """Every erasure of the lake, oldest first; raises OSError or ValueError if one cannot be read."""
-    paths = sorted(_folder(lake) / n for n in names(_folder(lake)) if n.endswith(".json"))
+    paths = sorted(_folder(lake) / n for n in files.names(_folder(lake)) if n.endswith(".json"))
     return [Erasure(path, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
 
@@ -84,12 +82,12 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
     """Record the entity (its value per column) as forgotten, or find the erasure of it that was not finished. From now
     on no load takes a row of it."""
     key, folder = _key(lake), _folder(lake)
-    make_folder(folder)
-    if not exists(key):
+    files.make_folder(folder)
+    if not files.exists(key):
         part = folder / f"key.{os.getpid()}"
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as sink:  # noqa: PTH123
             sink.write(secrets.token_bytes(BLOCK_BYTES // 2))
-        publish(part, key)
+        files.publish(part, key)
     hashed = hmac.new(key.read_bytes(), BETWEEN.join(values.values()).encode(), "sha256").hexdigest()
     known = erasures(lake)
     if unfinished := [e for e in known if e.done["hash"] == hashed and "finished_at" not in e.done]:
@@ -218,7 +216,7 @@ def _rewrite_commit(path: Path, live: set[str], trace: Trace, erasure: Erasure) 
 
     def noted(part: Path) -> None:
         digests = erasure.done["commits"].setdefault(table.name, {})
-        digests[str(int(path.stem))] = hashlib.sha256(part.read_bytes()).hexdigest()
+        digests[str(int(path.stem))] = files.sha256_of_bytes(part)
         erasure.keep()
 
     _write_over(path, written, noted)

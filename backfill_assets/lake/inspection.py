@@ -27,7 +27,6 @@ from backfill_assets.lake.log import (
     FileChange,
     LiveFile,
     commit_file,
-    digest_of_file,
     edited_commits,
     file_changes,
     file_digests,
@@ -83,7 +82,7 @@ class _Replayed:
     def flipped(self, path: Path, names: Iterable[str]) -> tuple[str, ...]:
         """Those of the files that are there and hold other bytes than were committed."""
         there = ((n, self.named.get(n)) for n in names if files.exists(path / n))
-        return tuple(n for n, digest in there if digest and not digest_of_file(path / n).startswith(digest))
+        return tuple(n for n, digest in there if digest and not files.sha256_of_bytes(path / n).startswith(digest))
 
 
 @dataclass(frozen=True)

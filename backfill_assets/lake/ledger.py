@@ -1,19 +1,32 @@
-"""The ledger tables: contracts of `files`, `quarantine` and `arrivals`, and reading them without a JVM.
+"""The machinery's own tables: contracts of `files`, `quarantine`, `arrivals` and `too_late`, read without a JVM.
 
-Not here: writing them (`load.scan`, `load.raw`). `files` holds append-only events; the newest per content wins.
+Not here: writing them (`load.scan`, `load.raw`), and splitting a load's rows (`load.deliveries`). `files` holds
+append-only events; the newest per content wins. `too_late` keeps, by the policy `beyond = "quarantine"`, an upsert that
+arrived more than `window_days` after its event, until it is released; a delete is never too late, because its own event
+time says nothing. A release is a commit of that table without data, with reason and note.
 """
 
+import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input
-from backfill_assets.core.scans import OF_TOTALS
-from backfill_assets.core.view import LandedDay
+from backfill_assets.core.ledgers import TOO_LATE, named
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.scans import OF_TOTALS, summed
+from backfill_assets.core.view import LandedDay, Release
+from backfill_assets.lake.committer import commit_receipt
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.settings import LatenessSettings
 from backfill_assets.lake.store import TableStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Condition
 
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
@@ -78,6 +91,8 @@ ARRIVALS = Contract(
     (),
     partition_by="arrival_month",
 )
+REPLAY = "replay-late"
+FIRST, LAST, ARRIVED, CONTENTS = "event_days_from", "event_days_to", "arrival_days", "contents"
 
 
 def of_source(ledger: Contract, source: str) -> Contract:
@@ -202,3 +217,77 @@ def read_arrivals(store: TableStore, version: int, source: str = "") -> dict[dat
     for row in store.rows(name, version, columns) if version >= 0 else []:
         found[row["event_date"]].append((row["arrival_date"], row["fingerprint"]))
     return {day: tuple(sorted(rows)) for day, rows in found.items()}
+
+
+def too_late_contract(raw: Contract) -> Contract:
+    """The table's contract: raw's columns under another name."""
+    name = named(TOO_LATE, raw.source)
+    return replace(raw, name=name, description="Deliveries that came too late, until `replay-late` releases them.")
+
+
+def releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
+    """Every release of a source's deliveries so far, oldest first. No JVM."""
+    found = []
+    for commit in lake.store.commits(named(TOO_LATE, source)):
+        receipt = commit.receipt
+        if receipt is not None and receipt.reason == REPLAY and ARRIVED in receipt.tags:
+            arrived = frozenset(date.fromisoformat(d) for d in receipt.tags[ARRIVED].split(","))
+            first, last = (date.fromisoformat(receipt.tags[k]) for k in (FIRST, LAST))
+            contents = receipt.tags.get(CONTENTS)
+            found.append(Release(arrived, first, last, None if contents is None else frozenset(contents.split(","))))
+    return tuple(found)
+
+
+def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Condition":
+    """Whether a row of the delivery contract (with `arrival_date`, `source_file`) is too late and not released."""
+    from pyspark.sql import functions as F
+
+    if lateness.window_days is None:
+        return F.lit(False)
+    window = F.expr(f"INTERVAL '{lateness.window_days}' DAY")
+    late = (F.col("op") == "upsert") & (F.col("arrival_ts") > F.try_add("event_ts", window))
+    for release in released:
+        let_in = F.col("arrival_date").isin(sorted(release.arrival_days)) & F.to_date("event_ts").between(
+            F.lit(release.first), F.lit(release.last)
+        )
+        if release.contents is not None:
+            let_in &= F.col("source_file").isin(sorted(release.contents))
+        late = late & ~let_in
+    return F.coalesce(late, F.lit(False))
+
+
+def waiting(lake: Lake, first: date, last: date) -> Mapping[tuple[date, date], int]:
+    """Rows of the lake's source kept back per (arrival, event) day, for event days `first` through `last`. No JVM."""
+    return summed({(arrived, day): rows} for arrived, day, _, rows in _kept_back(lake, first, last))
+
+
+def _kept_back(lake: Lake, first: date, last: date) -> list[tuple[date, date, str, int]]:
+    """Arrival day, event day, content (sha256), and the rows kept back of these."""
+    table = named(TOO_LATE, lake.source)
+    if not lake.store.exists(table):
+        return []
+    sql = (
+        "SELECT arrival_date, CAST(event_ts AS DATE) AS event_date, source_file, COUNT(*) AS n FROM kept "
+        f"WHERE CAST(event_ts AS DATE) BETWEEN DATE '{first}' AND DATE '{last}' GROUP BY 1, 2, 3"
+    )
+    batches = lake.store.query(sql, {"kept": (table, None)})
+    return [row for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
+
+
+def release(lake_session: LakeSession, first: date, last: date, note: str) -> Mapping[tuple[date, date], int]:
+    """Record that what is kept for these event days counts from now on; returns what that is, per (arrival, event) day.
+
+    Rows of files that land later are not released by it. Nothing is rebuilt here: the arrival days become stale by it,
+    and with them what is made from them. The caller holds the load lock.
+    """
+    lake, table = lake_session.lake, named(TOO_LATE, lake_session.lake.source)
+    found = _kept_back(lake, first, last)
+    if found:
+        arrived, _, contents, _ = (
+            ",".join(sorted({str(cell) for cell in column})) for column in zip(*found, strict=True)
+        )
+        tags = {FIRST: str(first), LAST: str(last), ARRIVED: arrived, CONTENTS: contents}
+        receipt = Receipt(uuid.uuid4().hex, table, REPLAY, {}, note=note, tags=tags)
+        with lake.store.lock(table):
+            commit_receipt(lake.table_path(table), receipt)
+    return summed({(arrived, day): rows} for arrived, day, _, rows in found)

@@ -187,14 +187,9 @@ def _following(table: Path, after: int) -> Iterator[Commit]:
         yield read_commit(table, after)
 
 
-def digest_of_file(path: Path) -> str:
-    """SHA-256 of the bytes of a file of a table; raises OSError."""
-    return files.sha256_of_bytes(path)
-
-
 def commit_digest(table: Path, version: int) -> str:
     """SHA-256 of the bytes of one commit; raises OSError."""
-    return digest_of_file(commit_file(table, version))
+    return files.sha256_of_bytes(commit_file(table, version))
 
 
 def vouch(table: Path, version: int) -> None:
@@ -202,7 +197,7 @@ def vouch(table: Path, version: int) -> None:
     of the table; a process that is killed before leaves the note of the version before, which is harmless."""
     named = dict(read_head(table).get("checkpoints", {}))
     if files.exists(file := checkpoint_file(table, version)):
-        named[file.name] = digest_of_file(file)
+        named[file.name] = files.sha256_of_bytes(file)
     last = dict(sorted(named.items())[-CHECKPOINTS_NAMED:])
     files.write_json(
         table / LOG / HEAD, {"version": version, "sha256": commit_digest(table, version), "checkpoints": last}
@@ -280,7 +275,7 @@ def torn_checkpoints(path: Path) -> list[Path]:
     found = {int(version): log / n for n, version in named if n != version and version.isdigit()}
     whole = {v for v, file in found.items() if files.ends(file, len(MAGIC)) == (MAGIC, MAGIC)}
     named_bytes = read_head(path).get("checkpoints", {})
-    whole = {v for v in whole if named_bytes.get(found[v].name) in (None, digest_of_file(found[v]))}
+    whole = {v for v in whole if named_bytes.get(found[v].name) in (None, files.sha256_of_bytes(found[v]))}
     whole = {v for v in whole if is_whole(commit_file(path, v))}
     torn = [file for v, file in found.items() if v not in whole]
     try:

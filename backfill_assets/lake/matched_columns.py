@@ -1,11 +1,12 @@
 """Columns of a reconciliation: the type that both sides share, and when two values differ, as expressions of DuckDB.
 
-Not here: matching rows (`matching`).
+Also the records of what matching finds. Not here: matching rows (`matching`).
 """
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
@@ -27,6 +28,10 @@ NOISE = 1e-9  # the share by which sums of doubles differ that were added in ano
 ZONES_US, FARTHEST_US = 15 * 60 * 1_000_000, 14 * 3600 * 1_000_000  # zones are quarter hours apart, 14 hours at most
 DAY_US = 24 * 3600 * 1_000_000
 DIGITS, PIECES = 15, 4  # of SHA-256 as hexadecimal text: pieces that 64 bits hold
+MISSING_LEFT, MISSING_RIGHT = "missing left", "missing right"
+DOUBLED_LEFT, DOUBLED_RIGHT = "doubled left", "doubled right"
+DIFFERS, WITHIN, EQUAL = "differs", "within tolerance", "equal"
+KINDS = (MISSING_LEFT, MISSING_RIGHT, DOUBLED_LEFT, DOUBLED_RIGHT, DIFFERS, WITHIN)
 
 
 @dataclass(frozen=True)
@@ -190,3 +195,36 @@ def _text(column: ComparedColumn) -> str:
     plain = f"{value} + 0" if column.is_floating else value
     text = f"CAST({plain} AS VARCHAR)"
     return f"CASE WHEN {value} IS NULL THEN '-' ELSE concat(strlen({text}), ':', {text}) END"
+
+
+@dataclass(frozen=True)
+class DayCount:
+    """Rows of one day (None: no day is known) on both sides, and those of each kind of difference."""
+
+    day: date | None
+    left: int
+    right: int
+    kinds: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class ColumnCount:
+    """A column: its types, values beyond and within tolerance, and what the differences look like (`how`)."""
+
+    column: str
+    left_type: str
+    right_type: str
+    differing: int
+    within: int
+    how: Mapping[str, int]
+    same_kind: bool
+
+
+@dataclass(frozen=True)
+class MatchedRow:
+    """A row of both sides: its key, its kind, and cells of both sides as text (None: NULL, or there is no row)."""
+
+    kind: str
+    key: Mapping[str, str | None]
+    left: Mapping[str, str | None]
+    right: Mapping[str, str | None]

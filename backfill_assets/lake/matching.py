@@ -1,18 +1,38 @@
 """Rows of two sides matched by a key in DuckDB, in both directions: missing, doubled and differing, per day and column.
 
-The rows are matched by a full outer join that takes NULL for a value, so that a NULL key hides nothing. Not here: what
-a side may be (`operations.reconcile_sides`), and when values differ (`matched_columns`).
+The rows are matched by a full outer join that takes NULL for a value, so that a NULL key hides nothing. Also two
+versions of a table, matched so (`differences`). Not here: what a side may be (`operations.reconcile_sides`), when
+values differ (`matched_columns`), the choice of versions and the report (`operations.compare`).
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.profiles import Histogram
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.fingerprints import quoted
-from backfill_assets.lake.matched_columns import ComparedColumn, row_digest
+from backfill_assets.lake.embedded import connection, selection
+from backfill_assets.lake.fingerprints import bucket, quoted
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.matched_columns import (
+    DIFFERS,
+    DOUBLED_LEFT,
+    DOUBLED_RIGHT,
+    EQUAL,
+    MISSING_LEFT,
+    MISSING_RIGHT,
+    WITHIN,
+    ColumnCount,
+    ComparedColumn,
+    DayCount,
+    MatchedRow,
+    compared_columns,
+    row_digest,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -20,43 +40,9 @@ if TYPE_CHECKING:
 LEFT, RIGHT = "one", "two"
 CELL_CHARS = 80
 SAMPLES = 5  # rows of each kind that are shown
-MISSING_LEFT, MISSING_RIGHT = "missing left", "missing right"
-DOUBLED_LEFT, DOUBLED_RIGHT = "doubled left", "doubled right"
-DIFFERS, WITHIN, EQUAL = "differs", "within tolerance", "equal"
-KINDS = (MISSING_LEFT, MISSING_RIGHT, DOUBLED_LEFT, DOUBLED_RIGHT, DIFFERS, WITHIN)
-
-
-@dataclass(frozen=True)
-class DayCount:
-    """Rows of one day (None: no day is known) on both sides, and those of each kind of difference."""
-
-    day: date | None
-    left: int
-    right: int
-    kinds: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class ColumnCount:
-    """A column: its types, values beyond and within tolerance, and what the differences look like (`how`)."""
-
-    column: str
-    left_type: str
-    right_type: str
-    differing: int
-    within: int
-    how: Mapping[str, int]
-    same_kind: bool
-
-
-@dataclass(frozen=True)
-class MatchedRow:
-    """A row of both sides: its key, its kind, and cells of both sides as text (None: NULL, or there is no row)."""
-
-    kind: str
-    key: Mapping[str, str | None]
-    left: Mapping[str, str | None]
-    right: Mapping[str, str | None]
+NULL_BUCKET = -1000  # no number has so many bits
+TEXT_BUCKETS = 32  # a shift among few values shows; many values spread evenly whatever they are
+WORDS = {"added": (MISSING_LEFT, DOUBLED_RIGHT), "removed": (MISSING_RIGHT, DOUBLED_LEFT), "changed": (DIFFERS,)}
 
 
 @dataclass(frozen=True)
@@ -225,3 +211,81 @@ class Matching:
         """Return a SHA-256 of the key and the compared columns of each side, whatever the order of rows."""
         left, right = (str(self._run(row_digest(self.columns, n))[0][0]) for n in (LEFT, RIGHT))
         return left, right
+
+
+@dataclass(frozen=True)
+class DayDifference:
+    """One day: rows before and after, those added, removed and changed, and changed values by column."""
+
+    day: date
+    rows_before: int
+    rows_after: int
+    added: int
+    removed: int
+    changed: int
+    columns: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class SampleRow:
+    """A row that differs: its key, and the columns that do, as texts (None: there is no such row, or NULL)."""
+
+    day: date
+    kind: str
+    key: str
+    before: Mapping[str, str | None]
+    after: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What `differences` found; `histograms` are per column those before and after, over all days."""
+
+    days: tuple[DayDifference, ...]
+    samples: tuple[SampleRow, ...]
+    histograms: Mapping[str, tuple[Histogram, Histogram]]
+
+
+def differences(
+    lake: Lake, contract: Contract, before: Sequence[str], after: Sequence[str], days: DayRange
+) -> Differences:
+    """Compare the rows of these days in two sets of files; days without any row are left out. Raises duckdb.Error for
+    files that are gone."""
+    keys = tuple(dict.fromkeys((contract.day_column, *contract.key)))
+    others = [c for c in contract.column_names if c not in keys]
+    selects = selection(before, contract), selection(after, contract)
+    with connection(lake) as engine:
+        types = {name: kind for name, kind, *_ in engine.execute(f"DESCRIBE {selects[0]}").fetchall()}
+        columns = compared_columns(engine, (types, types), keys)
+        matching = Matching(engine, selects, keys, contract.day_column, columns, days)
+        matching.match()
+        changed = matching.changed_by_day()
+        found = tuple(_day(d, changed.get(d.day, {})) for d in matching.days() if d.day)
+        samples = tuple(_sample(contract, row) for row in matching.examples() if row.kind != WITHIN)
+        return Differences(found, samples, _histograms(engine, contract, others))
+
+
+def _day(found: DayCount, columns: Mapping[str, int]) -> DayDifference:
+    added, removed, changed = (sum(found.kinds.get(kind, 0) for kind in kinds) for kinds in WORDS.values())
+    return DayDifference(found.day or date.min, found.left, found.right, added, removed, changed, columns)
+
+
+def _sample(contract: Contract, row: MatchedRow) -> SampleRow:
+    day = date.fromisoformat(str(row.key[contract.day_column]))
+    kind = next(word for word, kinds in WORDS.items() if row.kind in kinds)
+    return SampleRow(day, kind, json.dumps(row.key, ensure_ascii=False, separators=(",", ":")), row.left, row.right)
+
+
+def _histograms(
+    engine: "DuckDBPyConnection", contract: Contract, others: Sequence[str]
+) -> dict[str, tuple[Histogram, Histogram]]:
+    if not others:
+        return {}
+    measured = set(contract.measured_columns)
+    told = [bucket(contract.column(c)) if c in measured else f"hash({quoted(c)}) % {TEXT_BUCKETS}" for c in others]
+    figures = [
+        f"histogram(CASE WHEN {quoted(c)} IS NULL THEN {NULL_BUCKET} ELSE CAST({b} AS BIGINT) END)"
+        for c, b in zip(others, told, strict=True)
+    ]
+    sides = [engine.execute(f"SELECT {', '.join(figures)} FROM {side}").fetchone() or () for side in ("one", "two")]
+    return {c: (one or {}, two or {}) for c, one, two in zip(others, *sides, strict=True)}

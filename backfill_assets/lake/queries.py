@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import connection, selection
-from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.fingerprints import on_days, quoted
 from backfill_assets.lake.home import Lake
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ def _rows(lake: Lake, contract: Contract) -> str:
 
 
 def _rows_after(lake: Lake, contract: Contract, staged: Sequence[str], days: Collection[date]) -> str:
-    gone = ", ".join(f"DATE '{d}'" for d in sorted(days))
-    others = f"SELECT * FROM ({_rows(lake, contract)}) WHERE {quoted(contract.day_column)} NOT IN ({gone})"
+    others = f"SELECT * FROM ({_rows(lake, contract)}) WHERE NOT ({on_days(contract.day_column, sorted(days))})"
     return f"{others} UNION ALL BY NAME {selection(staged, contract)}"
 
 

@@ -29,7 +29,7 @@ from backfill_assets.lake.committer import (
     commit_receipt,
     open_table,
 )
-from backfill_assets.lake.data_files import gone_or_altered, live_files
+from backfill_assets.lake.data_files import files_of_days, gone_or_altered, live_files
 from backfill_assets.lake.files import table_lock
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit, LiveFile, commits
@@ -193,8 +193,7 @@ def _moves(path: Path, contract: Contract, targets: Mapping[date, int]) -> tuple
 
 def _files(table: "DeltaTable", contract: Contract, days: Collection[date]) -> set[LiveFile]:
     """The data files that hold these days."""
-    named = {str(d) for d in days}
-    return {f for f in live_files(table, contract.partition_column) if f.partition in named}
+    return {*files_of_days(live_files(table, contract.partition_column), contract, days)}
 
 
 def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[list[LiveFile], list[LiveFile]]:

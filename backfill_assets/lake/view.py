@@ -18,9 +18,8 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Deliveries, LakeView, Stamp, TableView
 from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files, releases
 from backfill_assets.lake.store import TableStore
-from backfill_assets.lake.too_late import releases
 
 FILE = ".switch.json"  # absent: no switch ever ran
 LOOKS = 10  # a switch of six tables takes a second, a look milliseconds

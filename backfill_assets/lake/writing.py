@@ -16,7 +16,7 @@ from backfill_assets.lake import files
 from backfill_assets.lake.columns import EIGHT_BYTES
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, literal, selection, telling_unreadable
-from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.fingerprints import on_days, quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile
 from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, filling, found_files
@@ -177,7 +177,7 @@ def merge_days(
     """
     if staged is None:
         raise ValueError(f"{contract.name}: days of a table laid out by {contract.partition_column} need a staging")
-    table, among = lake.table_path(contract.name), _among(contract, days)
+    table, among = lake.table_path(contract.name), on_days(contract.day_column, sorted(days))
     standing = selection([str(table / f.path) for f in live], contract)
     with connection(lake) as engine:
         column = quoted(contract.partition_column)
@@ -193,11 +193,6 @@ def merge_days(
         if _write_rows(lake, contract, target, rows):
             adds.append(StagedFile(target, value))
     return adds, [f for f in live if f.partition in touched]
-
-
-def _among(contract: Contract, days: Collection[date]) -> str:
-    listed = ", ".join(f"DATE '{d.isoformat()}'" for d in sorted(days))
-    return f"{quoted(contract.day_column)} IN ({listed})"
 
 
 def keep_rows(

@@ -17,6 +17,7 @@ from backfill_assets.core.digests import digest_of
 
 VERSION = 2  # of the ingest rules and of these descriptions; a greater one ingests every content again
 PARSER_VERSION = 1  # of the text parsers; raise it whenever a file could be parsed differently
+KEPT = ("types", "schema", "absent_is_null", "rows", "bad_rows", "inexact", "refused")  # of a content, as described
 ABSENT_IS_NULL = {"jsonl"}  # a JSON object may leave out what it does not know
 
 
@@ -64,21 +65,10 @@ def ingest_rules(format: str, limits: Sequence[int]) -> dict[str, Any]:
 
 def put(store: Path, ingested: StoredFile, rules: Mapping[str, Any]) -> StoredFile:
     """Describe a content whose parquet lies in the store, as the last step of its ingest; return what `find` finds."""
-    is_null = rules["format"] in ABSENT_IS_NULL
-    described = replace(ingested, schema=_schema_digest(ingested.parquet), absent_is_null=is_null)
-    body = {
-        **rules,
-        "parquet": ingested.parquet.name,
-        "sha256": _sha256(ingested.parquet),
-        "content": ingested.content or ingested.sha256,
-        "rows": ingested.rows,
-        "bad_rows": ingested.bad_rows,
-        "types": dict(ingested.types),
-        "schema": described.schema,
-        "absent_is_null": is_null,
-        "inexact": dict(ingested.inexact),
-        "refused": ingested.refused,
-    }
+    schema, is_null = _schema_digest(ingested.parquet), rules["format"] in ABSENT_IS_NULL
+    described = replace(ingested, schema=schema, absent_is_null=is_null)
+    proof = {"sha256": _sha256(ingested.parquet), "content": ingested.content or ingested.sha256}
+    body = {**rules, "parquet": ingested.parquet.name, **proof, **{name: getattr(described, name) for name in KEPT}}
     path = _description(store, ingested.sha256)
     partial = path.with_suffix(f".{os.getpid()}.partial")
     try:
@@ -97,10 +87,8 @@ def find(
     body = _proven(store, sha256)
     if body is None or (rules and not {**rules}.items() <= body.items()):
         return None
-    return StoredFile(
-        sha256, store / body["parquet"], body["types"], body["schema"], first_scan, home_day, body["absent_is_null"],
-        body["rows"], body["inexact"], body["refused"], bad_rows=body.get("bad_rows", 0),
-    )  # fmt: skip
+    kept = {name: body[name] for name in KEPT if name in body}
+    return StoredFile(sha256, store / body["parquet"], first_scan=first_scan, home_day=home_day, **kept)
 
 
 def discard(store: Path, sha256: str) -> None:

@@ -68,11 +68,8 @@ def opened(file: LandedFile) -> Iterator[int]:
 
 def sha256_of(file: LandedFile) -> str:
     """Hash the file's bytes: SHA-256 as 64 hexadecimal digits. Raises as `opened` does."""
-    digest = hashlib.sha256()
-    with opened(file) as descriptor:
-        while block := os.read(descriptor, READ_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+    with opened(file) as descriptor, open(descriptor, "rb", closefd=False) as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
 
 
 def is_complete(file: LandedFile, now: float) -> bool:

@@ -1,23 +1,25 @@
 """`[source] select` applied to the rows of files of one schema: each row gets its delivery columns, or why it has none.
 
-Not here: reading and casting the expressions (`select`), and the rules of usable rows (`load.deliveries`). Under
-ANSI rules `value * 1` raises over `n/a` and would end the query over all files. So Spark evaluates what can raise as
-written, inside `try_to_binary`, which gives NULL on any error: that row is set aside, and no other value is changed.
+Also an engine's errors over landed rows: Spark gives conditions and SQL states; an engine without them, kinds and
+words. Not here: reading and casting the expressions (`select`), the rules of usable rows (`load.deliveries`), and
+whether the engine is gone (`engine.loss`). Under ANSI rules `value * 1` raises over `n/a` and would end the query over
+all files. So Spark evaluates what can raise as written, inside `try_to_binary`, which gives NULL on any error: that row
+is set aside, and no other value is changed.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.column_types import ColumnType, read_type
-from backfill_assets.core.engines import SPARK, Engine, advice, culprit
+from backfill_assets.core.engines import SHORT_OF_MEMORY, SPARK, Engine, advice, culprit
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
-from backfill_assets.landing.engine_errors import OF_SELECT, UnfitSelect, absent_column, analysis_errors, refusal
 from backfill_assets.landing.select import (
-    FILE,
     as_target,
     can_raise,
+    defaults,
     expressions,
     is_lost,
     misfit,
@@ -32,10 +34,19 @@ if TYPE_CHECKING:
 RAISED = "__raised"
 DOUBTED = "__doubted"
 HAVE_DEFAULTS = frozenset(["op", "seq", "arrival_ts", "version_ts"])
-# A day in a path: 2024-03-01, dt=2024-03-01, 2024/03/01, year=2024/month=3/day=1.
-# No look-around: not every engine's regular expressions have it.
-DAY = r"(?:^|[^0-9])([0-9]{4})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:[^0-9]|$)"
-HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays within 63
+OF_SELECT = "[source] select in lake.toml"
+UNFIT = "select does not fit its columns: "  # how such a reason begins
+# The text of `select` is wrong, whatever the files are: syntax, functions and their arguments.
+OF_THE_TEXT = ("42601", "42883", "42605", "42803")
+# Classes of SQL states that speak of data and types, never of the machine: data exceptions, what Spark cannot analyse
+# or does not support, and files that it cannot decode.
+OF_THE_DATA = ("22", "42", "0A", "KD")
+_ABSENT = re.compile(r'attribute ObjectName\(\[Identifier\("((?:[^"\\]|\\.)*)"\)')
+_OF_DATA = frozenset({
+    "ParseException", "UnsupportedOperationException", "IllegalArgumentException", "AnalysisException",
+    "ArithmeticException", "ArrayIndexOutOfBoundsException", "DateTimeException",
+    "NumberFormatException", "SparkRuntimeException",
+})  # fmt: skip
 
 
 def delivery_types(payload: Iterable[PayloadColumn]) -> dict[str, ColumnType]:
@@ -131,7 +142,7 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
                 raised = F.col(place).isNull() & (F.lit(chosen.needed_by_deletes(name)) | ~_is_delete())
                 told.append(F.when(raised, F.lit(f"{name}: select raises an error on this row")))
         columns[name] = value
-    columns |= _defaults(set(types) - set(columns), columns)
+    columns |= defaults(set(types) - set(columns), columns)
     made = frame.withColumns(vessels) if vessels else frame
     if doubted:  # before a column of the file gives way to a delivery column of the same name
         made = made.withColumn(DOUBTED, F.concat_ws("; ", *doubted))
@@ -212,45 +223,6 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[str, "Column"]:
-    """Columns that `select` may leave out, because the file gives them, the same at every load."""
-    from pyspark.sql import functions as F
-
-    made: dict[str, Column] = {}
-    if "op" in absent:
-        made["op"] = F.lit("upsert")
-    if "seq" in absent:
-        made["seq"] = number_of(F.col("__sha256"), F.col("__number"))
-    if "arrival_ts" in absent:
-        made["arrival_ts"] = arrival_of(F.col(FILE))
-    if "version_ts" in absent:
-        made["version_ts"] = ({**columns, **made})["arrival_ts"]
-    return made
-
-
-def number_of(sha256: "Column", row_number: "Column") -> "Column":
-    """A delivery number from a row's place: ascending within its file, and distinct from other contents.
-
-    Two files of a million rows share numbers once in 10^12 pairs; their rows would go to quarantine, none is lost.
-    """
-    from pyspark.sql import functions as F
-
-    start = F.conv(F.substring(sha256, 1, HASH_DIGITS), 16, 10).cast("bigint")
-    return start + row_number.cast("bigint")
-
-
-def arrival_of(path: "Column") -> "Column":
-    """The last microsecond (UTC) of the first day that a path names; NULL where it names none.
-
-    The end, because a row of that day must not count as known before it arrived: a cut may lie within the day.
-    """
-    from pyspark.sql import functions as F
-
-    year, month, day = (F.regexp_extract(path, DAY, i) for i in (1, 2, 3))
-    named = F.concat_ws("-", year, F.lpad(month, 2, "0"), F.lpad(day, 2, "0")).try_cast("date")
-    return F.date_add(named, 1).cast("timestamp") - F.expr("INTERVAL '0.000001' SECOND")
-
-
 def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]:
     """Delivery column -> the position of its expression in `select`, and the type that Spark gives it."""
     schema: Any = frame.selectExpr(*(f"struct({e}) AS __d{i}" for i, e in enumerate(chosen.forgiving))).schema
@@ -266,3 +238,59 @@ def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]
             f"Give exactly these columns: {', '.join(types)}; {', '.join(sorted(HAVE_DEFAULTS))} may be left out",
         )
     return fields
+
+
+class UnfitSelect(Exception):
+    """`select` cannot be applied to files of this schema; the text says why. The files are refused, others are read."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(UNFIT + why)
+
+
+def analysis_errors() -> tuple[type[Exception], ...]:
+    """The kinds that an engine raises over a query that it cannot analyse."""
+    from pyspark.errors import AnalysisException, IllegalArgumentException, UnsupportedOperationException
+
+    return AnalysisException, IllegalArgumentException, UnsupportedOperationException
+
+
+def has_no_condition(error: Any) -> bool:
+    """Whether the error is of another engine than Spark, whose errors name a condition."""
+    return getattr(error, "getCondition", lambda: "")() is None
+
+
+def absent_column(error: Any) -> str:
+    """The column, as the query spells it, that the error calls absent; empty for any other error."""
+    if has_no_condition(error):
+        found = _ABSENT.search(str(error))
+        return found[1] if found and "missing from the schema" in str(error) else ""
+    told = (error.getMessageParameters() or {}).get("objectName", "").strip("`").split("`.`")[0]
+    return told if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN") else ""
+
+
+def is_of_the_text(error: Any) -> bool:
+    """Whether the query is at fault, whatever the data."""
+    if has_no_condition(error):
+        # What else it does not support may lie in the types of one file's columns.
+        return type(error).__name__ == "ParseException" or "unknown function" in str(error)
+    return (error.getSqlState() or "") in OF_THE_TEXT
+
+
+def is_of_the_data(error: Exception) -> bool:
+    """Whether the error speaks of data and types, and not of the machine."""
+    if has_no_condition(error):
+        return type(error).__name__ in _OF_DATA and not SHORT_OF_MEMORY.search(str(error))
+    state = getattr(error, "getSqlState", lambda: None)() or ""
+    return bool(state.startswith(OF_THE_DATA))
+
+
+def refusal(error: Exception, engine: Engine = SPARK) -> Exception:
+    """UnfitSelect for an error of analysing one schema; SettingsError where `select` fits no file."""
+    line = str(error).splitlines()[0]
+    if not is_of_the_text(error):
+        return UnfitSelect(line)
+    return SettingsError(
+        OF_SELECT, f"{engine.name} refuses it ({line})",
+        "Nothing was read",
+        "Correct the expression; it sees the file's columns only",
+    )  # fmt: skip

@@ -1,14 +1,15 @@
 """The text of `[source] select`: read by tokens, made safe for one bad row, and refused where it needs more than a row.
 
-Also a selected value as exactly the type of its delivery column, or NULL and why. Not here: running it (`mapping`), and
-expressions over one event (`pipeline.expressions`). `cast` becomes `try_cast` and so on; the text otherwise stays as
-written, so that no rewriting can change a meaning. A function on no list is refused: it may be a Python UDF, or read
-files. No cast cuts off a fraction, rounds to a declared scale, takes 2 for true or makes NULL of text in silence. An
-empty text is NULL to every type but STRING and BINARY: CSV has no other NULL.
+Also a selected value as exactly the type of its delivery column, or NULL and why, and columns that `select` may leave
+out. Not here: running it (`mapping`), and expressions over one event (`pipeline.expressions`). `cast` becomes
+`try_cast` and so on; the text otherwise stays as written, so that no rewriting can change a meaning. A function on no
+list is refused: it may be a Python UDF, or read files. No cast cuts off a fraction, rounds to a declared scale, takes 2
+for true or makes NULL of text in silence. An empty text is NULL to every type but STRING and BINARY: CSV has no other
+NULL.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,10 @@ FRACTIONS = ("double", "float", "decimal")
 FRACTION = r"^\s*[+-]?\d*\.(\d*?)0*\s*$"  # of a number as text: its digits behind the point, without zeros at the end
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 TEXTUAL = ("STRING", "BINARY")
+# A day in a path: 2024-03-01, dt=2024-03-01, 2024/03/01, year=2024/month=3/day=1.
+# No look-around: not every engine's regular expressions have it.
+DAY = r"(?:^|[^0-9])([0-9]{4})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:[^0-9]|$)"
+HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays within 63
 
 
 @lru_cache(maxsize=16)
@@ -243,3 +248,42 @@ def unpacked(packed: "Column", value: "Column", kind: ColumnType) -> "Column":
     if kind.kind == "TIMESTAMP":
         return F.timestamp_micros(digits.cast("bigint"))
     return F.unhex(digits) if kind.kind == "BINARY" else digits.cast(kind.spark)
+
+
+def defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[str, "Column"]:
+    """Columns that `select` may leave out, because the file gives them, the same at every load."""
+    from pyspark.sql import functions as F
+
+    made: dict[str, Column] = {}
+    if "op" in absent:
+        made["op"] = F.lit("upsert")
+    if "seq" in absent:
+        made["seq"] = number_of(F.col("__sha256"), F.col("__number"))
+    if "arrival_ts" in absent:
+        made["arrival_ts"] = arrival_of(F.col(FILE))
+    if "version_ts" in absent:
+        made["version_ts"] = ({**columns, **made})["arrival_ts"]
+    return made
+
+
+def number_of(sha256: "Column", row_number: "Column") -> "Column":
+    """A delivery number from a row's place: ascending within its file, and distinct from other contents.
+
+    Two files of a million rows share numbers once in 10^12 pairs; their rows would go to quarantine, none is lost.
+    """
+    from pyspark.sql import functions as F
+
+    start = F.conv(F.substring(sha256, 1, HASH_DIGITS), 16, 10).cast("bigint")
+    return start + row_number.cast("bigint")
+
+
+def arrival_of(path: "Column") -> "Column":
+    """The last microsecond (UTC) of the first day that a path names; NULL where it names none.
+
+    The end, because a row of that day must not count as known before it arrived: a cut may lie within the day.
+    """
+    from pyspark.sql import functions as F
+
+    year, month, day = (F.regexp_extract(path, DAY, i) for i in (1, 2, 3))
+    named = F.concat_ws("-", year, F.lpad(month, 2, "0"), F.lpad(day, 2, "0")).try_cast("date")
+    return F.date_add(named, 1).cast("timestamp") - F.expr("INTERVAL '0.000001' SECOND")

@@ -31,7 +31,7 @@ from backfill_assets.core.states import States
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.embedded import AT_ONCE, connection, file_batches, selection
-from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.fingerprints import on_days
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, refuse_moved_code
 from backfill_assets.lake.replace import Provenance, Published
@@ -217,8 +217,7 @@ def day_facts(
 
 def _of_days(files: Sequence[str], contract: Contract, days: Sequence[date]) -> str:
     """A query for the rows of these days in these files."""
-    listed, day = ", ".join(f"DATE '{d}'" for d in days), quoted(contract.day_column)
-    return f"SELECT * FROM ({selection(files, contract)}) WHERE {day} IN ({listed})"
+    return f"SELECT * FROM ({selection(files, contract)}) WHERE {on_days(contract.day_column, days)}"
 
 
 def _add(told: Facts, lake: Lake, query: str) -> None:

@@ -27,9 +27,9 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
 from backfill_assets.landing.content_store import StoredFile, discard, find
 from backfill_assets.landing.declared import MOST_DIGITS, DeclaredTotals, exact_number
-from backfill_assets.landing.engine_errors import UNFIT, is_of_the_data
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
+from backfill_assets.landing.mapping import UNFIT, is_of_the_data
 from backfill_assets.landing.select import uses_path
 from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load.deliveries import read_deliveries

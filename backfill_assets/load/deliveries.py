@@ -19,8 +19,15 @@ from backfill_assets.lake.forgotten import REASON
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import StoredFile
-from backfill_assets.landing.engine_errors import UnfitSelect, analysis_errors, refusal
-from backfill_assets.landing.mapping import RAISED, delivery_types, mapped, settings_for
+from backfill_assets.landing.mapping import (
+    RAISED,
+    UnfitSelect,
+    analysis_errors,
+    delivery_types,
+    mapped,
+    refusal,
+    settings_for,
+)
 from backfill_assets.landing.select import FILE, ROW, names_of
 from backfill_assets.load.landed_rows import landed_rows, row_text
 

@@ -18,10 +18,9 @@ from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.audit import audit, count_rows
 from backfill_assets.lake.forgotten import is_forgotten
-from backfill_assets.lake.ledger import QUARANTINE, FileRecord, of_source, read_files
+from backfill_assets.lake.ledger import QUARANTINE, FileRecord, is_too_late, of_source, read_files, too_late_contract
 from backfill_assets.lake.session import LakeSession, free
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.too_late import contract_of, is_too_late
 from backfill_assets.lake.writing import conform, stage
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.counting import stocked
@@ -65,7 +64,7 @@ def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) 
     that of the table's source. Raises LandingError where the account of the rows does not add up."""
     days = [d for d in todo if states.view.is_due(d)]
     records, contract = _named(request.lake_session, days), request.table.contract
-    late, quarantine = contract_of(contract), of_source(QUARANTINE, contract.source)
+    late, quarantine = too_late_contract(contract), of_source(QUARANTINE, contract.source)
     if not records:
         return Placed(PlacedPart(contract), PlacedPart(late), PlacedPart(quarantine), {d: {} for d in days})
     lateness, as_of = request.lake_session.lake.settings.lateness, states.view.as_of
@@ -82,7 +81,7 @@ def _as_read(
     """Write good rows as they are read, and read files with unusable rows once more for these; None where a number came
     twice within a day. Of 1.8 M rows it takes a third of the time of `_by_window`, which compares all rows of a day."""
     contract = request.table.contract
-    late, quarantine = contract_of(contract), of_source(QUARANTINE, contract.source)
+    late, quarantine = too_late_contract(contract), of_source(QUARANTINE, contract.source)
     wanted = set(days)
     bad = [r for r in records if any(unusable for d, (_, unusable, _) in r.days.items() if d in wanted)]
     good = _judged(request, states, days, records).where("reason IS NULL").select(*contract.column_names)
@@ -107,7 +106,7 @@ def _as_read(
 def _by_window(request: RebuildRequest, states: States, days: Sequence[date], records: Sequence[FileRecord]) -> Placed:
     """Compare all rows of a day that share a number, and keep the judged rows for the three tables."""
     contract, lateness = request.table.contract, request.lake_session.lake.settings.lateness
-    late, quarantine = contract_of(contract), of_source(QUARANTINE, contract.source)
+    late, quarantine = too_late_contract(contract), of_source(QUARANTINE, contract.source)
     is_late = is_too_late(lateness, states.view.source(contract.name).releases)
     delivered = [c for c in contract.column_names if c not in LANDED]
     judged = _judged(request, states, days, records)

@@ -7,7 +7,6 @@ commit. The commits are quarantine, `too_late`, raw whose receipt names both, ar
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError, telling_source
@@ -26,9 +25,6 @@ from backfill_assets.load.derived import refuse_lowered
 from backfill_assets.load.placing import Accounts, Placed, PlacedPart, placed_again
 from backfill_assets.load.scan import scan
 from backfill_assets.load.steadiness import refuse_settings
-
-if TYPE_CHECKING:
-    pass
 
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
 AS_DECLARED = "files as declared"  # a count of raw's receipts, where a file has a manifest

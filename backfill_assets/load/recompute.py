@@ -20,8 +20,8 @@ from backfill_assets.core.texts import json_of
 from backfill_assets.core.view import Deliveries, LakeView, Stamp
 from backfill_assets.engine.confs import size_confs
 from backfill_assets.engine.session import open_session, say
-from backfill_assets.lake.differences import DayDifference, SampleRow, differences
 from backfill_assets.lake.ledger import read_arrivals
+from backfill_assets.lake.matching import DayDifference, SampleRow, differences
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import writes_of

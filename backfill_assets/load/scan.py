@@ -19,10 +19,9 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import load_lock, sync_all
 from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
+from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source, release, waiting
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
-from backfill_assets.lake.too_late import release, waiting
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.declared import DeclaredTotals, of_contents
 from backfill_assets.landing.files import LandedFile, StillChanging, is_complete, settle

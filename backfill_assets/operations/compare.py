@@ -1,6 +1,6 @@
 """Days of a table at two versions, two times or in two lakes, compared.
 
-Not here: comparing the rows (`lake.differences`) and drawing the report (`cli.compare`).
+Not here: comparing the rows (`lake.matching`) and drawing the report (`cli.compare`).
 """
 
 from collections.abc import Collection, Iterator
@@ -15,8 +15,8 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import LARGE_DRIFT, drift
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.data_files import folder_of
-from backfill_assets.lake.differences import DayDifference, SampleRow, differences
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.matching import DayDifference, SampleRow, differences
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_model import Plan
 from backfill_assets.operations.plan_progress import plan_writes

@@ -15,7 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.matching import DOUBLED_LEFT, DOUBLED_RIGHT, WITHIN
+from backfill_assets.lake.matched_columns import DOUBLED_LEFT, DOUBLED_RIGHT, WITHIN
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables
 from backfill_assets.lake.sections import ControlSettings

@@ -23,7 +23,7 @@ from backfill_assets.landing.batches import BAD_REASON
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import OWN_FIELDS, ingest
 from backfill_assets.landing.listing import EXTENSIONS, list_landing
-from backfill_assets.landing.mapping import DAY
+from backfill_assets.landing.select import DAY
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

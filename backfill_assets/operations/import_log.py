@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import versions_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.payload import NO_ENTITY, TAKEN
 from backfill_assets.lake.columns import type_of_arrow
-from backfill_assets.lake.embedded import engine_at, literal
+from backfill_assets.lake.embedded import literal, new_engine
 from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
@@ -107,7 +107,7 @@ def import_log(root: Path, asked: ImportRequest) -> Imported:
     if (root / FILE_NAME).exists() and not (root / MANIFEST).exists():
         raise _refused(str(root), "it is a lake already", "Name a new folder with --into")
     (root / LANDING).mkdir(parents=True, exist_ok=True)
-    with engine_at(root) as engine:
+    with new_engine(root) as engine:
         engine.execute("SET preserve_insertion_order = true")  # the order in a file decides between rows of one time
         side = open_elsewhere(engine, asked.source)
         with unreadable(side.name, "Correct the options, or cast the column in the source"):

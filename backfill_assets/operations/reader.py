@@ -94,7 +94,7 @@ class Readable:
         """Return an unordered DuckDB relation that reads when used; of `connection`, or of an engine of its own."""
         pinned = self.pinned()
         with whole_files(pinned.contract, NOTHING):
-            return (connection or new_engine(self.lake)).sql(pinned.query)
+            return (connection or new_engine(self.lake.root)).sql(pinned.query)
 
     def spark(self, session: Any = None) -> Any:
         """Return an unordered Spark DataFrame of `session`, or of the lake's own engine, which starts if it must."""
@@ -104,7 +104,7 @@ class Readable:
     def _arrow(self, pinned: PinnedRows) -> Any:
         contract = pinned.contract
         order = ", ".join(quoted(c) for c in dict.fromkeys((contract.day_column, *contract.key)))
-        with whole_files(contract, NOTHING), new_engine(self.lake) as engine:
+        with whole_files(contract, NOTHING), new_engine(self.lake.root) as engine:
             return engine.sql(f"{pinned.query} ORDER BY {order}").to_arrow_table()
 
 

@@ -19,8 +19,16 @@ from backfill_assets.core.texts import json_of
 from backfill_assets.lake.files import make_folder, read_json, write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.matched_columns import compared_columns, parse_tolerances
-from backfill_assets.lake.matching import KINDS, WITHIN, ColumnCount, DayCount, MatchedRow, Matching
+from backfill_assets.lake.matched_columns import (
+    KINDS,
+    WITHIN,
+    ColumnCount,
+    DayCount,
+    MatchedRow,
+    compared_columns,
+    parse_tolerances,
+)
+from backfill_assets.lake.matching import Matching
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.reconcile_sides import (
     NOTHING,

@@ -17,8 +17,17 @@ from backfill_assets.core.scans import shown
 from backfill_assets.core.texts import plain, shortened
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, FileRecord, of_source, read_arrivals, read_files
-from backfill_assets.lake.too_late import contract_of, waiting
+from backfill_assets.lake.ledger import (
+    ARRIVALS,
+    FILES,
+    QUARANTINE,
+    FileRecord,
+    of_source,
+    read_arrivals,
+    read_files,
+    too_late_contract,
+    waiting,
+)
 
 NEWEST_DAYS = 7  # a week of arrivals shows what is wrong now
 MOST_REASONS = MOST_KINDS = 10
@@ -51,7 +60,7 @@ class SetAside:
 
 def contracts_beside(raw: Contract) -> tuple[Contract, ...]:
     """Return the contracts of the tables that a load of `raw` writes beside it."""
-    return (of_source(QUARANTINE, raw.source), contract_of(raw), of_source(ARRIVALS, raw.source))
+    return (of_source(QUARANTINE, raw.source), too_late_contract(raw), of_source(ARRIVALS, raw.source))
 
 
 def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[SetAside]:

@@ -18,10 +18,9 @@ from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
 from backfill_assets.lake.files import make_folder
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source, too_late_contract
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, refused_query
-from backfill_assets.lake.too_late import contract_of
 from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import told, unfit_days_now
@@ -71,7 +70,7 @@ def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
     try:
         with suppress(OSError):  # who may not write there cannot spill
             make_folder(spill.parent)  # which DuckDB does not
-        with new_engine(lake) as engine:
+        with new_engine(lake.root) as engine:
             engine.execute(f"SET temp_directory = {literal(str(spill))}")
             yield engine
     finally:
@@ -82,7 +81,7 @@ def known_tables(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
     """Return the contracts of the lake's tables and of existing ledgers, by name."""
     landed = {c.source: c for c in reversed(pipeline.contracts) if c.is_landed}.values()
     ledgers = [of_source(ledger, c.source) for c in landed for ledger in (QUARANTINE, ARRIVALS, FILES)]
-    there = (c for c in (*ledgers, *map(contract_of, landed)) if lake.store.exists(c.name))
+    there = (c for c in (*ledgers, *map(too_late_contract, landed)) if lake.store.exists(c.name))
     return {c.name: c for c in (*pipeline.contracts, *there)}
 
 

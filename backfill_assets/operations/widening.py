@@ -16,8 +16,8 @@ from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.housekeeping import Wider, widen, wider_columns
+from backfill_assets.lake.ledger import too_late_contract
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
-from backfill_assets.lake.too_late import contract_of
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import made_with
 from backfill_assets.load.making import version_read
@@ -68,7 +68,7 @@ def _contracts(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> list[
     for name in tables:
         pipeline.contract(name, "Nothing was written")
     chosen = [c for c in pipeline.contracts if (not tables or c.name in tables) and lake.writes(c.name)]
-    return [*chosen, *(contract_of(c) for c in chosen if c.is_landed)]
+    return [*chosen, *(too_late_contract(c) for c in chosen if c.is_landed)]
 
 
 def _narrow(lake: Lake, pipeline: Pipeline, wider: Mapping[str, Wider]) -> Pipeline:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import duckdb
 
-from backfill_assets.lake.matching import KINDS
+from backfill_assets.lake.matched_columns import KINDS
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest, reconcile
 from backfill_assets_tests.files import bare_lake

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.cli.compare import draw
-from backfill_assets.lake.differences import DayDifference, SampleRow
+from backfill_assets.lake.matching import DayDifference, SampleRow
 from backfill_assets.load.recompute import Recomputed, RecomputeVerdict
 from backfill_assets.operations.check_engine import EngineReport
 from backfill_assets_tests.builders import day

@@ -13,7 +13,7 @@ import pytest
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.matching import DIFFERS, MISSING_LEFT, MISSING_RIGHT
+from backfill_assets.lake.matched_columns import DIFFERS, MISSING_LEFT, MISSING_RIGHT
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.operations.reconcile import ReconcileRequest, reconcile
 from backfill_assets_tests.files import bare_lake, publish_by_hand

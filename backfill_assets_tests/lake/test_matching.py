@@ -3,13 +3,29 @@
 Tested here: `lake.matching`. Not tested here: sides, tolerances and digests (`operations.test_reconcile`).
 """
 
-import duckdb
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from backfill_assets.lake.matched_columns import compared_columns
-from backfill_assets.lake.matching import DIFFERS, DOUBLED_LEFT, MISSING_LEFT, Matching
+import duckdb
+import pytest
+
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.days import DayRange
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.matched_columns import DIFFERS, DOUBLED_LEFT, MISSING_LEFT, compared_columns
+from backfill_assets.lake.matching import CELL_CHARS, NULL_BUCKET, SAMPLES, Differences, Matching, differences
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.files import bare_lake, stage_by_hand
 
 ROWS = "SELECT * FROM (VALUES {}) AS rows (day, key, n)"
 MON, TUE = "DATE '2024-03-04'", "DATE '2024-03-05'"
+COLUMNS = (
+    Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True),
+    Column("text", "STRING", "t", nullable=True),
+)  # fmt: skip
+TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
+Row = tuple[int, str, int | None, str | None]
 
 
 def test_rows_are_counted_by_kind_and_day_and_values_by_column() -> None:
@@ -24,3 +40,56 @@ def test_rows_are_counted_by_kind_and_day_and_values_by_column() -> None:
         assert (monday.kinds, tuesday.kinds) == ({DOUBLED_LEFT: 1}, {DIFFERS: 1, MISSING_LEFT: 1})
         assert list(matching.changed_by_day().values()) == [{"n": 1}]
         assert {row.kind for row in matching.examples()} == {DOUBLED_LEFT, DIFFERS, MISSING_LEFT}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return bare_lake(tmp_path / "it's a lake")
+
+
+def files(lake: Lake, contract: Contract, *rows: Row) -> list[str]:
+    cells: list[dict[str, Any]] = [{"day": day(d), "key": k, "n": n, "text": t} for d, k, n, t in rows]
+    return list(map(str, stage_by_hand(lake, contract, cells).paths))
+
+
+def found(lake: Lake, before: list[Row], after: list[Row], contract: Contract = TABLE) -> Differences:
+    sides = files(lake, contract, *before), files(lake, contract, *after)
+    return differences(lake, contract, *sides, DayRange(day(0), day(5)))
+
+
+def test_a_value_that_becomes_null_is_a_change_and_two_nulls_are_none(lake: Lake) -> None:
+    [only] = found(lake, [(0, "a", 1, None)], [(0, "a", None, None)]).days
+    assert (only.added, only.removed, only.changed, dict(only.columns)) == (0, 0, 1, {"n": 1})
+
+
+def test_rows_that_repeat_a_key_are_compared_once_each(lake: Lake) -> None:
+    [only] = found(lake, [(0, "a", 1, "x"), (0, "a", 2, "x")], [(0, "a", 1, "x")]).days
+    assert (only.rows_before, only.rows_after, only.removed, only.changed) == (2, 1, 1, 0)
+
+
+def test_days_that_were_not_asked_for_do_not_count_and_a_day_without_rows_is_left_out(lake: Lake) -> None:
+    told = found(lake, [(0, "a", 1, "x"), (6, "a", 1, "x")], [(0, "a", 1, "x"), (6, "a", 2, "x")])
+    assert [(d.day, d.changed) for d in told.days] == [(day(0), 0)]
+
+
+def test_a_sample_repeats_and_shows_long_cells_cut(lake: Lake) -> None:
+    before: list[Row] = [(0, f"k{n}", n, "x" * 500) for n in range(9)]
+    after: list[Row] = [(0, f"k{n}", n + 1, "y") for n in range(9)]
+    drawn = found(lake, before, after).samples
+    assert drawn == found(lake, list(reversed(before)), after).samples
+    assert len(drawn) == SAMPLES
+    assert {s.kind for s in drawn} == {"changed"}
+    assert all(len(s.before["text"] or "") <= CELL_CHARS for s in drawn)
+
+
+def test_histograms_tell_numbers_by_their_bits_and_nulls_apart(lake: Lake) -> None:
+    (before, after) = found(lake, [(0, "a", 1, "x"), (0, "b", 3, "x")], [(0, "a", None, "x")]).histograms["n"]
+    assert sorted(before.values()) == [1, 1]
+    assert dict(after) == {NULL_BUCKET: 1}
+
+
+def test_a_table_that_is_nothing_but_its_key_has_rows_and_no_columns_to_tell(lake: Lake) -> None:
+    bare = replace(TABLE, key=("key", "n", "text"))
+    told = found(lake, [(0, "a", 1, "x")], [(0, "b", 1, "x")], bare)
+    assert [(d.added, d.removed, d.changed) for d in told.days] == [(1, 1, 0)]
+    assert told.histograms == {}

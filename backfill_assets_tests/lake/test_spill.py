@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from backfill_assets.lake.embedded import new_engine
 from backfill_assets_tests.files import bare_lake
-engine = new_engine(bare_lake(Path(sys.argv[1])))
+engine = new_engine(bare_lake(Path(sys.argv[1])).root)
 engine.execute("SET memory_limit = '40MB'; SET threads = 1")
 rows = "SELECT md5(x::VARCHAR) AS s FROM range(600000) t(x)"
 batches = engine.execute(f"SELECT s FROM ({rows}) ORDER BY s").to_arrow_reader(1000)

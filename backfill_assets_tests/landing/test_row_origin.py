@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.landing.content_store import identity
-from backfill_assets.landing.mapping import arrival_of, number_of
-from backfill_assets.landing.select import uses_path
+from backfill_assets.landing.select import arrival_of, number_of, uses_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,14 @@ import pytest
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.matching import DIFFERS, DOUBLED_LEFT, DOUBLED_RIGHT, MISSING_LEFT, MISSING_RIGHT, WITHIN
+from backfill_assets.lake.matched_columns import (
+    DIFFERS,
+    DOUBLED_LEFT,
+    DOUBLED_RIGHT,
+    MISSING_LEFT,
+    MISSING_RIGHT,
+    WITHIN,
+)
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest, reconcile
 from backfill_assets_tests.builders import day

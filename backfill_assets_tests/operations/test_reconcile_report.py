@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.matching import DIFFERS, MISSING_LEFT, WITHIN, ColumnCount, DayCount
+from backfill_assets.lake.matched_columns import DIFFERS, MISSING_LEFT, WITHIN, ColumnCount, DayCount
 from backfill_assets.operations.reconcile import ReconcileReport, keep_report, kept_mismatches
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake

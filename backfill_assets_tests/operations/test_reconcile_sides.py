@@ -17,7 +17,7 @@ from deltalake import write_deltalake
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.matching import DIFFERS
+from backfill_assets.lake.matched_columns import DIFFERS
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.operations.reconcile import ReconcileRequest, reconcile
 from backfill_assets.operations.reconcile_sides import open_side

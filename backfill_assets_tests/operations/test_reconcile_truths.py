@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.matching import DIFFERS
+from backfill_assets.lake.matched_columns import DIFFERS
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.reconcile import reconcile
 from backfill_assets.operations.reconcile_layers import LaterDelivery, later_deliveries, learning_tables, truths_request

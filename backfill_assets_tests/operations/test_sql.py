@@ -172,7 +172,7 @@ def test_rows_of_every_type_come_through_arrow_as_duckdb_reads_them_itself(tmp_p
     files = list(stage_by_hand(lake, older, made).paths)
     newer = replace(older, columns=(*older.columns[:-1], Column("added", "BIGINT", "added", nullable=True)))
     for contract in (older, newer):
-        with new_engine(lake) as engine:
+        with new_engine(lake.root) as engine:
             engine.register("arrow", dataset(files, contract))
             ours = engine.sql("FROM arrow ORDER BY day, c1").to_arrow_table()
             theirs = engine.sql(f"FROM ({selection(files, contract)}) ORDER BY day, c1").to_arrow_table()

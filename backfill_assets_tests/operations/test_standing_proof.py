@@ -13,10 +13,10 @@ import pytest
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake.differences import DayDifference
 from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.matching import DayDifference
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.sections import ProofSettings

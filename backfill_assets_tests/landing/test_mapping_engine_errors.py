@@ -10,7 +10,7 @@ from pyspark.errors.exceptions.connect import (
     UnsupportedOperationException,
 )
 
-from backfill_assets.landing.engine_errors import absent_column, has_no_condition, is_of_the_data, is_of_the_text
+from backfill_assets.landing.mapping import absent_column, has_no_condition, is_of_the_data, is_of_the_text
 
 ABSENT = 'attribute ObjectName([Identifier("who")]) is missing from the schema: cannot resolve attribute'
 

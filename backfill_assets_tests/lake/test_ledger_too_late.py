@@ -1,6 +1,6 @@
 """What came too late: counted while it waits, released once with a note, and never twice.
 
-Tested here: `lake.too_late` without an engine. Not tested here: which rows a load keeps apart (`end_to_end`).
+Tested here: `lake.ledger` without an engine. Not tested here: which rows a load keeps apart (`end_to_end`).
 """
 
 from datetime import date
@@ -15,9 +15,9 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Release
 from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import REPLAY, release, releases, too_late_contract, waiting
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.too_late import REASON, contract_of, release, releases, waiting
 from backfill_assets.pipeline import contracts
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
@@ -36,7 +36,7 @@ def kept(seq: int, event: date) -> dict[str, Any]:
 
 def late_lake(root: Path) -> Lake:
     lake = bare_lake(root)
-    publish_by_hand(lake, contract_of(contracts.raw()), [kept(1, HAPPENED), kept(2, HAPPENED), kept(3, OTHER)])
+    publish_by_hand(lake, too_late_contract(contracts.raw()), [kept(1, HAPPENED), kept(2, HAPPENED), kept(3, OTHER)])
     return lake
 
 
@@ -59,7 +59,7 @@ def test_a_release_is_a_commit_with_its_note_that_names_the_days_and_moves_no_ro
     assert release(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down") == {(ARRIVED, HAPPENED): 2}
     assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, HAPPENED, frozenset({"file"})),)
     said = [c.receipt for c in commits(lake.table_path(TOO_LATE), -1) if c.receipt is not None][-1]
-    assert (said.reason, said.note, said.days) == (REASON, "the sender was down", {})
+    assert (said.reason, said.note, said.days) == (REPLAY, "the sender was down", {})
     assert waiting(lake, HAPPENED, OTHER)[ARRIVED, HAPPENED] == 2, "rows leave with the load that takes them"
 
 
@@ -72,5 +72,5 @@ def test_days_for_which_nothing_waits_are_not_released(tmp_path: Path) -> None:
 def test_a_release_of_an_earlier_version_holds_for_all_files_of_its_days(tmp_path: Path) -> None:
     lake = late_lake(tmp_path)
     tags = {"event_days_from": str(HAPPENED), "event_days_to": str(OTHER), "arrival_days": str(ARRIVED)}
-    commit_receipt(lake.table_path(TOO_LATE), Receipt("1", TOO_LATE, REASON, {}, tags=tags))
+    commit_receipt(lake.table_path(TOO_LATE), Receipt("1", TOO_LATE, REPLAY, {}, tags=tags))
     assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, OTHER, None),)
