@@ -134,7 +134,8 @@ class Candidate:
 
     `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `commit` writes (at most
     one commit per table); `release` deletes staged files that were not published.
-    `accounts` are for Dagster, per day (`facts`: numbers by name; of a load `by_file`: rows per file and outcome).
+    For Dagster: `accounts` per day (`facts`: numbers by name; of a load `by_file`: rows per file and outcome), and the
+    versions of the `inputs` that were read.
     """
 
     chunk: DayRange
@@ -148,6 +149,7 @@ class Candidate:
     release: Callable[[], None]
     absent: Mapping[date, list[tuple[str, date]]] = field(default_factory=dict)
     accounts: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
+    inputs: Mapping[str, int] = field(default_factory=dict)
 
     def strays(self) -> Mapping[date | None, DayProfile]:
         """Days outside the chunk that have rows (None: rows without a day)."""

@@ -207,4 +207,5 @@ def _computed(
         release=staged.drop,
         absent={d: missing for d in entries if (missing := states.absent(name, d))},
         accounts={d: {"facts": f} for d, f in told.items()},
+        inputs=said.inputs or {},
     )

@@ -20,6 +20,7 @@ from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG
 LISTED_FINDINGS, LISTED_TABLES = 10, 3
 INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
 DAY_SECONDS = 24 * 3600.0
+OFF = "Off until an address is set: `backfill-assets guide production`."
 
 
 def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
@@ -32,7 +33,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
 
     @dg.run_failure_sensor(
         default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
-        description="Reports a failed run: its cause and the next command. Off until an address is set: see README.",
+        description=f"Reports a failed run: its cause and the next command. {OFF}",
     )  # fmt: skip
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
         """One message per failed run; none of a retry, which is sent when it is given up."""
@@ -43,7 +44,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
 
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS, default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
-        description="Reports what the checks of a run found although it succeeded. Off until an address is set.",
+        description=f"Reports what the checks of a run found although it succeeded. {OFF}",
     )  # fmt: skip
     def alert_on_findings(context: dg.RunStatusSensorContext) -> None:
         """One message per run whose checks found something that was not sent before."""
@@ -56,7 +57,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
 
     @dg.sensor(
         default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
-        description="Sends the alerts, and those that could not be sent again. Off until an address is set.",
+        description=f"Sends the alerts, and those that could not be sent again. {OFF}",
     )  # fmt: skip
     def alerts(context: dg.SensorEvaluationContext) -> Any:
         """Send what waits; a tick fails where an address did not take it, which Dagster shows."""

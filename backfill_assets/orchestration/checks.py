@@ -22,18 +22,20 @@ from backfill_assets.orchestration.backfill_requests import GivenUp, given_up_no
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import check_target, newest_materializations
 from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.orchestration.metadata import show_command
 from backfill_assets.orchestration.runs import LAKE_TAG
 
 STANDING = "no_stale_days"
 SAMPLE_RANGES = 10
-WHICH, GIVEN_UP = "which", "given up"
+WHICH, GIVEN_UP, NEXT = "which", "given up", "next"
+WHERE = "The tab *Partitions* names the days that fail; `next` in an evaluation says what to do."
 
 
 def check_specs(contract: Contract, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetCheckSpec]:
     """One check per day and gate of a table."""
     return [
         dg.AssetCheckSpec(
-            gate.name, asset=contract.name, blocking=gate.blocks, description=gate.description(contract),
+            gate.name, asset=contract.name, blocking=gate.blocks, description=f"{gate.description(contract)} {WHERE}",
             partitions_def=partitions,
         )
         for gate in gates_of(contract)
@@ -67,11 +69,22 @@ def day_evaluation(
     """The evaluation of a finding; `newest` is the newest materialization of its day, if there is one."""
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(table), check_name=finding.check, passed=finding.passed,
-        metadata={"what": finding.message, **finding.facts, **more},
+        metadata={"what": finding.message, **what_next(table, finding), **finding.facts, **more},
         severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,
         blocking=ALL_CHECKS[finding.check], partition=str(finding.day),
         target_materialization_data=check_target(newest) if newest else None,
     )  # fmt: skip
+
+
+def what_next(table: str, finding: Finding) -> dict[str, str]:
+    """What a person does about a finding, with the commands, as metadata; empty where it passed."""
+    if finding.passed:
+        return {}
+    day, look = finding.day, f"Look with `{show_command(table, finding.day)}`"
+    if not finding.refuses:
+        return {NEXT: f"{look}. If the day is right, do nothing, or move its bound in [gates.tables.{table}]"}
+    mend = f"backfill-assets backfill --from {day} --to {day} --tables {table}"
+    return {NEXT: f"{look}, correct the input or the rule, then `{mend}`"}
 
 
 def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetCheckResult]:
@@ -89,7 +102,12 @@ def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetC
     found = audit_table(lake, contract, table.version, [newest]).get(newest, DayProfile())
     as_written = table.stamps[newest].entry.agrees_with(found)
     for finding in judged_by_receipts(lake.settings, states, contract, [newest], {newest: found})[newest]:
-        facts: dict[str, Any] = {"day": str(newest), "what": finding.message, **finding.facts}
+        facts: dict[str, Any] = {
+            "day": str(newest), "what": finding.message, **what_next(contract.name, finding), **finding.facts,
+        }  # fmt: skip
+        if not as_written:
+            verify = f"backfill-assets verify --tables {contract.name} --days {newest}"
+            facts[NEXT] = f"These are not the rows of its receipt: `{verify}` says what differs"
         yield dg.AssetCheckResult(
             passed=finding.passed and as_written, check_name=finding.check, asset_key=contract.name,
             metadata={**facts, "equals its receipt": as_written},
@@ -100,7 +118,12 @@ def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetC
 def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
     """The check `no_stale_days` of one table."""
 
-    @dg.asset_check(asset=contract.name, name=STANDING, description=f"No written day of {contract.name} is stale.")
+    description = (
+        f"No written day of {contract.name} is stale: made from inputs that have changed since. The sensor `late_data` "
+        f"rebuilds such days; until then `{WHICH}` names them, with the command that does it at once."
+    )
+
+    @dg.asset_check(asset=contract.name, name=STANDING, description=description)
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         """Judge the table now."""
         with as_failures():

@@ -5,6 +5,7 @@ from the receipt. Not here: recording them (`io_manager`, `reconcile`).
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Set
 from datetime import date
 from typing import Any
@@ -12,16 +13,19 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import contiguous, parse_day
+from backfill_assets.core.days import contiguous, parse_day, ranges
 from backfill_assets.core.ledgers import QUARANTINE
+from backfill_assets.core.ownership import BY
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.states import written_as
+from backfill_assets.core.states import States, written_as
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.data_files import day_bytes
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
-from backfill_assets.lake.replace import Published
+from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.operations.show import input_days
 from backfill_assets.orchestration.dagster_private import newest_materializations
 
 PREFIX = "backfill_assets/"
@@ -29,6 +33,7 @@ ROWS = "dagster/partition_row_count"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
 VERSION, WRITE_ID = PREFIX + "version", PREFIX + "write_id"
 STATE, UNCHANGED, REWRITTEN = PREFIX + "state", PREFIX + "unchanged", PREFIX + "rewritten"
+SHOW, WHY, INPUTS, PLAN_RUNS = (PREFIX + name for name in ("show", "why", "inputs", "plan_runs"))
 SUMMARY, PHASES = PREFIX + "summary", PREFIX + "phases"
 RECORDED_FROM = PREFIX + "recorded_from"
 BY_FILE = "backfill_assets/files"  # rows per landed file and outcome
@@ -80,6 +85,38 @@ def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
     }
 
 
+def show_command(table: str, day: date) -> str:
+    """The command that prints the receipt, inputs and history of a day of a table, and why it is in its state now."""
+    return f"backfill-assets show {table} {day}"
+
+
+def origin(
+    contract: Contract, day: date, states: States, versions: Mapping[str, int], written: Provenance
+) -> dict[str, Any]:
+    """Why and by whom a day was `written`, its input days with the `versions` that were read, and links to these days
+    and to the runs of its plan.
+
+    The links are relative, so that they hold below the secret of `backfill-assets ui`, too.
+    """
+    tags = written.tags or {}
+    plan = tags.get(PLAN_TAG, "")
+    cause = f"plan {plan}, chunk {tags.get(CHUNK_TAG, '?')}" if plan else written.reason
+    found: dict[str, Any] = {WHY: f"{cause}, by {tags.get(BY, 'unknown')}{f': {written.note}' if written.note else ''}"}
+    if plan:
+        found[PLAN_RUNS] = dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan}")
+    read = defaultdict[str, set[date]](set)
+    for wanted in contract.inputs:
+        read[wanted.table] |= {*input_days(states, wanted, day)}
+    named = {table: sorted(days) for table, days in read.items() if days}
+    if named:
+        at = {table: f" at version {versions[table]}" if table in versions else "" for table in named}
+        found[INPUTS] = "; ".join(f"{table} {ranges(days)}{at[table]}" for table, days in named.items())
+    for table, days in named.items():
+        query = f"view=partitions&partition={days[-1]}&default_range=[{days[0]}...{days[-1]}]"
+        found[f"{PREFIX}from_{table}"] = dg.MetadataValue.url(f"../assets/{table}?{query}")
+    return found
+
+
 def identities_last(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata in the order in which Dagster lists it, with what identifies a write at the end."""
     last = {name: metadata[name] for name in IDENTITIES if name in metadata}
@@ -89,8 +126,8 @@ def identities_last(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def day_metadata(
     rebuild: Rebuild, published: Published, earlier: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Per partition key: rows, bytes, fingerprint, what the write did, for raw the account of every file; and on the
-    last day, what the run did to the table and the seconds of each phase.
+    """Per partition key: rows, origin, bytes, fingerprint, what the write did, for raw the account of every file; and
+    on the last day, what the run did to the table and the seconds of each phase.
 
     `earlier` are facts of days that needed no computing; `seconds_per_day` is the run's time for this table, shared out
     evenly over its days.
@@ -99,7 +136,8 @@ def day_metadata(
     days = list(candidate.chunk)
     sizes = day_bytes(rebuild.request.lake_session.lake, rebuild.table.contract)
     seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
-    found = {day: _one_day(rebuild, published, day, sizes.get(day, 0), seconds) for day in days}
+    states = rebuild.request.states()
+    found = {day: _one_day(rebuild, published, day, sizes.get(day, 0), seconds, states) for day in days}
     for day in candidate.settled:
         found[day] = {**found[day], **earlier.get(str(day), {}), **found[day]}
     after = {d: candidate.entries[d] for d in days}
@@ -113,11 +151,15 @@ def day_metadata(
     return {str(day): identities_last(metadata) for day, metadata in found.items()}
 
 
-def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, seconds: float) -> dict[str, Any]:
-    candidate = rebuild.ready
+def _one_day(
+    rebuild: Rebuild, published: Published, day: date, size: int, seconds: float, states: States
+) -> dict[str, Any]:
+    candidate, contract, written = rebuild.ready, rebuild.table.contract, rebuild.request.provenance
     entry, profile, account = candidate.entries[day], candidate.profiles[day], candidate.accounts.get(day, {})
     metadata: dict[str, Any] = {
         **entry_metadata(entry, published.version),
+        SHOW: show_command(contract.name, day),
+        **({} if day in candidate.settled else origin(contract, day, states, candidate.inputs, written)),
         PREFIX + "bytes": size,
         PREFIX + "seconds_per_day": seconds,
         UNCHANGED: day not in published.changed,
@@ -153,9 +195,11 @@ def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any
     return {k: v for k, v in materialized.metadata.items() if k.startswith(PREFIX) and k not in ONCE}
 
 
-def receipt_metadata(record: dg.EventLogRecord | None, entry: DayEntry, version: int, source: str) -> dict[str, Any]:
+def receipt_metadata(
+    table: str, day: date, record: dg.EventLogRecord | None, entry: DayEntry, version: int, source: str
+) -> dict[str, Any]:
     """Metadata of a day that no run reports: its receipt, the facts of its newest materialization, the `source`."""
-    known = entry_metadata(entry, version)
+    known = entry_metadata(entry, version) | {SHOW: show_command(table, day)}
     return identities_last({**known, **facts_of(record, entry), **known, RECORDED_FROM: source})
 
 

@@ -118,7 +118,14 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
                 now = run_plan(lake_context.open, plan, worker)
             state = f"{now.state}{f': {now.why}' if now.why else ''}"
             context.log.info(f"plan {plan.id} is {state}")
-            context.add_output_metadata({"plan": plan.id, "state": state, "chunks": dg.MetadataValue.md(_table(now))})
+            context.add_output_metadata(
+                {
+                    "plan": plan.id, "state": state, "chunks": dg.MetadataValue.md(_table(now)),
+                    "its runs": dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan.id}"),
+                    "next": f"`backfill-assets plan show {plan.id}` says what is to do; `backfill-assets rollback "
+                    f"--plan {plan.id}` shows what putting all of it back would do",
+                }
+            )  # fmt: skip
 
     yesterday = max(start, utc_today() - ONE_DAY)
     first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))

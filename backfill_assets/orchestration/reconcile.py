@@ -124,7 +124,7 @@ def receipt_event(
     table: str, day: date, entry: DayEntry, version: int, write_id: str, source: str = UNDONE_FROM
 ) -> dg.AssetMaterialization:
     """The materialization that records a day from its receipt; by default after a rollback or release."""
-    metadata = receipt_metadata(None, entry, version, source) | {WRITE_ID: write_id}
+    metadata = receipt_metadata(table, day, None, entry, version, source) | {WRITE_ID: write_id}
     return dg.AssetMaterialization(table, partition=str(day), metadata=metadata)
 
 
@@ -214,7 +214,8 @@ def _repair(instance: dg.DagsterInstance, lake: Lake, states: States, contract: 
     keys = [str(d) for d in wrong.days]
     before = newest_materializations(instance, name, keys)
     for day in (d for d in wrong.days if d in wrong.unmade):
-        metadata = receipt_metadata(before.get(str(day)), stamps[day].entry, stamps[day].version, TOLD_FROM)
+        stamp = stamps[day]
+        metadata = receipt_metadata(name, day, before.get(str(day)), stamp.entry, stamp.version, TOLD_FROM)
         instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=str(day), metadata=metadata))
     newest = newest_materializations(instance, name, keys)
     wanted = list({r.run_id for r in wrong.rows.values() if r.run_id})

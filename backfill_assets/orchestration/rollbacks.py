@@ -171,7 +171,8 @@ def maintain_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         name="weekly_upkeep", job=job, cron_schedule="0 4 * * 0", execution_timezone="UTC",
         run_config=dg.RunConfig(ops={"delete_unneeded": MaintainConfig(act=True)}),
-        default_status=dg.DefaultScheduleStatus.STOPPED, description="The job `maintain`, once a week.",
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description="Off unless you turn it on: deletes weekly what no rollback needs any more (job `maintain`).",
     )  # fmt: skip
 
 
@@ -193,7 +194,8 @@ def export_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
     """Every hour, stopped until somebody starts it in the browser."""
     return dg.ScheduleDefinition(
         name="hourly_export", job=job, cron_schedule="30 * * * *", execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.STOPPED, description="The job `export`, every hour.",
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description="Off unless you turn it on: brings changed days to the places of [exports] (the job `export`).",
     )  # fmt: skip
 
 

@@ -48,7 +48,10 @@ ACTIVE = [
 ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 PAGE = 5000  # events read from storage at once
 ONE_DAY_OF_CLOCK = timedelta(hours=24)
-GONE = "The run's process is gone: it was killed. What it committed is recorded."
+GONE = (
+    "The run's process is gone: it was killed. What it committed is recorded, the rest is as it was: re-execute it. "
+    "Days that are up to date are not computed again."
+)
 
 
 def busy_days(instance: dg.DagsterInstance, lake: str, tables: list[str]) -> dict[str, set[date]]:

@@ -129,7 +129,7 @@ def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleD
     @dg.schedule(
         name=ROLLING, job=rebuild, cron_schedule="0 3 * * *", execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.STOPPED,
-        description="The simple way: the last `rolling_days` that ended `delay_days` ago again, in any case.",
+        description="Off: `late_data` does better. The last `rolling_days` that ended `delay_days` ago, in any case.",
     )  # fmt: skip
     def rolling_reprocess(context: dg.ScheduleEvaluationContext) -> dg.SkipReason | list[dg.RunRequest]:
         """Request the last days of the built tables again."""

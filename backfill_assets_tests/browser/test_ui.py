@@ -76,7 +76,13 @@ def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(ui: Ui, spar
     assert "Success" in ui.says("Success")
     ui.go(f"/assets/features?view=partitions&partition={chosen}")
     ui.shot("one_day_metadata")
-    assert "backfill_assets/fingerprint" in ui.says("backfill_assets/fingerprint")
+    ui.says(f"backfill-assets show features {chosen}", "backfill_assets/why", "backfill_assets/fingerprint")
+    with ui.page.context.expect_page() as opened:
+        ui.page.locator("a[href^='../assets/staging?']").first.click()
+    inputs = Ui(opened.value, spark_server.url)
+    inputs.says("7 Partitions Selected", chosen, "make_staging")
+    inputs.shot("one_day_inputs")
+    inputs.page.close()
     ui.took("one day of one table, nothing to change: from the click to Success on the page", seconds)
 
 
@@ -124,7 +130,7 @@ def test_a_failing_check_is_red_on_its_day_explains_itself_and_is_green_after_th
     ui.settle()
     ui.shot("check_red")
     assert "more than max_rows = 1" in ui.says("more than max_rows = 1")
-    assert chosen in ui.says(chosen)
+    ui.says(chosen, f"Look with `backfill-assets show staging {chosen}`")
     ui.page.goto(failed)
     ui.settle()
     seconds = ui.re_execute()

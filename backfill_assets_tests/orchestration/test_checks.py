@@ -12,8 +12,8 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.contracts import Rule
-from backfill_assets.lake.gates import RULES, gates_of
-from backfill_assets.orchestration.checks import check_specs, newest_day_results
+from backfill_assets.lake.gates import NOT_NULL, RULES, Finding, gates_of
+from backfill_assets.orchestration.checks import WHERE, check_specs, day_evaluation, newest_day_results
 from backfill_assets.orchestration.context import Opened
 from backfill_assets_tests.builders import CHECKS, STAGING, day, write_rows
 from backfill_assets_tests.operations.planned import DAYS, Planned
@@ -42,14 +42,31 @@ def facts(result: dg.AssetCheckResult) -> dict[str, Any]:
 def test_a_table_has_its_four_checks_per_day_and_rules_where_its_contract_has_any() -> None:
     specs = {s.name: s for s in check_specs(STAGING, PARTITIONS)}
     assert {n: s.blocking for n, s in specs.items()} == dict(CHECKS)
-    assert [s.description for s in specs.values()] == [g.description(STAGING) for g in gates_of(STAGING)]
+    assert [s.description for s in specs.values()] == [f"{g.description(STAGING)} {WHERE}" for g in gates_of(STAGING)]
     ruled = replace(STAGING, rules=(Rule("positive", "value > 0", "no refunds"),))
     rules = {s.name: s for s in check_specs(ruled, PARTITIONS)}[RULES]
     assert rules.blocking
     assert rules.description == (
         "The day's rows keep the rules of the contract: positive: no refunds (`value > 0`). "
-        "Blocks the write, but for rules that only warn."
+        f"Blocks the write, but for rules that only warn. {WHERE}"
     )
+
+
+@pytest.mark.parametrize(
+    ("passed", "refuses", "told"),
+    [
+        (True, False, None),
+        (False, True, f"then `backfill-assets backfill --from {day(1)} --to {day(1)} --tables staging`"),
+        (False, False, "If the day is right, do nothing, or move its bound in [gates.tables.staging]"),
+    ],
+)
+def test_a_failing_check_says_how_to_look_and_what_mends_it(passed: bool, refuses: bool, told: str | None) -> None:
+    finding = Finding(NOT_NULL, day(1), passed, refuses, "2 rows")
+    said = {name: v.value for name, v in day_evaluation("staging", finding, None, {}).metadata.items()}
+    assert ("next" in said) == (told is not None)
+    if told:
+        assert str(said["next"]).startswith(f"Look with `backfill-assets show staging {day(1)}`")
+        assert told in str(said["next"])
 
 
 def test_a_button_judges_the_newest_day_that_has_rows_against_its_receipt(made: Planned) -> None:
@@ -66,6 +83,8 @@ def test_a_day_that_is_not_as_it_was_written_fails_every_check(made: Planned) ->
     assert not any(r.passed for r in found)
     assert {r.severity for r in found} == {dg.AssetCheckSeverity.ERROR}
     assert not any(facts(r)["equals its receipt"] for r in found)
+    verify = f"backfill-assets verify --tables staging --days {day(DAYS - 1)}"
+    assert all(verify in facts(r)["next"] for r in found)
 
 
 def test_a_table_without_a_day_that_has_rows_passes_and_says_so(made: Planned) -> None:

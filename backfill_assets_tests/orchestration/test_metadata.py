@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import State
+from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration.checks import judged
-from backfill_assets.orchestration.metadata import entry_metadata, identities_last, table_metadata
+from backfill_assets.orchestration.metadata import entry_metadata, identities_last, origin, table_metadata
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 from backfill_assets_tests.pipeline.test_tables import lake_settings
@@ -33,6 +35,23 @@ def test_rows_and_what_happened_come_before_digests() -> None:
         "partition_row_count", "state", "summary", "version", "write_id", "fingerprint", "input_digest",
     ]  # fmt: skip
     assert identities_last(said) == said
+
+
+def test_a_day_says_why_it_was_written_and_links_to_the_days_it_is_made_from_and_to_its_plans_runs(
+    tmp_path: Path,
+) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 4)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    features, last = states.contracts["features"], START + ONE_DAY * 3
+    tags = {"plan": "20240301-a", "chunk": "2", "by": "ann@host"}
+    told = origin(features, last, states, {"staging": 7}, Provenance("plan", note="the bug of May", tags=tags))
+    assert told["backfill_assets/why"] == "plan 20240301-a, chunk 2, by ann@host: the bug of May"
+    assert told["backfill_assets/inputs"] == f"staging {START + ONE_DAY}..{last} at version 7"
+    assert told["backfill_assets/plan_runs"].value == "../runs?q[]=tag:plan=20240301-a"
+    days = f"view=partitions&partition={last}&default_range=[{START + ONE_DAY}...{last}]"
+    assert told["backfill_assets/from_staging"].value == f"../assets/staging?{days}"
+    by_hand = origin(states.contracts["raw"], START, states, {}, Provenance("manual", tags={"by": "ann@host"}))
+    assert by_hand == {"backfill_assets/why": "manual, by ann@host"}, "the files of a day of raw are listed one by one"
 
 
 def test_dagster_is_told_of_which_columns_a_declared_one_is_made_and_of_what(tmp_path: Path) -> None:
