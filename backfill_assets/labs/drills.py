@@ -1,13 +1,14 @@
 """Faults to plant in a copy of a lake, each as the person at the desk meets it: an alert, then hints on demand.
 
 Not here: the clock, the judgement and the score (`practice`). A fault is planted as what it leaves behind; only
-`server-dies` kills a process: the server of the copy.
+`server-dies` and `disk-full` touch a process: the server of the copy.
 """
 
 import os
 import re
-import shutil
+import resource
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -26,7 +27,7 @@ from backfill_assets.load.scan import scan_all
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 TEXT = (".jsonl", ".ndjson", ".json", ".csv")
-MOST_BALLAST = 1 << 30  # bytes: a file system with more room is not filled
+MOST_BYTES = 100  # of a file: every data file is larger
 CATCH_UP = "`backfill-assets catch-up` loads and rebuilds what needs it, and nothing else"
 
 
@@ -62,14 +63,20 @@ def server_dies(lake: Lake) -> Planted:
 
 
 def disk_full(lake: Lake) -> Planted:
-    """Somebody's file fills the disk (really, where a file system has less than a GiB left) while a file waits."""
+    """The engine's process may write no more bytes, as on a full disk or quota, while a file waits."""
+    engine = LakeSession(lake).engine
+    if sys.platform != "linux" or not engine.has_server:
+        raise _not_here(lake, "only on Linux the lake's own server can be given a limit")
     _resent(lake, 1, newest=True)
-    ballast, free = lake.root / "core.dump", shutil.disk_usage(lake.root).free
-    with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, free if free <= MOST_BALLAST else 4096)
-    told = f"ALERT the nightly run failed: the disk of {lake.root} is full. Nothing was written."
-    hints = ("`du -a LAKE | sort -n | tail`: what does not belong to a lake?", f"remove core.dump, then {CATCH_UP}")
-    return Planted(told, frozenset({"core.dump", "disk"}), hints, (ballast,), restores=False)
+    server = ensure_server(lake.root, engine).process.pid
+    resource.prlimit(server, resource.RLIMIT_FSIZE, (MOST_BYTES, resource.RLIM_INFINITY))
+    told = "ALERT the nightly run failed: the engine cannot write. PAGE days wait to be loaded."
+    hints = (
+        "`backfill-assets catch-up` says why; is it the disk (`df LAKE`), or a limit of the process that `server "
+        "status` names (/proc/PROCESS/limits)?",
+        f"`backfill-assets server stop` ends the limit, as the next server has none; then {CATCH_UP}",
+    )
+    return Planted(told, frozenset({"disk", "limit", "server", "engine"}), hints, restores=False)
 
 
 def duplicates(lake: Lake) -> Planted:
@@ -114,10 +121,10 @@ def wrong_select(lake: Lake) -> Planted:
         raise _not_here(lake, "its select has no `… AS event_ts`")
     path.with_name("lake.toml.yesterday").write_text(text, encoding="utf-8")
     path.write_text(wrong, encoding="utf-8")
-    told = "ALERT status: every landed day is outdated since this morning, and the next catch-up would load all again."
+    told = "ALERT status: every landed day is outdated since this morning, and nobody planned a change."
     hints = (
         "outdated: code or settings changed; compare lake.toml with yesterday's",
-        "put `select` back; load nothing",
+        "put `select` back; load nothing: a plan over these days would move every event to another day",
     )
     return Planted(told, frozenset({"event_ts", "select"}), hints)
 
@@ -126,7 +133,7 @@ def foreign_write(lake: Lake) -> Planted:
     """Another program appends the newest day's rows once more."""
     contract, (day,) = first_events(lake), _last_days(lake, 1)
     append(lake, contract, lake.store.rows(contract.name, where=f"{contract.day_column} = DATE '{day}'"))
-    told = "ALERT a control: the sum of a day is twice what is known. No run of ours failed."
+    told = "ALERT finance: the sum of our newest day is twice what was booked. No run of ours failed."
     hints = (
         "`backfill-assets status --stale --why`, or `doctor`",
         f"`backfill-assets backfill --from {day} --to {day}`",

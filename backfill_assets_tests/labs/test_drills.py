@@ -1,6 +1,6 @@
 """Faults as they are planted: what cannot be planted is refused by name, and the lake itself is never touched.
 
-Tested here: a bare lake, and the disk that is really filled. Not tested here: mending them (`labs.test_practice`).
+Tested here: a bare lake. Not tested here: mending them (`labs.test_practice`).
 """
 
 from datetime import UTC, date, datetime

@@ -4,6 +4,7 @@ Tested here: nine faults in copies of one sample lake, mended by the product's o
 counts as well, as wrong rows and as needless. Not tested here: the terminal (`cli.test_practice`).
 """
 
+import resource
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,10 +15,12 @@ import pytest
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.engine.server import ensure_server, stop_server
 from backfill_assets.labs.drills import PLANTS
 from backfill_assets.labs.lakes import copy_lake, load
 from backfill_assets.labs.practice import Desk, DrillScore, Watch, practise
 from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.operations.example_lakes import make_sample
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.lakes import backfill
@@ -67,7 +70,9 @@ def withdrawn(root: Path) -> None:
 
 
 def freed(root: Path) -> None:
-    (root / "core.dump").unlink()
+    server = ensure_server(root, LakeSession(open_lake(root)).engine).process.pid
+    assert resource.prlimit(server, resource.RLIMIT_FSIZE)[0] < 1000, "it writes no data file"
+    stop_server(root, force=True)
 
 
 def select_put_back(root: Path) -> None:
@@ -82,7 +87,7 @@ def bound_warns(root: Path) -> None:
 WELL: dict[str, tuple[str, list[Act]]] = {  # the place of the fault, and what mends it
     "kill-mid-commit": ("staging", [mended_log]),
     "server-dies": ("server", [catch_up]),
-    "disk-full": ("core.dump", [freed, catch_up]),
+    "disk-full": ("disk", [freed, catch_up]),
     "duplicates": ("orders-2026-11-14-again.jsonl", [withdrawn]),
     "late-burst": ("stale", [catch_up]),
     "bad-code": ("2026-11-13", [made_again(date(2026, 11, 12))]),
