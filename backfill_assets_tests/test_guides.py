@@ -32,6 +32,10 @@ def test_a_guide_is_short_and_the_readme_leads_to_it(guide: Path) -> None:
     assert f"(backfill_assets/guides/{guide.name}" in (CHECKOUT / "README.md").read_text("utf-8")
 
 
+def test_blocks_that_no_test_runs_say_what_they_need() -> None:
+    assert [block for block in _blocks("console") if not block.startswith("# needs ")] == []
+
+
 @pytest.mark.parametrize("block", _blocks("toml"), ids=lambda block: block.split("\n")[0].strip("[]"))
 def test_the_settings_of_the_guides_are_read(block: str, tmp_path: Path) -> None:
     text = f"{SMALLEST}\n{block}"
