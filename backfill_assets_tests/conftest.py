@@ -23,6 +23,7 @@ from backfill_assets_tests.processes import CHECKOUT
 from backfill_assets_tests.spreading import (  # hooks are pytest's by their names
     LONG_ROOMS,
     QUICK,
+    end_at_once,
     pytest_cmdline_main,
     pytest_collection,
     pytest_collection_modifyitems,
@@ -71,6 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", f"ignore::{DAGSTERS_WARNINGS_LIE_IN}.{name}")
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    end_at_once(config)
     if config.option.markexpr == QUICK:
         settings.load_profile(QUICK)
     for name in ("COLUMNS", "LINES"):

@@ -109,6 +109,7 @@ def test_reads_of_consumers_are_tried_and_named_only_where_there_are_some(tmp_pa
         assert (tick.passed, "gone" in tick.told) == (passes, not passes)
 
 
+@pytest.mark.usefixtures("storages")
 @pytest.mark.parametrize(
     ("name", "spoil", "table"),
     [

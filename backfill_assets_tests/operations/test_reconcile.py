@@ -32,7 +32,7 @@ from backfill_assets.operations.reconcile import ReconcileReport, ReconcileReque
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.usefixtures("storages")  # an engine of DuckDB's, or a lake, for each test
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 SCHEMA = pa.schema(

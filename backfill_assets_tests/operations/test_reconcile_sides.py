@@ -25,7 +25,7 @@ from backfill_assets.operations.sql import own_engine
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.usefixtures("storages")  # an engine of DuckDB's, or a lake, for each test
 PIPELINE = Pipeline((), {})
 
 

@@ -143,6 +143,7 @@ def test_a_healthy_lake_shows_nothing(made: Planned) -> None:
     assert wrong(made) == []
 
 
+@pytest.mark.usefixtures("storages")
 @pytest.mark.parametrize(("hurt", "table", "told", "advice"), HURTS)
 def test_each_harm_is_named_with_the_way_back(made: Planned, hurt: Hurt, table: str, told: str, advice: str) -> None:
     hurt(made)
