@@ -54,7 +54,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "rollback": ("rollback", "Put days back to what they held."),
     "run": ("run", "Run a plan: chunk, gate, chunk."),
     "scan": ("landing", "Take stock of the landing folder."),
-    "server": ("server", "Start or stop the lake's server."),
+    "server": ("ui", "Start or stop the lake's server."),
     "show": ("status", "All that is known of one day."),
     "snapshot": ("export", "Keep days under a name, for ever."),
     "sql": ("sql", "A SELECT over the lake's tables."),

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
 
 import click
 
@@ -30,17 +29,13 @@ from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.states import States
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import refuse_unbuildable
 from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.load.landed_changes import landed
-
-if TYPE_CHECKING:
-    from backfill_assets.lake.home import Lake
-    from backfill_assets.lake.model import Pipeline
 
 
 @click.command()
@@ -101,12 +96,10 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
     return tuple(n for n in known if n in wanted)
 
 
-def made(lake: "Lake", pipeline: "Pipeline", asked: BackfillRequest) -> RunOutcome:
+def made(lake: Lake, pipeline: Pipeline, asked: BackfillRequest) -> RunOutcome:
     """Run the request; where every day is as a run would leave it, return that outcome without Dagster and Spark."""
     if overrides().work is not None:
         return work(lake, asked)
-    from backfill_assets.cli.backfill import foreseen
-
     began = time.perf_counter()
     found = foreseen(lake, pipeline, asked.tables, asked.days, asked.force)
     if found.rows is None:
@@ -115,14 +108,11 @@ def made(lake: "Lake", pipeline: "Pipeline", asked: BackfillRequest) -> RunOutco
     return RunOutcome("", True, tables, "", time.perf_counter() - began)
 
 
-def work(lake: "Lake", asked: BackfillRequest, begin: bool = False) -> RunOutcome:
+def work(lake: Lake, asked: BackfillRequest, begin: bool = False) -> RunOutcome:
     """Run the request, with its progress on stderr. `begin`: start the engine meanwhile, as it is sure to be needed."""
     if (instead := overrides().work) is not None:
         return instead(lake, asked)
     if begin:
-        from backfill_assets.lake.home import refuse_unwritable
-        from backfill_assets.lake.session import LakeSession
-
         refuse_unwritable(lake)
         LakeSession(lake).begin()
     with Lines(asked.days) as lines:
@@ -154,7 +144,7 @@ def draw_outcomes(runs: Iterable[tuple[BackfillRequest, RunOutcome]], with_span:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
 
 
-def _draw(lake: "Lake", asked: BackfillRequest, outcome: RunOutcome) -> None:
+def _draw(lake: Lake, asked: BackfillRequest, outcome: RunOutcome) -> None:
     draw_outcomes([(asked, outcome)], with_span=False)
     for t in (t for t in outcome.tables if t.unlike):
         days = ", ".join(map(str, contiguous(t.unlike)))

@@ -19,7 +19,6 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.texts import plain
 from backfill_assets.lake import inspection
 from backfill_assets.lake.ledger import FILES, of_source
-from backfill_assets.operations.checklist import checklist as judged
 from backfill_assets.operations.rejected import contracts_beside
 
 if TYPE_CHECKING:
@@ -115,6 +114,8 @@ def checklist(as_json: bool) -> None:
 
     Each comes with its evidence and, where it does not hold, with what mends it. Exit code 0, whatever holds.
     """
+    from backfill_assets.operations.checklist import checklist as judged
+
     items = judged(*opened())
     if as_json:
         print_json({"items": items})

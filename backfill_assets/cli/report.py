@@ -17,13 +17,12 @@ from backfill_assets.cli.drawing import Page, PageSection, TextTable, aside, dra
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations.reconcile import kept_mismatches
 from backfill_assets.operations.rejected import kinds
-from backfill_assets.operations.report import LakeReport
 from backfill_assets.operations.writes import DayAudit, write_table
 from backfill_assets.operations.writes import audit as audit_of
 
 if TYPE_CHECKING:
+    from backfill_assets.operations.report import LakeReport
     from backfill_assets.orchestration.history import History
 
 COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "by", "reason", "plan", "run", "note")
@@ -90,7 +89,6 @@ def report(html: Path | None, prometheus: Path | None, as_json: bool) -> None:
     with silenced(), instance_of(lake) as instance:
         history = history_of(instance, str(lake.root), [t.name for t in pipeline.tables], tuple(ALL_CHECKS))
     from backfill_assets.cli.lateness import lateness_gauges
-    from backfill_assets.cli.report import OF_LATENESS, exposition, metrics_section, report_gauges
 
     found = list(report_gauges(lake, gathered, history))
     every = [*found, *(lateness_gauges(gathered.lateness) if gathered.lateness else ())]
@@ -135,8 +133,10 @@ def exposition(gauges: Iterable[Gauge]) -> str:
     return generate_latest(registry).decode("utf-8")
 
 
-def report_gauges(lake: Lake, report: LakeReport, history: "History") -> Iterator[Gauge]:
+def report_gauges(lake: Lake, report: "LakeReport", history: "History") -> Iterator[Gauge]:
     """Yield the metrics of a report, all from what it has computed or from records of commands."""
+    from backfill_assets.operations.reconcile import kept_mismatches
+
     sources = report.delivered.sources or {"": report.delivered}
     doubled = {name: one.account.duplicates_per_1000 for name, one in sources.items()}
     yield "duplicates_per_1000_rows", "Repeated deliveries per 1,000 loaded rows.", "source", doubled

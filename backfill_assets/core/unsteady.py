@@ -1,8 +1,9 @@
 """Expressions that may give other rows from the same inputs: clock, chance, ties of an order, sums of DOUBLEs, Python.
 
+Here: the lists of functions that the row does not decide, for every search for them, and the search of Spark's plans.
 An order is total if its columns hold a key: of an input (with its day), or of the grouped or deduplicated rows just
 below; any other order is refused. Not here: parsing the plan's text (`plan_text`), asking Spark for it and refusing
-(`load.steadiness`), and functions of one row (`landing.select`).
+(`load.steadiness`), and the search of a text (`landing.select`, `operations.plan_preflight`).
 """
 
 import re
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.functions import CHANCE, CLOCK, PLACE
 from backfill_assets.core.plan_text import (
     COLUMN,
     Call,
@@ -25,6 +25,57 @@ from backfill_assets.core.plan_text import (
     parse_plan,
 )
 from backfill_assets.core.texts import shortened
+
+# What the row does not decide: the clock, chance, and where and by whom it is computed.
+CLOCK = frozenset({"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"})
+CHANCE = frozenset({"rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"})
+PLACE = frozenset({
+    "monotonically_increasing_id", "spark_partition_id", "input_file_name", "input_file_block_start",
+    "input_file_block_length", "current_user", "user", "session_user", "reflect", "java_method", "try_reflect",
+    "version",
+})  # fmt: skip
+UNDECIDED = CLOCK | CHANCE | PLACE | {"unix_timestamp"}  # the last reads the clock where it has no argument
+BARE = UNDECIDED & {
+    "current_timestamp", "current_date", "current_time", "localtimestamp", "session_user", "current_user",
+}  # fmt: skip  # without brackets, too
+# Window functions that are no aggregates to the parser, and aggregates that it knows as plain functions.
+OF_MANY_ROWS = frozenset([
+    "any", "every", "some", "mean", "std", "try_avg", "try_sum", "measure", "histogram_numeric", "count_min_sketch",
+    "bitmap_and_agg", "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead",
+    "nth_value", "window", "session_window", "inline_outer", "stack", "json_tuple", "explode_outer",
+    "posexplode_outer",
+])  # fmt: skip
+# Functions of Spark that the parser has no name for, and that give the same for the same row. Any other may be one's
+# own (a Python UDF), which no receipt could tell of.
+KNOWN = frozenset([
+    "array_repeat", "array_union", "arrays_overlap", "get", "nullifzero", "zeroifnull", "bin", "bround", "conv", "e",
+    "expm1", "hypot", "log1p", "positive", "try_mod", "btrim", "find_in_set", "format_number", "is_valid_utf8",
+    "luhn_check", "make_valid_utf8", "mask", "octet_length", "printf", "quote", "sentences", "try_to_binary",
+    "try_to_number", "cardinality", "crc32", "hash", "xxhash64", "date_part", "datepart", "timestamp_micros",
+    "timestamp_millis", "timestamp_seconds", "try_make_timestamp", "try_to_date", "try_to_timestamp", "weekday",
+    "forall", "map_filter", "map_zip_with", "transform_keys", "transform_values", "zip_with", "json_array_length",
+    "isnotnull", "isnull", "regexp", "map_concat", "map_entries", "map_values", "shiftrightunsigned", "try_parse_url",
+    "try_url_decode", "try_validate_utf8", "url_encode", "try_element_at",
+])  # fmt: skip
+# Further ones that are so, but may raise: `select` sets such a row aside.
+RAISING_TOO = frozenset([
+    "aes_decrypt", "assert_true", "from_csv", "from_xml", "is_valid_variant", "is_variant_null", "make_date",
+    "make_dt_interval", "make_time", "make_timestamp_ltz", "make_timestamp_ntz", "make_ym_interval", "pmod",
+    "raise_error", "schema_of_csv", "schema_of_json", "schema_of_variant", "schema_of_xml", "to_csv",
+    "to_timestamp_ltz", "to_timestamp_ntz", "to_varchar", "to_variant_object", "to_xml", "try_aes_decrypt",
+    "try_make_interval", "try_make_timestamp_ltz", "try_make_timestamp_ntz", "try_parse_json", "try_to_time",
+    "try_variant_get", "url_decode", "validate_utf8", "variant_get",
+])  # fmt: skip
+# Sketches, places, times of a day and XPath; those of many rows aside.
+FAMILIES = re.compile(
+    r"(?:hll|kll|theta|tuple)_(?!\w*agg)\w+|(?:st|time|xpath)_\w+|xpath|to_time|vector_(?!avg$|sum$)\w+"
+)
+
+
+def is_sparks(name: str) -> bool:
+    """Whether a name that the parser does not know is a function of Spark's that gives the same for the same rows."""
+    return name in KNOWN | RAISING_TOO | OF_MANY_ROWS or FAMILIES.fullmatch(name) is not None
+
 
 PYTHON = frozenset({
     "MapInPandas", "MapInArrow", "PythonMapInArrow", "FlatMapGroupsInPandas", "FlatMapGroupsInArrow",

@@ -88,6 +88,7 @@ class Sail(Engine):
 
     name = "Sail"
     packages = (PACKAGE,)
+    program = "backfill_assets.engine.sail"
     needs_java = has_row_metadata = reads_delta = explains = catches_errors = False
 
     def __init__(self, refusal: Callable[[], str] = why_not_private) -> None:
@@ -113,7 +114,7 @@ class Sail(Engine):
     def request(self, state: ServerFolder, settings: EngineSettings) -> ServerRequest:
         """Return the request for the supervisor. Raises SettingsError as `refuse` does."""
         self.refuse(settings)
-        program = python_command("backfill_assets.engine.sail", *([OPEN_PORT] * settings.open_port))
+        program = python_command(self.program, *([OPEN_PORT] * settings.open_port))
         command = [*(() if settings.open_port else isolation()[0]), *program]
         return ServerRequest(command, self.identity(settings), settings.idle_minutes * 60, socket=SOCKET)
 

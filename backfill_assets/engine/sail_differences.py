@@ -13,8 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from backfill_assets.core.functions import UNDECIDED, is_sparks
-from backfill_assets.core.unsteady import ADDING, ANY_ROW, TIES
+from backfill_assets.core.unsteady import ADDING, ANY_ROW, TIES, UNDECIDED, is_sparks
 
 Types = Mapping[str, str]
 Keys = Collection[frozenset[str]]

@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -27,7 +28,6 @@ from backfill_assets.engine.jvm import Embedded
 from backfill_assets.engine.processes import Process, end_in, working_in
 from backfill_assets.engine.sail import Sail
 from backfill_assets.engine.supervisor import (
-    PROGRAMS,
     START_TIMEOUT_SECONDS,
     STOP_GRACE_SECONDS,
     Record,
@@ -38,10 +38,41 @@ from backfill_assets.engine.supervisor import (
 _POLL_SECONDS = 0.05
 _START_LOCK_SECONDS = START_TIMEOUT_SECONDS + 60  # its holder may first fetch jars, then start
 SUPERVISOR = "backfill_assets.engine.supervisor"
-SERVER_PROGRAMS = PROGRAMS | {SUPERVISOR}
+# Engines of which a lake has a server of its own. A further one has the same methods and attributes,
+# and a log line that `supervisor._LISTENING` finds.
+ServerEngine = Embedded | Sail
+SERVERS: dict[str, ServerEngine] = {EMBEDDED: Embedded(), SAIL: Sail()}
+SERVER_PROGRAMS = {SUPERVISOR, *(engine.program for engine in SERVERS.values())}
 _holding = threading.RLock()
 _held: dict[Path, int] = {}  # descriptors of the clients' locks that this process holds, by folder
 _supervisors: list["subprocess.Popen[bytes]"] = []  # that this process started: kept so that they are reaped
+
+
+def engine_named(name: str) -> Engine:
+    """The engine that the setting `engine` names; Spark for addresses and master URLs."""
+    return SERVERS.get(name, SPARK)
+
+
+def server_engine(settings: EngineSettings) -> ServerEngine:
+    """The engine of a lake's own server: the embedded Spark is also the driver for a master URL."""
+    return SERVERS.get(settings.engine, SERVERS[EMBEDDED])
+
+
+def engine_name(settings: EngineSettings) -> str:
+    """The engine that computes, and its version, in words. Of one elsewhere the version is that of its client here."""
+    engine = server_engine(settings)
+    return f"{engine.name.lower()} {package_version(engine.packages[0])}"
+
+
+def version_of(identity: dict[str, str]) -> str:
+    """The packages that a running server is made of, in words."""
+    packages = (p for engine in SERVERS.values() for p in engine.packages)
+    return ", ".join(f"{name} {identity[name]}" for name in packages if name in identity)
+
+
+def quickest_engine() -> str:
+    """The name of the engine that starts soonest, of those that are installed."""
+    return SAIL if find_spec(SERVERS[SAIL].packages[0]) else EMBEDDED
 
 
 @dataclass(frozen=True)
@@ -239,31 +270,3 @@ def server_status(lake: Path) -> ServerStatus | None:
         return None
     in_use = state.folder in _held or _others_hold(state)
     return ServerStatus(record.process.pid, version_of(record.identity), record.process.age_seconds(), rss, in_use)
-
-
-# Engines of which a lake has a server of its own. A further one has the same methods, a program in
-# `supervisor.PROGRAMS`, and a log line that `supervisor._LISTENING` finds.
-ServerEngine = Embedded | Sail
-SERVERS: dict[str, ServerEngine] = {EMBEDDED: Embedded(), SAIL: Sail()}
-
-
-def engine_named(name: str) -> Engine:
-    """The engine that the setting `engine` names; Spark for addresses and master URLs."""
-    return SERVERS.get(name, SPARK)
-
-
-def server_engine(settings: EngineSettings) -> ServerEngine:
-    """The engine of a lake's own server: the embedded Spark is also the driver for a master URL."""
-    return SERVERS.get(settings.engine, SERVERS[EMBEDDED])
-
-
-def engine_name(settings: EngineSettings) -> str:
-    """The engine that computes, and its version, in words. Of one elsewhere the version is that of its client here."""
-    engine = server_engine(settings)
-    return f"{engine.name.lower()} {package_version(engine.packages[0])}"
-
-
-def version_of(identity: dict[str, str]) -> str:
-    """The packages that a running server is made of, in words."""
-    packages = (p for engine in SERVERS.values() for p in engine.packages)
-    return ", ".join(f"{name} {identity[name]}" for name in packages if name in identity)

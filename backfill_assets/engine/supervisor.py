@@ -31,8 +31,6 @@ _ANSWER_TIMEOUT_SECONDS = 2.0  # a connect on the loopback takes microseconds, m
 POLL_SECONDS = 0.25
 START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
 STOP_GRACE_SECONDS = 5.0
-# One of these words is in the command line of every server.
-PROGRAMS = frozenset({"org.apache.spark.sql.connect.service.SparkConnectServer", "backfill_assets.engine.sail"})
 _LISTENING = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
 
 

@@ -10,7 +10,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.engine.confs import EMBEDDED, SAIL
+from backfill_assets.engine.server import quickest_engine
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.files import load_lock
@@ -42,16 +41,11 @@ LAB = Provenance("lab")
 Row = Mapping[str, Any]
 
 
-def engine_here() -> str:
-    """Return the engine that starts sooner: Sail where it is installed."""
-    return SAIL if find_spec("pysail") else EMBEDDED
-
-
 def make_lake(folder: Path, start: date, more: str = "") -> Lake:
-    """Make an empty lake that takes JSON lines, on Sail where it is installed, with `more` lines in its lake.toml."""
+    """Make an empty lake that takes JSON lines, on the quickest engine, with `more` lines in its lake.toml."""
     told = {
         "start_date": start,
-        "engine": engine_here(),
+        "engine": quickest_engine(),
         "format": "jsonl",
         "files": "landing/*",
         "select": ", ".join(FIELDS),

@@ -13,9 +13,10 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import Stamp
+from backfill_assets.engine.server import quickest_engine
 from backfill_assets.engine.session import drop_session
 from backfill_assets.labs.drills import Planted
-from backfill_assets.labs.lakes import copy_lake, engine_here, load
+from backfill_assets.labs.lakes import copy_lake, load
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.view import read_view
@@ -133,7 +134,7 @@ def drill_lake(root: Path | None, target: Path) -> Path:
     if root is not None and (root / FILE_NAME).is_file():
         return copy_lake(root, target).root
     days = days_until(utc_today(), FEWEST_DAYS)
-    make_sample(target, days, engine_here())
+    make_sample(target, days, quickest_engine())
     load(open_lake(target), days, tables=None)
     drop_session(target)
     return target

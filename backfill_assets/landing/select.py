@@ -21,7 +21,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from backfill_assets.core.column_types import ARRAY, DECIMAL, GREATEST_PRECISION, ColumnType
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.functions import BARE, OF_MANY_ROWS, UNDECIDED, is_sparks
+from backfill_assets.core.unsteady import BARE, OF_MANY_ROWS, UNDECIDED, is_sparks
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import ranges
-from backfill_assets.core.functions import CHANCE, CLOCK, UNDECIDED
 from backfill_assets.core.states import States
+from backfill_assets.core.unsteady import CHANCE, CLOCK, UNDECIDED
 from backfill_assets.engine.confs import scrub
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.code import LIBRARIES, installed_versions

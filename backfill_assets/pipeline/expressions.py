@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from backfill_assets.core.column_types import DECIMAL, GREATEST_PRECISION, ColumnType, read_type
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.functions import KNOWN
+from backfill_assets.core.unsteady import KNOWN
 from backfill_assets.landing.select import beyond_the_row, expressions
 from backfill_assets.pipeline.contracts import refused
 

@@ -6,7 +6,7 @@ Tested here: `core.unsteady`. Not tested here: plans that Spark really makes (`l
 import pytest
 
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.unsteady import unsteady
+from backfill_assets.core.unsteady import is_sparks, unsteady
 from backfill_assets_tests.builders import STAGING
 
 RELATION = "+- Relation [entity#1,value#2L,event_date#3] parquet"
@@ -123,3 +123,13 @@ def test_rows_that_were_joined_since_are_no_longer_one_per_group() -> None:
 
 def test_what_is_no_plan_has_nothing_unsteady() -> None:
     assert unsteady("", []) == []
+
+
+@pytest.mark.parametrize("name", ["bround", "variant_get", "st_area", "time_diff", "rank", "hll_union", "xpath_int"])
+def test_a_function_of_sparks_is_known(name: str) -> None:
+    assert is_sparks(name)
+
+
+@pytest.mark.parametrize("name", ["my_own", "rand", "hll_sketch_agg", "read_files", "st"])
+def test_any_other_may_be_somebodys_own(name: str) -> None:
+    assert not is_sparks(name)

@@ -24,6 +24,7 @@ from backfill_assets.core.errors import EngineLost, SettingsError, TransientErro
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.jvm import Embedded, Java
 from backfill_assets.engine.processes import Process
+from backfill_assets.engine.sail import Sail
 from backfill_assets.engine.server import (
     begin_server,
     differences,
@@ -33,7 +34,7 @@ from backfill_assets.engine.server import (
     server_status,
     stop_server,
 )
-from backfill_assets.engine.supervisor import PROGRAMS, Record, ServerFolder
+from backfill_assets.engine.supervisor import Record, ServerFolder
 from backfill_assets_tests.processes import run_python, start
 
 pytestmark = pytest.mark.on_spark("it is the Spark server's life")
@@ -251,7 +252,7 @@ def test_a_damaged_record_means_no_server(tmp_path: Path, text: str) -> None:
 def test_a_server_whose_record_is_lost_is_stopped(tmp_path: Path, processes: None) -> None:
     state = ServerFolder.of(tmp_path)
     state.make()
-    sleeping = (sys.executable, "-c", "import time; time.sleep(60)", min(PROGRAMS))
+    sleeping = (sys.executable, "-c", "import time; time.sleep(60)", Sail.program)
     with subprocess.Popen(sleeping, cwd=state.folder) as lost:
         try:
             assert (stop_server(tmp_path), stop_server(tmp_path)) == (True, False)

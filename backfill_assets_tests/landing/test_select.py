@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.functions import UNDECIDED
+from backfill_assets.core.unsteady import UNDECIDED
 from backfill_assets.landing.select import FORGIVING, can_raise, expressions, names_of, words_of
 from backfill_assets_tests import strategies  # noqa: F401 - the profile of properties
 
