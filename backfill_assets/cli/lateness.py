@@ -29,7 +29,7 @@ from backfill_assets.operations.lateness import DayLateness, LatenessReport, Lat
 from backfill_assets.operations.lateness import lateness as report_of
 
 if TYPE_CHECKING:
-    from backfill_assets.cli.report import Gauge
+    from backfill_assets.cli.metrics import Gauge
 
 WORST_DAYS = 10  # what fits beside the other tables; --json and the page have every day
 SHOWN_LOOK_BACKS = (1, 2, 3, 7, 14, 30, 60, 90)
@@ -80,7 +80,7 @@ def lateness(html: Path | None, prometheus: Path | None, as_json: bool, **asked:
     if html:
         write_page(html, page(report))
     if prometheus:
-        from backfill_assets.cli.report import exposition
+        from backfill_assets.cli.metrics import exposition
 
         write_whole(prometheus, exposition(lateness_gauges(report)), umask=0o022)  # a scraper is another user
 

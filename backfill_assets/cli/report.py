@@ -1,14 +1,11 @@
-"""`backfill-assets report` and `audit`: the whole lake, its metrics, and every write of every day, as JSON or a page.
+"""`backfill-assets report` and `audit`: the whole lake, and every write of every day, as JSON or as a page.
 
-Not here: gathering (`operations.report`, `operations.writes`), the page of the lake (`report_page`), and metrics of
-`lateness`.
+Not here: gathering (`operations.report`, `operations.writes`) and the page of the lake (`report_page`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from statistics import quantiles
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,14 +13,8 @@ from backfill_assets.cli.common import DAY, FILE, json_and_lake, opened, print_j
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, aside, draw_table, write_page, write_whole
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
-from backfill_assets.lake.home import Lake
-from backfill_assets.operations.rejected import kinds
 from backfill_assets.operations.writes import DayAudit, write_table
 from backfill_assets.operations.writes import audit as audit_of
-
-if TYPE_CHECKING:
-    from backfill_assets.operations.report import LakeReport
-    from backfill_assets.orchestration.history import History
 
 COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "by", "reason", "plan", "run", "note")
 SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
@@ -89,6 +80,7 @@ def report(html: Path | None, prometheus: Path | None, as_json: bool) -> None:
     with silenced(), instance_of(lake) as instance:
         history = history_of(instance, str(lake.root), [t.name for t in pipeline.tables], tuple(ALL_CHECKS))
     from backfill_assets.cli.lateness import lateness_gauges
+    from backfill_assets.cli.metrics import OF_LATENESS, exposition, metrics_section, report_gauges
 
     found = list(report_gauges(lake, gathered, history))
     every = [*found, *(lateness_gauges(gathered.lateness) if gathered.lateness else ())]
@@ -105,77 +97,3 @@ def report(html: Path | None, prometheus: Path | None, as_json: bool) -> None:
         write_whole(prometheus, exposition(every), umask=0o022)  # a scraper is another user
     if not (as_json or html or prometheus):
         section.draw()
-
-
-PREFIX = "backfill_assets_"
-OTHERS = "other reasons"
-OF_LATENESS = ("lateness_seconds", "watermark_lag_seconds")  # in the table; the others have too many values
-Gauge = tuple[
-    str, str, str, Mapping[str, float | None]
-]  # name, meaning, label ("": none), values by label (None: unknown)
-
-
-def exposition(gauges: Iterable[Gauge]) -> str:
-    """Write gauges in Prometheus' text exposition format 0.0.4. An unknown value has no sample.
-
-    Units are in the names: seconds, ratios 0..1, rows; instants are seconds since 1970.
-    """
-    from prometheus_client import CollectorRegistry, generate_latest
-    from prometheus_client import Gauge as Family
-
-    registry = CollectorRegistry()
-    for name, meaning, label, values in gauges:
-        known = {key: value for key, value in values.items() if value is not None}
-        if known:
-            family = Family(PREFIX + name, meaning, [label] if label else [], registry=registry)
-            for key, value in known.items():
-                (family.labels(key) if label else family).set(value)
-    return generate_latest(registry).decode("utf-8")
-
-
-def report_gauges(lake: Lake, report: "LakeReport", history: "History") -> Iterator[Gauge]:
-    """Yield the metrics of a report, all from what it has computed or from records of commands."""
-    from backfill_assets.operations.reconcile import kept_mismatches
-
-    sources = report.delivered.sources or {"": report.delivered}
-    doubled = {name: one.account.duplicates_per_1000 for name, one in sources.items()}
-    yield "duplicates_per_1000_rows", "Repeated deliveries per 1,000 loaded rows.", "source", doubled
-    late = {name: one.account.too_late for name, one in sources.items()}
-    yield "late_rows_in_quarantine", "Rows that came too late and wait for replay-late.", "source", late
-    shown, _, others = kinds(report.delivered.quarantine)
-    reasons = dict(shown) | ({OTHERS: others} if others else {})
-    yield "quarantined_rows", "Rows in quarantine.", "reason", reasons
-    yield "reconcile_mismatches", "Mismatches at the newest reconciliation.", "sides", kept_mismatches(lake)
-    broken = {c.name: int(not c.holds) for c in report.controls}
-    yield "control_broken", "1 for a control that did not hold or could not be judged.", "control", broken
-    runs = [r for r in history.runs if r.seconds is not None]
-    took = _p95([r.seconds for r in runs if r.seconds is not None])
-    yield "run_p95_seconds", "95th percentile of the newest runs, from start to end.", "", took
-    queued = _p95([r.queued_seconds for r in runs if r.queued_seconds is not None])
-    yield "run_queue_p95_seconds", "95th percentile of their time in the queue, before the start.", "", queued
-    each = {d.table: d for d in report.durations}
-    wrote = {name: d.p95_s for name, d in each.items()}
-    yield "write_p95_seconds", "95th percentile of a table's writes, from request to commit.", "table", wrote
-    rates = {name: d.rows_per_second for name, d in each.items()}
-    yield "write_rows_per_second", "Rows per second of the newest writes, engine start left out.", "table", rates
-    rates = {name: d.bytes_per_second for name, d in each.items()}
-    yield "write_bytes_per_second", "Bytes per second of the newest writes, engine start left out.", "table", rates
-    trend = {name: d.trend for name, d in each.items()}
-    yield "write_rows_per_second_trend_ratio", "These rows per second by those of the writes before.", "table", trend
-
-
-def _p95(seconds: list[float]) -> dict[str, float | None]:
-    cuts = quantiles(seconds * 2 if len(seconds) == 1 else seconds, n=20, method="inclusive") if seconds else [None]
-    return {"": cuts[-1]}
-
-
-def metrics_section(gauges: Iterable[Gauge]) -> PageSection:
-    """Return the known values as a section of the report."""
-    rows = [
-        (name, f"{label} {key}" if key else "–", f"{value:,.3f}".rstrip("0").removesuffix("."))
-        for name, _, label, values in gauges
-        for key, value in values.items()
-        if value is not None
-    ]
-    line = "`backfill-assets report --prometheus FILE` writes these, and those of `lateness`, for a scraper."
-    return PageSection("Metrics", [TextTable(("metric", "of", "value"), rows)], [line])

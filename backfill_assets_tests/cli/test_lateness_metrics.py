@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.cli.lateness import lateness_gauges
-from backfill_assets.cli.report import exposition
+from backfill_assets.cli.metrics import exposition
 from backfill_assets.core.days import DayRange
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
