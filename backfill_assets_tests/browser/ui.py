@@ -34,8 +34,9 @@ BROKEN_RUNS = """{ runsOrError(filter: {statuses: [FAILURE, CANCELED]}) { ... on
 LAUNCH = """mutation ($asked: ExecutionParams!) { launchRun(executionParams: $asked) {
   __typename ... on LaunchRunSuccess { run { runId } } } }"""
 TERMINATE = """mutation ($id: String!) { terminateRun(runId: $id) { __typename } }"""
-SETTLED_MS = 1200  # after the network is quiet the graphs still fade in
-MOST_LOOKS = 12
+SETTLED_MS = 600  # after the network is quiet the graphs still fade in
+LOOK_MS = 250
+MOST_LOOKS = 24
 
 
 @contextmanager
@@ -74,7 +75,7 @@ class Ui:
         """Wait until the network is quiet and the page says the same twice and loads nothing: on a busy machine it is
         quiet before the page has begun to draw itself. A page with a running clock never does: it is left at that."""
         self.page.wait_for_load_state("networkidle")
-        last = ""
+        last = self.text()
         for _ in range(MOST_LOOKS):
             self.page.wait_for_timeout(SETTLED_MS)
             now = self.text()
@@ -99,11 +100,11 @@ class Ui:
 
     def says(self, *texts: str) -> str:
         """All text of the page once it holds all of these, line breaks as blanks. Fails after `PATIENCE_MS`."""
-        for _ in range(PATIENCE_MS // SETTLED_MS):
+        for _ in range(PATIENCE_MS // LOOK_MS):
             found = " ".join(self.text().split())
             if all(text in found for text in texts):
                 return found
-            self.page.wait_for_timeout(SETTLED_MS)
+            self.page.wait_for_timeout(LOOK_MS)
         pytest.fail(f"the page never says {[t for t in texts if t not in found]}, but: {found}")
 
     def ask_for(self, days: str) -> "Locator":
