@@ -55,8 +55,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     days = days_asked(first, last)
     if days and days.start < lake.settings.start_date:
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
-    with usage():
-        report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
+    report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
     needs_a_person = sorted({*report.wrong, *attention(lake.root), *held_back(lake).values(), *unused.contradicted})
     candidates = statuses(lake)
     if as_json:

@@ -26,6 +26,8 @@ def test_a_torn_commit_is_shown_then_set_aside_and_the_days_are_as_before(made: 
     version = made.write("staging", {0: 9})
     file = commit_file(made.lake.table_path("staging"), version)
     file.write_bytes(file.read_bytes()[:-5])
+    found = run(made, "status")
+    assert (found.exit_code, "Usage" in found.output, "mend staging" in found.output) == (1, False, True), found.output
     shown = run(made, "mend", "staging")
     assert shown.exit_code == 0, shown.output
     assert file.name in shown.stdout
