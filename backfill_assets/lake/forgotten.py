@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import sqlite3
+import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,14 +29,15 @@ from backfill_assets.lake import files
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.folder import FORGOTTEN, OWN_FOLDERS, LakeFolder
-from backfill_assets.lake.log import HINT, LOG, open_delta
+from backfill_assets.lake.log import HINT, open_delta
+from backfill_assets.lake.log_history import LOG, archives, unpack
 
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
 BETWEEN = "\x1f"  # the values of one entity
 BLOCK_BYTES, INNER, OUTER = 64, 0x36, 0x5C  # of HMAC-SHA256 (RFC 2104)
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
 BEFORE, BEHIND = r"(^|[^\w-]|\\[nrtbf])", r"($|[^\w-])"  # no lookaround, which DuckDB's patterns lack
-PARQUET, GZIP, SQLITE = b"PAR1", b"\x1f\x8b", b"SQLite format 3\0"
+PARQUET, GZIP, ZIP, SQLITE = b"PAR1", b"\x1f\x8b", b"PK", b"SQLite format 3\0"
 COPIES = (*OWN_FOLDERS[1:], ".server", ".staging")  # all but the tables
 TEXTS, DATABASES = (".json", ".log", ".txt", ".html", ".csv", ".sql"), (".db", ".db-wal", ".db-shm")
 
@@ -147,12 +149,12 @@ def traced(lake: LakeFolder, roots: Collection[Path], trace: Trace) -> list[Path
 
 
 def holds(lake: LakeFolder, path: Path, trace: Trace) -> bool:
-    """Whether a file holds the entity in its bytes, or in what they decode to: Parquet, gzip, rows of SQLite."""
+    """Whether a file holds the entity in its bytes, or in what they decode to: Parquet, gzip, zip, rows of SQLite."""
     with contextlib.suppress(FileNotFoundError):
         head, tail = files.ends(path, len(SQLITE))
         if head.startswith(PARQUET) and tail.endswith(PARQUET) and _in_parquet(lake, path, trace):
             return True
-        lines = _unpacked(path) if head.startswith(GZIP) else files.lines(path)
+        lines = _unpacked(path) if head.startswith((GZIP, ZIP)) else files.lines(path)
         return any(map(trace.is_in, lines)) or (head == SQLITE and any(map(trace.is_in, _rows(path))))
     return False
 
@@ -168,6 +170,11 @@ def _in_parquet(lake: LakeFolder, path: Path, trace: Trace) -> bool:
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
+    if zipfile.is_zipfile(path):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            for name in zipfile.ZipFile(path).namelist():
+                yield from files.zipped_lines(path, name)
+        return
     with contextlib.suppress(OSError, EOFError), gzip.open(path) as lines:
         yield from lines
 
@@ -185,6 +192,8 @@ def erase(lake: LakeFolder, trace: Trace, erasure: Erasure) -> None:
     are, and so do Dagster's databases."""
     for table in sorted(path.parent for path in lake.tables.glob(f"*/{LOG}")):
         with files.table_lock(lake.locks, table.name):
+            if any(holds(lake, file, trace) for file in archives(table).values()):
+                unpack(table)
             live = {str(table / f.path) for f in live_files(open_delta(table), "")}
             for path in traced(lake, [table], trace):
                 if path.parent.name == LOG and path.suffix == ".json":

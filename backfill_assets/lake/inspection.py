@@ -23,10 +23,8 @@ from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import rewritten_commits
 from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log import (
-    LOG,
     FileChange,
     LiveFile,
-    commit_file,
     edited_commits,
     file_changes,
     file_digests,
@@ -36,6 +34,7 @@ from backfill_assets.lake.log import (
     torn_checkpoints,
     versions,
 )
+from backfill_assets.lake.log_history import LOG, commit_file, unpack
 from backfill_assets.lake.replace import Provenance
 
 REASON = "mend"
@@ -112,7 +111,7 @@ def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool
     path = lake.table_path(contract.name)
     ended, present = _ended(path), versions(path)
     lacking = tuple(sorted(set(range(present[-1] + 1)) - set(present))) if present else ()
-    torn = tuple(v for v in present if not is_whole(commit_file(path, v)))
+    torn = tuple(v for v in present if not is_whole(path, v))
     if lacking or torn or ended:
         return Inspection(commits=len(present), lacking=lacking, torn=torn, ended=ended)
     found = _replay(path, present)
@@ -176,7 +175,7 @@ def _rows(add: FileChange) -> int | None:
 def damage(lake: LakeFolder, contract: Contract) -> Damage:
     """The damage that `mend` mends; writes nothing. Raises BackfillError if there is none."""
     path = lake.table_path(contract.name)
-    torn = [f for f in (commit_file(path, v) for v in versions(path)[-1:]) if not is_whole(f)]
+    torn = [commit_file(path, v) for v in versions(path)[-1:] if not is_whole(path, v)]
     # A torn commit goes last: if the command is killed halfway, the next one still finds it.
     if aside := [*torn_checkpoints(path), *torn]:
         return Damage(tuple(f.name for f in aside))
@@ -216,6 +215,8 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
     path = lake.table_path(contract.name)
     with files.table_lock(lake.locks, contract.name):
         found = damage(lake, contract)
+        if found.aside:  # a checkpoint may stand for commits that left the log
+            unpack(path)
         for name in found.aside:
             files.rename(path / LOG / name, f"{name}.torn")
         files.sync(path / LOG)

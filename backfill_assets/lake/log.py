@@ -1,9 +1,10 @@
 """Delta log of a table, read without a JVM: commits, receipts, changes by other programs, digests, and torn files.
 
 Not here: the table state folded from it (`log_state`), what a damaged table means (`inspection`), and writing
-(`committer`). Commit files are kept for ever (`delta.enableExpiredLogCleanup = false`): it alone holds every write.
+(`committer`). Every commit is kept for ever, in the log or in its history (`log_history`), which are read as one.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,17 +16,16 @@ from urllib.parse import unquote
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake import files
+from backfill_assets.lake.log_history import LOG, archives, commit_file, commit_lines, logged, place_of, refuse_cleaned
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
-LOG = "_delta_log"
 BEFORE = "backfill_assets.before"  # key of commitInfo: the digest of the commit before it, so that an edited past shows
 FILES = "backfill_assets.files"  # key of commitInfo: digests of the files that it adds, joined, by ascending path
 FILE_DIGEST_CHARS = 16  # of SHA-256 in hexadecimal: chance is to be found out, receipts hold the rows against intent
 HEAD = ".head"  # beside the commits: the newest version with its digest, and digests of checkpoints
-CHECKPOINTS_NAMED = 100  # the newest: `maintain` keeps fewer, and the file is written with every commit
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
 
@@ -59,8 +59,8 @@ class LiveFile:
 
 
 def versions(table: Path) -> list[int]:
-    """Commit versions in the log, ascending; empty if there is no table."""
-    return sorted(int(n[:-5]) for n in files.names(table / LOG) if n.endswith(".json") and n[:-5].isdigit())
+    """Commit versions in the log and its history, ascending; empty if there is no table."""
+    return sorted({*logged(table), *(v for span in archives(table) for v in span)})
 
 
 def commits(table: Path, after: int = -1) -> Iterator[Commit]:
@@ -83,18 +83,18 @@ def commits(table: Path, after: int = -1) -> Iterator[Commit]:
 
 def refuse_torn(table: Path, present: list[int]) -> None:
     """Raise BackfillError if the newest of these versions is not whole: a power cut can leave it so."""
-    if present and not is_whole(commit_file(table, present[-1])):
+    if present and not is_whole(table, present[-1]):
         raise _torn(table, present[-1])
 
 
-def is_whole(file: Path) -> bool:
+def is_whole(table: Path, version: int) -> bool:
     """Whether a commit can be read to its end.
 
     Our commits say how many actions they hold, which also shows a file cut off between two lines.
     """
     found, named, wanted = 0, 0, None
     try:
-        for action in map(json.loads, files.lines(file)):
+        for action in map(json.loads, commit_lines(table, version)):
             if not isinstance(action, dict):
                 return False
             found, named = found + 1, named + ("commitInfo" in action)
@@ -115,7 +115,7 @@ def read_commit(table: Path, version: int) -> Commit:
 def commit_info(table: Path, version: int) -> dict[str, Any]:
     """The action `commitInfo` of a commit, mostly by its first line only; raises as `read_commit` does."""
     try:
-        info = json.loads(next(files.lines(commit_file(table, version)))).get("commitInfo")
+        info = json.loads(next(commit_lines(table, version))).get("commitInfo")
         if info is None:
             info = next((a["commitInfo"] for a in actions(table, version) if "commitInfo" in a), {})
     except (ValueError, StopIteration):
@@ -123,18 +123,12 @@ def commit_info(table: Path, version: int) -> dict[str, Any]:
     return dict(info)
 
 
-def commit_file(table: Path, version: int) -> Path:
-    """The file of one commit."""
-    return table / LOG / f"{version:020d}.json"
-
-
 def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:
     """All actions of one commit, as Delta's protocol writes them; raises BackfillError at a torn line."""
-    for line in files.lines(commit_file(table, version)):
-        try:
-            yield json.loads(line)
-        except ValueError:
-            raise _torn(table, version) from None
+    try:
+        yield from map(json.loads, commit_lines(table, version))
+    except ValueError:
+        raise _torn(table, version) from None
 
 
 @dataclass(frozen=True)
@@ -163,7 +157,7 @@ def file_changes(table: Path, version: int) -> Iterator[FileChange]:
 def _torn(table: Path, version: int) -> BackfillError:
     return BackfillError(
         f"the table {table.name}",
-        f"version {version} of its log is torn ({commit_file(table, version).name})",
+        f"version {version} of its log is torn ({place_of(table, version).name})",
         "It was not read",
         f"If it is the newest, a power cut tore it before it was reported: set it aside with {mend_command(table)}, "
         "then run `backfill-assets catch-up`. Else restore it from a backup",
@@ -189,23 +183,13 @@ def _following(table: Path, after: int) -> Iterator[Commit]:
 
 def commit_digest(table: Path, version: int) -> str:
     """SHA-256 of the bytes of one commit; raises OSError."""
-    return files.sha256_of_bytes(commit_file(table, version))
-
-
-def vouch(table: Path, version: int) -> None:
-    """Note the digest of the newest commit, which no commit names yet, and of its checkpoint. The caller holds the lock
-    of the table; a process that is killed before leaves the note of the version before, which is harmless."""
-    named = dict(read_head(table).get("checkpoints", {}))
-    if files.exists(file := checkpoint_file(table, version)):
-        named[file.name] = files.sha256_of_bytes(file)
-    last = dict(sorted(named.items())[-CHECKPOINTS_NAMED:])
-    files.write_json(
-        table / LOG / HEAD, {"version": version, "sha256": commit_digest(table, version), "checkpoints": last}
-    )
+    if (file := place_of(table, version)).parent.name == LOG:
+        return files.sha256_of_bytes(file)
+    return hashlib.sha256(b"".join(commit_lines(table, version))).hexdigest()
 
 
 def read_head(table: Path) -> Mapping[str, Any]:
-    """The note that `vouch` left; empty where there is none, as in tables of earlier versions."""
+    """The note that `checkpoints.vouch` left; empty where there is none, as in tables of earlier versions."""
     return files.read_json(table / LOG / HEAD)
 
 
@@ -236,11 +220,13 @@ def file_digests(table: Path, version: int, changes: Iterable[FileChange]) -> Ma
 def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
     """Open the table at a version (None: the newest).
 
-    Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn; else the error of
-    delta-rs.
+    Raises Cleaned if that version left the log, BackfillError with the command that mends it if the newest commit or a
+    checkpoint is torn; else the error of delta-rs.
     """
     from deltalake import DeltaTable
 
+    if version is not None:
+        refuse_cleaned(path, version)
     try:
         return DeltaTable(str(path), version=version)
     except Exception as error:
@@ -276,7 +262,7 @@ def torn_checkpoints(path: Path) -> list[Path]:
     whole = {v for v, file in found.items() if files.ends(file, len(MAGIC)) == (MAGIC, MAGIC)}
     named_bytes = read_head(path).get("checkpoints", {})
     whole = {v for v in whole if named_bytes.get(found[v].name) in (None, files.sha256_of_bytes(found[v]))}
-    whole = {v for v in whole if is_whole(commit_file(path, v))}
+    whole = {v for v in whole if is_whole(path, v)}
     torn = [file for v, file in found.items() if v not in whole]
     try:
         misleads = json.loads(b"".join(files.lines(log / HINT)))["version"] not in whole

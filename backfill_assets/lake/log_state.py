@@ -15,7 +15,8 @@ from backfill_assets.core.frontier import told_frontiers
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake import files
-from backfill_assets.lake.log import LOG, Commit, commits, file_changes, open_delta
+from backfill_assets.lake.log import Commit, commits, file_changes, open_delta
+from backfill_assets.lake.log_history import HISTORY, LOG, archives
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -26,9 +27,12 @@ KEPT_VALUES = 128  # a lake of ten tables has about twenty; a process that opens
 
 
 def _commit_files(table: Path) -> list[CommitFile]:
-    """Every commit file as it is now, by version."""
+    """Every commit file as it is now, by version; of a version that left the log, the file of its history."""
+    archived = files.stamps(table / HISTORY)
+    found = {v: archived[file.name] for span, file in archives(table).items() for v in span if file.name in archived}
     named = ((*name.rpartition("."), stamp) for name, stamp in files.stamps(table / LOG).items())
-    return sorted((int(stem), stamp) for stem, _, suffix, stamp in named if suffix == "json" and stem.isdigit())
+    found |= {int(stem): stamp for stem, _, suffix, stamp in named if suffix == "json" and stem.isdigit()}
+    return sorted(found.items())
 
 
 class LogCache:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import from_inclusive
+from backfill_assets.core.errors import Cleaned
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import States
@@ -192,9 +193,14 @@ def _groups(request: RebuildRequest, states: States, stamps: Stamps) -> Iterator
         groups[key] |= made_by
         receipts[key] = receipt
     for key, days in groups.items():
-        view = _at_heads(request, _view_then(request, states, receipts[key]), states.view, days)
-        then = _AsThen(states, view, receipts[key].frontier, days)
-        yield _lost_input(request, then, days) or then, days
+        found: States | str
+        try:
+            view = _at_heads(request, _view_then(request, states, receipts[key]), states.view, days)
+            then = _AsThen(states, view, receipts[key].frontier, days)
+            found = _lost_input(request, then, days) or then
+        except Cleaned as error:
+            found = error.culprit
+        yield found, days
 
 
 def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> LakeView:

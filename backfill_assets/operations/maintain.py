@@ -23,11 +23,13 @@ from backfill_assets.lake.housekeeping import (
     Unneeded,
     compact,
     find_unneeded,
+    first_needed,
     remove_unneeded,
     uneven_files,
 )
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import switch_of
 from backfill_assets.operations.plan_files import active_plans
 
 T = TypeVar("T")
@@ -57,6 +59,13 @@ class Upkeep:
             for t in self.tables
             if t.paths
         ]
+        moved = "moved" if self.done else "to move"
+        found += [
+            f"{t.table}: {len(t.commits)} commit(s) before version {t.commits[-1] + 1} {moved} from its log to its "
+            "history; these versions cannot be opened any more"
+            for t in self.tables
+            if t.commits
+        ]
         written = "written again" if self.done else "to write again"
         spans = {table: ranges(days) or "the ledger" for table, days in self.uneven.items()}
         return [
@@ -74,7 +83,7 @@ def look(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
     size = lake.settings.retention.file_mib * MIB
     uneven = {c.name: _days(found) for of, c in chosen if (found := uneven_files(of, c, size))}
-    return Upkeep(since, tuple(find_unneeded(of, c, since) for of, c in chosen), uneven)
+    return Upkeep(since, tuple(find_unneeded(of, c, since, _first(of, c, since)) for of, c in chosen), uneven)
 
 
 def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
@@ -85,7 +94,7 @@ def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_
     """
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
     uneven = {c.name: _days(found) for of, c in chosen if (found := _compacted(of, c))}
-    removed = tuple(remove_unneeded(of, contract, since) for of, contract in chosen)
+    removed = tuple(remove_unneeded(of, c, since, _first(of, c, since)) for of, c in chosen)
     return Upkeep(since, removed, uneven, done=True)
 
 
@@ -125,6 +134,18 @@ def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
 def _since(lake: Lake, keep_days: int | None) -> datetime:
     kept = timedelta(days=keep_days if keep_days is not None else lake.settings.retention.rollback_days)
     return min([utc_now() - kept, *(plan.created for plan in active_plans(lake))])
+
+
+def _first(lake: Lake, contract: Contract, since: datetime) -> int:
+    """The first version of a table whose commit stays in the log; 0: all stay. Builds read a landed table at the
+    version that its ledger names, and readers those that a stopped switch names."""
+    if (days := lake.settings.retention.log_days) is None:
+        return 0
+    pinned = [v for name, v in switch_of(lake).tables.items() if name == contract.name]
+    if contract.is_landed:
+        ledger = of_source(ARRIVALS, contract.source)
+        pinned.append(lake.store.view(ledger.name, ledger.day_column).inputs.get(contract.name, 0))
+    return first_needed(lake, contract, min(since, utc_now() - timedelta(days=days)), pinned)
 
 
 def _contracts(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> list[tuple[Lake, Contract]]:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from backfill_assets.core.days import DayRange
@@ -60,6 +60,13 @@ class Years:
     kept: int = 90
     plans: dict[str, int] = field(default_factory=dict)
     began: list[float] = field(default_factory=lambda: [time.time()] * DAYS)
+
+    def __post_init__(self) -> None:
+        """Let commits leave the logs as early as `[retention] log_days` may say: after `rollback_days`."""
+        retention = self.made.lake.settings.retention
+        retention = retention.model_copy(update={"log_days": retention.rollback_days})
+        settings = self.made.lake.settings.model_copy(update={"retention": retention})
+        self.made.lake = replace(self.made.lake, settings=settings)
 
     def live_through(self, number: int) -> None:
         """All that happens on a day."""

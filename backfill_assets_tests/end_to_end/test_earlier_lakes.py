@@ -13,7 +13,8 @@ import pytest
 
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.log import commit_file, versions
+from backfill_assets.lake.log import versions
+from backfill_assets.lake.log_history import commit_file
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run

@@ -4,18 +4,26 @@ Tested here: `operations.maintain` on a lake without an engine. Not tested here:
 (`lake.test_housekeeping`).
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.files import write_json
+from backfill_assets.lake.view import FILE as SWITCH_FILE
+from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.operations.maintain import Upkeep, look, maintain
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark
 from backfill_assets.operations.plan_model import Policy
+from backfill_assets.operations.show import show
+from backfill_assets.operations.status import status
+from backfill_assets.operations.writes import audit, writes
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.operations.planned import BUILT, Planned, scatter
@@ -109,3 +117,39 @@ def test_the_words_name_tables_counts_and_bytes(made: Planned) -> None:
         "staging: 2 replaced data file(s), 0 that no version names, 0 old checkpoint(s) to delete"
     )
     assert len(found) == 2
+
+
+def keep_log(made: Planned, days: int) -> None:
+    kept = made.lake.settings.retention.model_copy(update={"log_days": days})
+    made.lake = replace(made.lake, settings=made.lake.settings.model_copy(update={"retention": kept}))
+
+
+def test_commits_leave_the_log_after_the_days_of_lake_toml_and_every_report_is_as_before(made: Planned) -> None:
+    def reports() -> Any:
+        tables = made.lake, made.pipeline
+        healthy = [d.what for d in verify(made.lake, made.pipeline.contracts, VerifyRequest(deep=True))]
+        days = [show(*tables, "staging", day(n)).to_dict() for n in range(8)]
+        return audit(*tables), writes(*tables), days, status(*tables).to_dict(), healthy
+
+    before = reports()
+    with set_to(LATER):
+        assert not any(t.commits for t in look(made.lake, made.pipeline).tables), "not before lake.toml says so"
+        keep_log(made, 200)
+        assert not any(t.commits for t in look(made.lake, made.pipeline).tables), "not yet"
+        keep_log(made, 100)
+        done = maintain(made.lake, made.pipeline, ["staging", "raw", "arrivals"])
+        assert {t.table: len(t.commits) for t in done.tables} == {"raw": 1, "staging": 2, "arrivals": 0}
+        told = "staging: 2 commit(s) before version 2 moved from its log"
+        assert any(line.startswith(told) for line in done.lines())
+        again = maintain(made.lake, made.pipeline, ["staging", "raw"])
+        assert not any(t.commits for t in again.tables)
+    assert reports() == before
+
+
+def test_versions_that_a_stopped_switch_or_the_ledger_names_stay_in_the_log(made: Planned) -> None:
+    keep_log(made, 100)
+    write_json(made.lake.root / SWITCH_FILE, {"number": 1, "what": "a publication", "tables": {"staging": 1}})
+    made.write("raw", {2: 5})
+    with set_to(LATER):
+        found = {t.table: t.commits for t in look(made.lake, made.pipeline, ["raw", "staging", "features"]).tables}
+    assert found == {"raw": (0,), "staging": (0,), "features": (0, 1)}
