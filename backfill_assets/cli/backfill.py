@@ -29,6 +29,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.states import States
+from backfill_assets.core.texts import known_names
 from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
@@ -90,9 +91,8 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
     wanted = {n.strip() for n in named.split(",") if n.strip()} if named is not None else set(known)
     unknown = sorted(wanted - set(known))
     if unknown or not wanted:
-        raise click.BadParameter(
-            f"no table {', '.join(unknown) or 'is named'}; this lake has {', '.join(known)}", param_hint="--tables"
-        )
+        told = f"no table {', '.join(unknown) or 'is named'}. {known_names(''.join(unknown[:1]), known)}"
+        raise click.BadParameter(told, param_hint="--tables")
     return tuple(n for n in known if n in wanted)
 
 

@@ -128,7 +128,7 @@ def _draw_part(table: TextTable, part: Sequence[int], widths: Sequence[int]) -> 
             for text, i in zip(texts, part, strict=True):
                 style = {"bold": True} if row is table.columns else STYLES.get(row[i].split(" ")[0].rstrip("*"), {})
                 padded = text.rjust(widths[i]) if table.numeric[i] else text.ljust(widths[i])
-                line.append(click.style(padded.rstrip() if i == part[-1] else padded, **style))
+                line.append(click.style(padded.rstrip() if i == part[-1] else padded, **style) if style else padded)
             click.echo(GAP.join(line).rstrip())
 
 

@@ -17,6 +17,7 @@ import click
 from backfill_assets.cli.common import FILE, json_and_lake, lake_root, print_json
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, aside, draw_table, html_of, say, write_whole
 from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.texts import known_names
 from backfill_assets.labs.model import LABS, LabStep, run_lab
 
 
@@ -156,7 +157,7 @@ def guide(name: str | None, as_json: bool) -> None:
             f"the guide {name!r}",
             "there is none of that name",
             "Nothing was printed",
-            f"Take one of {', '.join(known)}",
+            known_names(name, known),
         )
     text = known[name].read_text(encoding="utf-8")
     if as_json:

@@ -34,7 +34,7 @@ def _tolerance(text: str) -> tuple[str, str]:
 
 @click.command()
 @click.argument("left", type=TEXT, default="")
-@click.option("--with", "right", type=TEXT, metavar="RIGHT", help="The other side.")
+@click.option("--with", "right", type=TEXT, metavar="RIGHT", help="The other side; paths of files start here.")
 @click.option(
     "--layers", is_flag=True, help="Balance landed rows, raw, staging, features and training per day instead."
 )

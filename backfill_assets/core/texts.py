@@ -3,9 +3,10 @@
 Not here: quoting for a shell (`shlex.quote`), HTML (the templates escape), formats of files that are read back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from datetime import date
+from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
@@ -33,6 +34,13 @@ def reason(refusal: Mapping[str, Any]) -> str:
 def shortened(text: str, most: int) -> str:
     """The first `most` characters, and a `…` in place of what was cut off."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def known_names(named: str, known: Iterable[str]) -> str:
+    """What to do about a name that is not known: the one that was probably meant, and all to choose from."""
+    names = list(known)
+    near = get_close_matches(named, names, 1)
+    return f"{f'Did you mean {near[0]}? ' if near else ''}Choose one of {', '.join(names)}"
 
 
 def json_of(value: Any) -> Any:

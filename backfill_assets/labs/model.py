@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.texts import known_names
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import drop_session
 
@@ -51,7 +52,7 @@ def run_lab(name: str, folder: Path) -> Iterator[LabStep]:
     """Run a lab in an empty folder, yield its steps as they end, and stop the folder's engine. Raises SettingsError for
     an unknown name."""
     if name not in LABS:
-        fix = f"Take one of {', '.join(LABS)}"
+        fix = known_names(name, LABS)
         raise SettingsError(f"the lab {name!r}", "there is none of that name", "Nothing was run", fix)
     steps: Callable[[Path], Iterator[LabStep]] = import_module(f"{__package__}.{name.replace('-', '_')}").steps
     try:

@@ -20,6 +20,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.states import Codes, States
+from backfill_assets.core.texts import known_names
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.code import AGAIN, LEGACY_ENGINES, SourceFile, installed_versions, legacy_parts
 from backfill_assets.lake.home import Lake
@@ -116,7 +117,7 @@ class Pipeline:
         known = {c.name: c for c in self.contracts}
         if name not in known:
             raise BackfillError(
-                f"the table {name!r}", "this lake has no such table", consequence, f"Choose one of {', '.join(known)}"
+                f"the table {name!r}", "this lake has no such table", consequence, known_names(name, known)
             )
         return known[name]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError, section_of, telling_source
-from backfill_assets.core.texts import plain
+from backfill_assets.core.texts import known_names, plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.jvm import find_java
@@ -207,7 +207,7 @@ def verify(lake: Lake, contracts: Sequence[Contract], asked: VerifyRequest) -> l
     """
     known = {c.name: c for c in (*contracts, *ledgers_of(contracts))}
     if unknown := [name for name in asked.tables if name not in known]:
-        fix = f"Name some of {', '.join(known)}"
+        fix = known_names(unknown[0], known)
         raise BackfillError(f"the table {unknown[0]}", "the lake has no such table", "Nothing was verified", fix)
     chosen = [known[name] for name in asked.tables] or list(known.values())
     landed = {c.source: c.name for c in contracts if c.is_landed}

@@ -22,6 +22,7 @@ from typing import Any
 import backfill_assets.examples as package
 from backfill_assets.core.days import ONE_DAY, DayRange, end_of, midnight
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.texts import known_names
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, lake_toml
 
 SEED = 20240229
@@ -183,7 +184,7 @@ def make_example(name: str, root: Path) -> None:
     known = examples()
     if name not in known:
         raise SettingsError(
-            f"the example {name!r}", "there is none of that name", "Nothing was made", f"Take one of {', '.join(known)}"
+            f"the example {name!r}", "there is none of that name", "Nothing was made", known_names(name, known)
         )
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise SettingsError(

@@ -211,7 +211,8 @@ BATCH_DAYS = 31  # in one transaction, and between two notes of what a folder ho
 @dataclass(frozen=True)
 class Exported:
     """An export of a table at a version: days that were replaced, the number of days that the place held already, days
-    left as they are there because they are not fit (in words), and days of which it holds a newer version."""
+    left as they are there because they are not fit (in words), days of which it holds a newer version, and
+    days that it held of any version before (`known`)."""
 
     table: str
     to: str
@@ -221,10 +222,12 @@ class Exported:
     same: int
     unfit: str
     newer: int
+    known: int = 0
 
     def __str__(self) -> str:
         """The export as one line."""
-        days = f"{ranges(self.replaced)} replaced ({self.rows} rows)" if self.replaced else "nothing changed"
+        verb = "replaced" if self.same or self.known else "written"
+        days = f"{ranges(self.replaced)} {verb} ({self.rows} rows)" if self.replaced else "nothing changed"
         more = f"; left as it is there: {self.unfit}" if self.unfit else ""
         more += f"; {self.newer} day(s) there are of a newer version" if self.newer else ""
         return f"{self.table} to {self.to}: {days}, {self.same} day(s) as they were{more}"
@@ -260,7 +263,7 @@ def _export(lake: Lake, contract: Contract, states: States, wanted: Sequence[dat
         files = lake.store.data_files(contract, view.version, days)
         sink.replace(DayBatch({d: ours[d] for d in days}, files))
     same, rows = len(ours) - len(changed) - len(newer), sum(ours[d].rows for d in changed)
-    return Exported(table, sink.name, view.version, tuple(changed), rows, same, told(unfit), len(newer))
+    return Exported(table, sink.name, view.version, tuple(changed), rows, same, told(unfit), len(newer), len(there))
 
 
 def export_all(lake: Lake, pipeline: Pipeline, names: Sequence[str] = ()) -> list[Exported]:

@@ -86,7 +86,7 @@ def open_elsewhere(engine: "DuckDBPyConnection", text: str, no: str = "database"
     not either where it is none of them."""
     found = _database(engine, text) if text.startswith(DATABASE) else _location(engine, text)
     if found is None:
-        raise _refused(text, f"it is no {no} and no file or folder", FORMS)
+        raise _refused(text, f"it is no {no} and no file or folder that {Path.cwd() / text} names", FORMS)
     return found
 
 

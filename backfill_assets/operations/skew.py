@@ -17,6 +17,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 
 PARTITIONS, SPARK_DEFAULT = "spark.sql.shuffle.partitions", "200"
+UNEVEN = 2  # times an even share, below which a plan takes hardly longer
 Reads = Mapping[str, Mapping[str, Sequence[DayRange]]]  # per table to write: the days of each table that it reads
 
 
@@ -44,10 +45,12 @@ class KeyShare:
         told = f"{self.most / self.rows:.0%} of the {self.rows:,} rows of {self.day} have one key"
         none = f", {self.nulls / self.rows:.0%} none" if self.nulls else ""
         slowest = max(1.0, self.group / self.rows * self.tasks)
-        cost = f"so one of {self.tasks} task(s) has up to {slowest:.1f} times an even share"
+        cost = (
+            f"; so one of {self.tasks} task(s) has up to {slowest:.1f} times an even share" if slowest >= UNEVEN else ""
+        )
         unknown = f"; unknown of {self.unknown} day(s), written before this was kept" if self.unknown else ""
         whose = f"{', '.join(self.readers)}; {self.choice}".removesuffix("; ")
-        return f"{self.table} by {', '.join(self.by)} ({whose}): {told}{none}; {cost}{unknown}"
+        return f"{self.table} by {', '.join(self.by)} ({whose}): {told}{none}{cost}{unknown}"
 
 
 def key_shares(lake: Lake, states: States, reads: Reads) -> tuple[KeyShare, ...]:

@@ -4,6 +4,7 @@ A query is one SELECT of DuckDB's SQL over versions of one state of the lake. Ar
 DuckDB may read is one that `COPY … TO` may write. Not here: drawing the answer (`cli.sql`).
 """
 
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import Built
+from backfill_assets.core.texts import known_names
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
 from backfill_assets.lake.files import make_folder
@@ -29,6 +31,8 @@ from backfill_assets.operations.snapshots import find_snapshot
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+LACKING = re.compile(r"Table with name (\S+) does not exist")
 
 
 @dataclass(frozen=True)
@@ -58,9 +62,10 @@ def ask(lake: Lake, pipeline: Pipeline, query: str, at: datetime | None = None, 
             return Answer(engine.sql(query).to_arrow_table(), unfit)
         except duckdb.Error as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            raise refused_query(
-                " ".join(lines[:2]), f"Its tables are {', '.join(known_tables(lake, pipeline))}"
-            ) from None
+            known, lacking = known_tables(lake, pipeline), LACKING.search(lines[0])
+            if lacking:  # DuckDB would name a table of its own as near
+                raise refused_query(f"there is no table {lacking[1]}", known_names(lacking[1], known)) from None
+            raise refused_query(" ".join(lines[:2]), f"Its tables are {', '.join(known)}") from None
 
 
 @contextmanager

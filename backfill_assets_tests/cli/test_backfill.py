@@ -29,7 +29,7 @@ from backfill_assets_tests.operations.synthetic import START, build, landed, syn
         (("--from", "2024-03-02", "--to", "2024-03-01"), "Give the earlier day first"),
         (("--from", "2024-01-01", "--to", "2024-03-01"), "before the lake's first day, 2024-02-26"),
         (("--from", "2024-02-26", "--to", "9999-01-01"), "is not over yet (UTC)"),
-        (("--from", "2024-02-26", "--to", "2024-02-27", "--tables", "raw,nix"), "no table nix; this lake has raw, "),
+        (("--from", "2024-02-26", "--to", "2024-02-27", "--tables", "raw,nix"), "no table nix. Choose one of raw, "),
     ],
 )
 def test_what_cannot_be_backfilled_is_refused_before_anything_starts(
@@ -76,7 +76,7 @@ def test_rows_that_no_table_gets_are_told_in_one_line_also_where_no_run_was_need
     assert line.startswith("quarantine: 1 landed row(s) are unusable, 1 of them a whole file each: 1 x bad.csv")
 
 
-@pytest.mark.parametrize(("named", "told"), [("nix,raw", "no table nix; this lake has raw"), (" , ", "is named")])
+@pytest.mark.parametrize(("named", "told"), [("nix,raw", "no table nix. Choose one of raw"), (" , ", "is named")])
 def test_tables_that_are_not_there_or_none_at_all_are_wrong_usage(named: str, told: str) -> None:
     with pytest.raises(click.BadParameter, match=told):
         chosen(named, ["raw"])

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("storages")
 def test_a_table_goes_to_a_place_and_the_outcome_is_one_line(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
     told = run("export", "staging", "--to", tmp_path / "out", overrides=instead(made)).stdout
-    assert "replaced (8 rows), 0 day(s) as they were" in " ".join(told.split())
+    assert "written (8 rows), 0 day(s) as they were" in " ".join(told.split())
     [again] = read(run("export", "staging", "--to", tmp_path / "out", "--json", overrides=instead(made)))
     assert (again["replaced"], again["same"]) == ([], DAYS)
 

@@ -109,4 +109,4 @@ def test_a_guide_is_printed_as_it_stands() -> None:
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     result = _guide("nothing")
     assert result.exit_code == 2
-    assert "Take one of first-lake, own-files" in result.stderr
+    assert "Choose one of first-lake, own-files" in result.stderr

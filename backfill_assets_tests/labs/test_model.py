@@ -18,7 +18,7 @@ def test_every_lab_of_the_list_has_a_module_with_steps(name: str) -> None:
 
 
 def test_an_unknown_lab_is_refused_with_the_names_there_are(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="Take one of load, late-fact"):
+    with pytest.raises(SettingsError, match="Choose one of load, late-fact"):
         next(run_lab("nonsense", tmp_path))
 
 

@@ -9,6 +9,7 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State
+from backfill_assets.core.texts import known_names
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.operations.show import show
 from backfill_assets_tests.builders import receipt, write_rows
@@ -52,6 +53,7 @@ def test_raw_shows_landed_files_and_why_rows_were_refused(tmp_path: Path) -> Non
 
 def test_unknown_tables_and_days_before_the_lake_are_told_apart(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 1)
+    assert known_names("stagin", ["raw", "staging"]) == "Did you mean staging? Choose one of raw, staging"
     with pytest.raises(BackfillError, match=r"the table 'nix': this lake has no such table.*Choose one of raw, "):
         show(lake, pipeline, "nix", START)
     with pytest.raises(BackfillError, match="before the lake's first day"):

@@ -199,7 +199,7 @@ def test_what_memory_does_not_hold_is_kept_in_a_folder_that_ends_with_the_query(
 
 
 def test_a_table_that_is_not_there_is_answered_with_those_that_are(reader: LakeReader) -> None:
-    with pytest.raises(BackfillError, match=r"nowhere does not exist.*Its tables are raw, staging"):
+    with pytest.raises(BackfillError, match=r"there is no table nowhere.*Choose one of raw, staging"):
         rows(reader, "SELECT * FROM nowhere")
 
 
