@@ -15,6 +15,7 @@ from backfill_assets.cli.drawing import aside, say
 from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.process import project_root
+from backfill_assets.lake.files import table_lock
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN
 from backfill_assets.lake.forgotten import begin_erasure, compact
 from backfill_assets.lake.session import LakeSession
@@ -48,16 +49,21 @@ def forget(
     homes = (Path(named) if named else project_root() / DAGSTER_FOLDER,)
     trace = steps.trace_of(lake, entity)
     request = steps.ForgetRequest(lake, pipeline, trace, note, homes, [KINDS[name] for name in drops])
-    found = request.holding()
+    found, mentioning = steps.held(request)
     against = list(steps.obstacles(request, found))
     if yes and against:
         raise against[0]
-    places = _erased(request, despite_differences) if yes else request.places(found)
+    places, mentions = request.places(found), request.places(mentioning)
+    if yes:
+        with table_lock(lake.locks, FORGOTTEN):
+            places, mentions = _erased(request, despite_differences)
     if as_json:
-        print_json({"holding": places, "obstacles": list(map(str, against)), "done": yes})
+        print_json({"holding": places, "mentions": mentions, "obstacles": list(map(str, against)), "done": yes})
     else:
         for place, count in places.items():
             say(f"{place}: {count} file(s) {'still ' if yes else ''}hold it")
+        for place, count in mentions.items():
+            say(f"{place}: {count} file(s) hold it only within longer values of others, which stay")
         for obstacle in against:
             aside(f"Error: {obstacle}")
         say(
@@ -70,8 +76,8 @@ def forget(
         click.get_current_context().exit(1)
 
 
-def _erased(request: steps.ForgetRequest, despite_differences: bool) -> dict[str, int]:
-    """Run every step in order; return the places that still hold the entity."""
+def _erased(request: steps.ForgetRequest, despite_differences: bool) -> tuple[dict[str, int], dict[str, int]]:
+    """Run every step in order; return the places that still hold the entity, and those that only mention it."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.load.forget import forget_landed
 
@@ -94,10 +100,11 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> dict[str
     with silenced(), instance_of(lake) as instance:
         erasure.done["deleted"]["runs"] = _forget_runs(instance, request)
     compact([path for home in (lake.root, *request.homes) for path in home.rglob("*.db")])
-    if left := steps.certify(request, erasure):
+    left, mentions = steps.certify(request, erasure)
+    if left:
         del erasure.done[OTHERS]  # what lands from now on is compared with the rows of the next attempt
         erasure.keep()
-    return left
+    return left, mentions
 
 
 def _settle(request: steps.ForgetRequest) -> None:

@@ -4,7 +4,7 @@ Not here: its rows in landed files (`load.forget`). The record is `LAKE/.forgott
 owner alone, and a JSON file per erasure, which becomes its certificate. Neither holds a value of an entity. Traces are
 looked for in files of any kind, once no live row is of the entity. Delta's protocol wants commits kept, so the values
 are written over in them; the digest of each rewritten commit is noted before, and `doctor` allows it. A short value is
-found everywhere: it counts only behind its column's name.
+found everywhere: it counts only behind its column's name, or that of a landed column which `select` makes it from.
 """
 
 import contextlib
@@ -16,8 +16,10 @@ import re
 import secrets
 import sqlite3
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,8 +30,8 @@ from backfill_assets.core.ownership import whoami
 from backfill_assets.lake import files
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.embedded import connection, literal
-from backfill_assets.lake.folder import FORGOTTEN, OWN_FOLDERS, LakeFolder
-from backfill_assets.lake.log import HINT, open_delta
+from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, OWN_FOLDERS, SNAPSHOTS, LakeFolder
+from backfill_assets.lake.log import HINT, commits, file_changes, open_delta
 from backfill_assets.lake.log_history import LOG, archives, unpack
 
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
@@ -37,8 +39,9 @@ BETWEEN = "\x1f"  # the values of one entity
 BLOCK_BYTES, INNER, OUTER = 64, 0x36, 0x5C  # of HMAC-SHA256 (RFC 2104)
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
 BEFORE, BEHIND = r"(^|[^\w-]|\\[nrtbf])", r"($|[^\w-])"  # no lookaround, which DuckDB's patterns lack
+WHOLE = r"(^\s*|[\"'`,;|\t\[({=:]\s*|\\[nrt])", r"(\s*$|\s*[\"'`,;|\t\])}]|\\[nrt\"])"
 PARQUET, GZIP, ZIP, SQLITE = b"PAR1", b"\x1f\x8b", b"PK", b"SQLite format 3\0"
-COPIES = (*OWN_FOLDERS[1:], ".server", ".staging")  # all but the tables
+COPIES = (*(f for f in OWN_FOLDERS[1:] if f != CANDIDATES), ".server", ".staging")  # all but the tables
 TEXTS, DATABASES = (".json", ".log", ".txt", ".html", ".csv", ".sql"), (".db", ".db-wal", ".db-shm")
 
 
@@ -75,9 +78,21 @@ def erasures(lake: LakeFolder) -> list[Erasure]:
     return [Erasure(path, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
 
-def rewritten_commits(lake: LakeFolder, table: str) -> dict[int, str]:
-    """The commits of a table that erasures rewrote: by version the digest of what stands there now."""
-    return {int(v): d for e in erasures(lake) for v, d in e.done["commits"].get(table, {}).items()}
+def rewritten_commits(lake: LakeFolder, table: str) -> dict[int, set[str]]:
+    """The commits of a table that erasures rewrote: by version the digests of what they left there."""
+    found = defaultdict[int, set[str]](set)
+    for erasure in erasures(lake):
+        for version, digest in erasure.done["commits"].get(table, {}).items():
+            found[int(version)].add(digest)
+    return dict(found)
+
+
+def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:
+    """These landed contents (SHA-256), and what erasures made of them."""
+    found = set(contents)
+    for erasure in erasures(lake):
+        found.update(f["after"] for f in erasure.done["landed"] if f["before"] in found and "after" in f)
+    return frozenset(found)
 
 
 def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Erasure:
@@ -110,21 +125,28 @@ def _key(lake: LakeFolder) -> Path:
 
 @dataclass(frozen=True)
 class Trace:
-    """An entity as text: the value of each of its columns. A line or row holds it if it holds all the values."""
+    """An entity as text: the value of each of its columns. A line or row holds it if it holds all the values.
+
+    `landed`: per column the names of the landed columns that it is made from. `is_whole`: each value between quotes or
+    separators alone, not as a part of a longer one.
+    """
 
     values: Mapping[str, str]
+    landed: Mapping[str, Collection[str]] = field(default_factory=dict)
+    is_whole: bool = False
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
         """A regular expression per value, for Python and for DuckDB, that knows it plain and escaped once or twice."""
-        found = []
+        found, (before, behind) = [], WHOLE if self.is_whole else (BEFORE, BEHIND)
         for column, value in self.values.items():
             escaped = [json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (False, True)]
             forms = dict.fromkeys((value, *escaped, *(json.dumps(e)[1:-1] for e in escaped)))
             either = "|".join(re.escape(form).replace("\\ ", " ") for form in forms)
             is_short = len(value) < (SHORT_DIGITS if value.isdigit() else SHORT)
-            named = rf"{column}[\"'\\]*[:=\s]+[\"'\\]*" if is_short else ""
-            found.append(f"({BEFORE}{named})(?:{either}){BEHIND}")
+            names = "|".join(map(re.escape, sorted({column, *self.landed.get(column, ())})))
+            lead = rf"{BEFORE}(?:{names})[\"'\\]*[:=\s]+[\"'\\]*" if is_short else before
+            found.append(f"({lead})(?:{either}){behind}")
         return tuple(found)
 
     def is_in(self, text: bytes) -> bool:
@@ -189,13 +211,17 @@ def _rows(path: Path) -> Iterator[bytes]:
 
 def erase(lake: LakeFolder, trace: Trace, erasure: Erasure) -> None:
     """Erase every trace below the lake's own folders, and note how many files per folder. Live data files stay as they
-    are, and so do Dagster's databases."""
+    are, and so do Dagster's databases, candidates and the data of snapshots.
+
+    Of partitions written since the erasure began every older file goes: its rows may be of the entity without its name.
+    """
     for table in sorted(path.parent for path in lake.tables.glob(f"*/{LOG}")):
         with files.table_lock(lake.locks, table.name):
             if any(holds(lake, file, trace) for file in archives(table).values()):
                 unpack(table)
             live = {str(table / f.path) for f in live_files(open_delta(table), "")}
-            for path in traced(lake, [table], trace):
+            old = {table / name for name in _replaced(table, str(erasure.done["began_at"]))}
+            for path in sorted({*traced(lake, [table], trace), *(p for p in old if files.exists(p))}):
                 if path.parent.name == LOG and path.suffix == ".json":
                     _rewrite_commit(path, live, trace, erasure)
                 elif str(path) not in live:
@@ -205,9 +231,21 @@ def erase(lake: LakeFolder, trace: Trace, erasure: Erasure) -> None:
     for path in traced(lake, [lake.root / name for name in COPIES], trace):
         if path.suffix in TEXTS:
             _write_over(path, trace.masked)
-        elif path.suffix not in DATABASES:
+        elif path.suffix not in DATABASES and not path.is_relative_to(lake.root / SNAPSHOTS):
             _delete(path, path.relative_to(lake.root).parts[0], erasure)
     erasure.keep()
+
+
+def _replaced(table: Path, since: str) -> set[str]:
+    """The data files that the log named before in partitions of which a commit since then (ISO) took files out."""
+    named, gone = defaultdict[str, set[str]](set), set[str]()
+    for commit in commits(table):
+        for change in file_changes(table, commit.version):
+            partition = json.dumps(change.values, sort_keys=True)
+            named[partition].add(change.path)
+            if not change.is_added and commit.at >= datetime.fromisoformat(since):
+                gone.add(partition)
+    return {path for partition in gone for path in named[partition]}
 
 
 def _delete(path: Path, place: str, erasure: Erasure) -> None:

@@ -20,6 +20,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import OF_TOTALS, summed
 from backfill_assets.core.view import LandedDay, Release
 from backfill_assets.lake.committer import commit_receipt
+from backfill_assets.lake.forgotten import with_heirs
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LatenessSettings
@@ -234,7 +235,8 @@ def releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
             arrived = frozenset(date.fromisoformat(d) for d in receipt.tags[ARRIVED].split(","))
             first, last = (date.fromisoformat(receipt.tags[k]) for k in (FIRST, LAST))
             contents = receipt.tags.get(CONTENTS)
-            found.append(Release(arrived, first, last, None if contents is None else frozenset(contents.split(","))))
+            known = None if contents is None else with_heirs(lake, contents.split(","))
+            found.append(Release(arrived, first, last, known))
     return tuple(found)
 
 

@@ -6,7 +6,7 @@ Not here: the table state folded from it (`log_state`), what a damaged table mea
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -193,7 +193,7 @@ def read_head(table: Path) -> Mapping[str, Any]:
     return files.read_json(table / LOG / HEAD)
 
 
-def edited_commits(table: Path, present: Iterable[int], rewritten: Mapping[int, str]) -> tuple[int, ...]:
+def edited_commits(table: Path, present: Iterable[int], rewritten: Mapping[int, Collection[str]]) -> tuple[int, ...]:
     """Those of the versions (ascending, whole) whose bytes are not those that the commit after them names, or, of the
     newest, the note beside the log; nor those that an erasure left there (`rewritten`: digests by version). Commits of
     other programs and of earlier versions of this package name nothing.
@@ -201,12 +201,12 @@ def edited_commits(table: Path, present: Iterable[int], rewritten: Mapping[int, 
     found, digest, version = [], "", -1
     for version in present:
         named = commit_info(table, version).get(BEFORE, digest)
-        if digest and named != digest != rewritten.get(version - 1):
+        if digest and named != digest and digest not in rewritten.get(version - 1, ()):
             found.append(version - 1)
         digest = commit_digest(table, version)
     head = read_head(table)
-    if digest and head.get("version") == version and head["sha256"] != digest != rewritten.get(version):
-        found.append(version)
+    if digest and head.get("version") == version and head["sha256"] != digest:
+        found += [version] if digest not in rewritten.get(version, ()) else []
     return tuple(found)
 
 

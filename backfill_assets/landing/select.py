@@ -101,6 +101,13 @@ def words_of(select: str) -> frozenset[str]:
     return frozenset(t.text.lower() for t in tokens if t.token_type is not TokenType.STRING)
 
 
+def columns_of(select: str) -> dict[str, tuple[str, ...]]:
+    """By column that a select list gives, in lower case, the names of the columns that its expression reads."""
+    parsed = (sqlglot.parse_one(e, read="spark") for e in expressions(select))
+    read = (tuple(c.name for c in p.find_all(exp.Column)) for p in parsed)
+    return dict(zip(names_of(select), read, strict=True))
+
+
 @lru_cache(maxsize=16)
 def uses_path(select: str) -> bool:
     """Whether rows depend on their file's path; then the path is part of the content's name."""

@@ -22,7 +22,7 @@ from backfill_assets.lake.forgotten import REASON, Erasure, Trace, is_forgotten
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.batches import BAD_TEXT, ROW_NUMBER
-from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.landing.content_store import StoredFile, discard
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, PARSERS
 from backfill_assets.landing.text_lines import GZIP_MAGIC, text_lines
@@ -43,6 +43,7 @@ def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> 
         with load_lock(lake.locks, lake.source):
             _finish(on, erasure)
             _amend(on, trace, erasure)
+            _note_heirs(on, erasure)
 
 
 def _finish(lake_session: LakeSession, erasure: Erasure) -> None:
@@ -69,12 +70,23 @@ def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
             "Take it out of the manifest, then run the same command again",
         )  # fmt: skip
     for record in chosen:
-        entry = {"path": record.path, "before": record.sha256, "rows": len(gone[record.sha256])}
+        rows, source = len(gone[record.sha256]), lake_session.lake.source
+        entry = {"path": record.path, "source": source, "before": record.sha256, "rows": rows}
         erasure.done["landed"] = [*erasure.done["landed"], entry]
         erasure.keep()  # first: a file that was rewritten and not noted would be one that somebody altered
         amend(here[record.path], lake_session.lake.settings.source.format, gone[record.sha256])
     if chosen:
         follow(lake_session, chosen, str(erasure.done["note"]))
+
+
+def _note_heirs(lake_session: LakeSession, erasure: Erasure) -> None:
+    """Note what each rewritten file holds now, for releases of its late rows, and drop the copies of what it held."""
+    live = {r.path: r.sha256 for r in compared(lake_session)[2] if not r.withdrawn}
+    for entry in erasure.done["landed"]:
+        if entry.get("source") == lake_session.lake.source and "after" not in entry and entry["path"] in live:
+            entry["after"] = live[entry["path"]]
+            discard(lake_session.lake.stock, entry["before"])
+    erasure.keep()
 
 
 def _rows(lake_session: LakeSession, records: Sequence[FileRecord], trace: Trace) -> dict[str, set[int]]:

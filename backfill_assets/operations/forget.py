@@ -5,7 +5,7 @@ Not here: the steps' own work (`load.forget`, `lake.forgotten`) and their order 
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
@@ -14,12 +14,14 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.receipts import Built
 from backfill_assets.lake.embedded import connection, literal, selection
+from backfill_assets.lake.files import delete_folder
 from backfill_assets.lake.fingerprints import fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.folder import CANDIDATES, SNAPSHOTS
-from backfill_assets.lake.forgotten import Erasure, Trace, erase, traced
+from backfill_assets.lake.forgotten import Erasure, Trace, erase, holds, traced
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.landing.listing import parse_pattern
+from backfill_assets.landing.select import columns_of
 from backfill_assets.operations.candidates import discard_candidate
 from backfill_assets.operations.plan_files import active_plans
 from backfill_assets.operations.snapshots import drop_snapshot
@@ -42,12 +44,22 @@ class ForgetRequest:
 
     def holding(self) -> list[Path]:
         """The files of the lake, its landing folders and Dagster's home that hold the entity."""
-        landings = [parse_pattern(s.files, self.lake.root).root for s in self.lake.settings.delivered.values()]
-        return traced(self.lake, [self.lake.root, *landings, *self.homes], self.trace)
+        return traced(self.lake, [self.lake.root, *self._landings(), *self.homes], self.trace)
+
+    def of_rows(self, found: Collection[Path]) -> list[Path]:
+        """Those of the files that hold it only as a part of longer values of others, in rows or in bounds of rows: of
+        tables, landed files, snapshots and candidates."""
+        root = self.lake.root
+        folders = [self.lake.tables, *(root / name for name in DROPS), *self._landings()]
+        whole = replace(self.trace, is_whole=True)
+        return [p for p in found if any(map(p.is_relative_to, folders)) and not holds(self.lake, p, whole)]
 
     def places(self, found: Collection[Path]) -> dict[str, int]:
         """The number of files per place: a table, another folder of the lake, or a folder elsewhere."""
         return dict(sorted(Counter(map(self._place, found)).items()))
+
+    def _landings(self) -> list[Path]:
+        return [parse_pattern(s.files, self.lake.root).root for s in self.lake.settings.delivered.values()]
 
     def _place(self, path: Path) -> str:
         if not path.is_relative_to(self.lake.root):
@@ -62,7 +74,9 @@ def trace_of(lake: Lake, values: Sequence[str]) -> Trace:
     if len(values) != len(columns) or not all(v.strip() and v.isprintable() for v in values):
         fix = f"Give one value for each of {', '.join(columns)}, in printable signs"
         raise BackfillError("the entity", f"it has {len(columns)} column(s) in this lake", NOTHING, fix)
-    return Trace(dict(zip(columns, values, strict=True)))
+    selects = [s.select for s in lake.settings.delivered.values()]
+    landed = {c: {n for s in selects for n in columns_of(s).get(c, ())} - {c} for c in columns}
+    return Trace(dict(zip(columns, values, strict=True)), landed)
 
 
 def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[BackfillError]:
@@ -83,7 +97,8 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
             fix = f"Let them go: `backfill-assets release {contract.name} --days {span} --yes`"
             yield _against(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
     for folder in DROPS:
-        if (names := _named(request, folder, found)) and folder not in request.drops:
+        names = [n for n in _named(request, folder, found) if not n.startswith(".")]
+        if names and folder not in request.drops:
             fix = f"Say --drop {folder.strip('.')} to delete them whole"
             yield _against(f"{', '.join(names)} in {folder} would lose rows", fix)
 
@@ -128,18 +143,31 @@ def differing(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]])
 
 
 def erase_all(request: ForgetRequest, erasure: Erasure) -> None:
-    """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase all else."""
-    found = request.holding()
-    for folder in request.drops:
+    """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase all else; also what a
+    killed or running command left beside them (`.NAME`)."""
+    found = held(request)[0]
+    for folder, drop in DROPS.items():
         for name in _named(request, folder, found):
-            DROPS[folder](request.lake, name)
-            erasure.done["deleted"][f"{folder}/{name}"] = 1
+            if name.startswith("."):
+                delete_folder(request.lake.root / folder / name)
+            elif folder in request.drops:
+                drop(request.lake, name)
+                erasure.done["deleted"][f"{folder}/{name}"] = 1
     erase(request.lake, request.trace, erasure)
 
 
-def certify(request: ForgetRequest, erasure: Erasure) -> dict[str, int]:
-    """Search all bytes once more, and write the certificate; returns the places that still hold the entity."""
-    left = request.places(request.holding())
-    erasure.done.update({"left": left} if left else {"left": left, "finished_at": utc_now().isoformat()})
+def held(request: ForgetRequest) -> tuple[list[Path], list[Path]]:
+    """The files that hold the entity, and those whose rows only mention it (`of_rows`)."""
+    found = request.holding()
+    mentions = request.of_rows(found)
+    return sorted({*found} - {*mentions}), mentions
+
+
+def certify(request: ForgetRequest, erasure: Erasure) -> tuple[dict[str, int], dict[str, int]]:
+    """Search all bytes once more, and write the certificate; returns the places that still hold the entity, and those
+    whose rows only mention it."""
+    left, mentions = map(request.places, held(request))
+    finished = {} if left else {"finished_at": utc_now().isoformat()}
+    erasure.done.update({"left": left, "mentions": mentions, **finished})
     erasure.keep()
-    return left
+    return left, mentions

@@ -27,6 +27,7 @@ from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.files import sync
 from backfill_assets.lake.folder import SNAPSHOTS
+from backfill_assets.lake.forgotten import erasures
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import settled_view
@@ -115,7 +116,7 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> S
         raise _refused(asked.name, "it is no name of letters, digits, `.`, `_` and `-`", "Choose another name")
     if (_folder(lake) / asked.name).exists():
         raise _refused(asked.name, "it is there already, and a snapshot never changes", "Choose another name")
-    chosen = _chosen(lake, pipeline, asked)
+    erased, chosen = erasures(lake), _chosen(lake, pipeline, asked)
     _folder(lake).mkdir(exist_ok=True)
     aside = _folder(lake) / f".{asked.name}.{uuid.uuid4().hex[:8]}"
     try:
@@ -129,6 +130,8 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> S
         made = Snapshot(asked.name, utc_now(), whoami(), asked.note, kept)
         (aside / FILE).write_text(json.dumps(made.to_dict(), indent=1), encoding="utf-8")
         sync(aside / FILE)
+        if erasures(lake) != erased or any("finished_at" not in e.done for e in erased):
+            raise _refused(asked.name, "an entity is being forgotten", "Finish `forget`, then do it again")
         aside.rename(_folder(lake) / asked.name)
         sync(_folder(lake))
     except FileNotFoundError as error:

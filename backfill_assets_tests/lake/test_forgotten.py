@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.lake.forgotten import begin_erasure, erasures, is_forgotten, rewritten_commits
+from backfill_assets.lake.forgotten import begin_erasure, erasures, is_forgotten, rewritten_commits, with_heirs
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.files import bare_lake
 
@@ -39,6 +39,22 @@ def test_the_record_holds_no_value_and_its_key_is_for_the_owner_alone(lake: Lake
     made.keep()
     assert begin_erasure(lake, ANN, "asked for").path != made.path, "more of it has landed since"
     assert len({e.done["hash"] for e in erasures(lake)}) == 1
+
+
+def test_the_digests_of_a_commit_that_two_erasures_rewrote_are_both_known_whichever_ended_last(lake: Lake) -> None:
+    for values, digest in ((ANN, "one"), ({"entity": "bob"}, "two")):
+        made = begin_erasure(lake, values, "")
+        made.done["commits"] = {"staging": {"3": digest}}
+        made.keep()
+    assert rewritten_commits(lake, "staging") == {3: {"one", "two"}}
+
+
+def test_what_erasures_made_of_a_content_one_after_the_other_is_known(lake: Lake) -> None:
+    for values, before, after in ((ANN, "a", "b"), ({"entity": "bob"}, "b", "c")):
+        made = begin_erasure(lake, values, "")
+        made.done["landed"] = [{"before": before, "after": after}, {"before": "x"}]
+        made.keep()
+    assert [sorted(with_heirs(lake, found)) for found in (["a", "x"], ["c"])] == [["a", "b", "c", "x"], ["c"]]
 
 
 def test_a_row_is_forgotten_if_the_engine_finds_its_keyed_hash_in_the_record(spark: "SparkSession", lake: Lake) -> None:

@@ -21,6 +21,8 @@ from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
 ANN, TEN = Trace({"entity": "ann-77"}), Trace({"entity": "10"})
+WHOLE = Trace({"entity": "ann-77"}, is_whole=True)
+SHORT = Trace({"entity": "ab"}, {"entity": ("who",)})
 TWO = Trace({"plant": "north", "machine": "press-9"})
 
 
@@ -42,6 +44,17 @@ def lake(tmp_path: Path) -> Lake:
         (TEN, b'{"rows": 10, "entity": 101}', False),
         (TEN, b'{"entity": 10}', True),
         (TEN, rb"{\"minValues\":{\"entity\":\"10\"}}", True),
+        (ANN, b"ann-77 the elder", True),
+        (WHOLE, b'{"entity":"ann-77","n":1}', True),
+        (WHOLE, rb'{"stats":"{\"minValues\":{\"entity\":\"ann-77\"}}"}', True),
+        (WHOLE, b"k1,ann-77,3", True),
+        (WHOLE, b"k1\tann-77\n", True),
+        (WHOLE, b'{"entity":"ann-77 the elder"}', False),
+        (WHOLE, b'{"mail":"ann-77@home","why":"as ann-77 said"}', False),
+        (SHORT, b'{"who": "ab", torn', True),
+        (SHORT, b'{"entity": "ab"}', True),
+        (SHORT, b'{"whose": "ab", "entity": "abc"}', False),
+        (SHORT, b'{"entity": "a"}', False),
         (TWO, b"north press-9", True),
         (TWO, b"north press-8", False),
     ],
@@ -88,6 +101,7 @@ def test_a_log_is_written_over_where_no_file_is_live_and_the_chain_allows_these_
     erasure = begin_erasure(lake, ANN.values, "")
     erase(lake, ANN, erasure)
     left = {p.name for p in traced(lake, [lake.root], ANN)}
+    assert len(list((table).rglob(f"*={day(1)}/*.parquet"))) == 1
     assert len([n for n in left if n.endswith(".parquet")]) == 1, "a live file stays, and is found"
     assert left - {n for n in left if n.endswith(".parquet")} == {"00000000000000000001.json"}, "and so do its bounds"
     assert "2" in erasure.done["commits"]["staging"]
@@ -95,3 +109,15 @@ def test_a_log_is_written_over_where_no_file_is_live_and_the_chain_allows_these_
     commit = table / "_delta_log" / "00000000000000000002.json"
     commit.write_bytes(commit.read_bytes().replace(b"#", b"?"))
     assert inspect(lake, STAGING).edited == (2,)
+
+
+@pytest.mark.usefixtures("storages")
+def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_no_others(lake: Lake) -> None:
+    for n in (0, 1):
+        publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 1, "event_date": day(n)}], digest="old")
+    publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 2, "event_date": day(0)}], digest="newer")
+    erasure = begin_erasure(lake, ANN.values, "")
+    publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 3, "event_date": day(1)}], digest="newest")
+    erase(lake, ANN, erasure)
+    left = [len(list(lake.table_path("staging").rglob(f"*={day(n)}/*.parquet"))) for n in (0, 1)]
+    assert left == [2, 1], "a day that the erasure did not touch can be put back"

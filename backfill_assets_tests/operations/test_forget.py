@@ -16,9 +16,11 @@ from backfill_assets.operations.forget import (
     certify,
     differing,
     erase_all,
+    held,
     obstacles,
     trace_of,
 )
+from backfill_assets_tests.lakes import configure
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -33,7 +35,7 @@ def request_(tmp_path: Path) -> ForgetRequest:
 
 
 def told(asked: ForgetRequest) -> list[str]:
-    return [str(o) for o in obstacles(asked, asked.holding())]
+    return [str(o) for o in obstacles(asked, held(asked)[0])]
 
 
 def put(asked: ForgetRequest, name: str) -> Path:
@@ -45,7 +47,7 @@ def put(asked: ForgetRequest, name: str) -> Path:
 
 @pytest.mark.parametrize("values", [(), ("a", "b"), (" ",), ("a\n",)])
 def test_an_entity_has_one_printable_value_per_column(request_: ForgetRequest, values: tuple[str, ...]) -> None:
-    assert trace_of(request_.lake, ["ann-77"]) == ANN
+    assert trace_of(request_.lake, ["ann-77"]).values == ANN.values
     with pytest.raises(BackfillError, match="one value for each of entity"):
         trace_of(request_.lake, values)
 
@@ -69,11 +71,40 @@ def test_what_holds_it_is_counted_per_place_and_goes_but_files_of_the_user_stay_
     erasure = begin_erasure(request_.lake, ANN.values, "asked for")
     erase_all(request_, erasure)
     assert (request_.lake.root / ".plans" / "a.json").read_text() == '{"entity": "######"}'
-    assert certify(request_, erasure) == {"notes": 1}
+    assert certify(request_, erasure) == ({"notes": 1}, {})
     assert "finished_at" not in erasure.done
     (request_.lake.root / "notes" / "x.txt").unlink()
-    assert certify(request_, erasure) == {}
+    assert certify(request_, erasure) == ({}, {})
     assert "finished_at" in erasures(request_.lake)[0].done
+
+
+def test_rows_of_others_that_only_mention_it_are_listed_and_stand_against_nothing(request_: ForgetRequest) -> None:
+    for name in ("landing/a.csv", "tables/own/x.json", ".snapshots/march/y.json"):
+        put(request_, name).write_text("1,ann-77 the elder\n")
+    own = put(request_, "notes.txt")
+    own.write_text("call ann-77 back")
+    assert told(replace(request_, drops=())) == []
+    erasure = begin_erasure(request_.lake, ANN.values, "asked for")
+    erase_all(request_, erasure)
+    mentions = {"landing": 1, "tables/own": 1}
+    assert certify(request_, erasure) == ({"notes.txt": 1}, mentions), "a file of the user holds no rows"
+    own.unlink()
+    assert certify(request_, erasure) == ({}, mentions)
+    assert "finished_at" in erasures(request_.lake)[0].done
+
+
+def test_what_a_killed_snapshot_left_goes_without_being_asked_for(request_: ForgetRequest) -> None:
+    left = put(request_, ".snapshots/.march.ab12cd34/y.json").parent
+    assert told(replace(request_, drops=())) == []
+    erase_all(replace(request_, drops=()), begin_erasure(request_.lake, ANN.values, "asked for"))
+    assert not left.exists()
+
+
+def test_a_short_value_is_looked_for_behind_the_landed_column_that_it_is_made_from(tmp_path: Path) -> None:
+    select = "upper(who) AS entity, key AS event_key, at AS event_ts, 1 AS value, 0 AS flag"
+    lake = configure(tmp_path, "2024-03-01", source={"files": "landing/*", "format": "jsonl", "select": select})
+    assert trace_of(lake, ["bob"]).landed == {"entity": {"who"}}
+    assert trace_of(lake, ["bob"]).is_in(b'{"who": "bob", torn')
 
 
 def test_days_on_which_others_changed_are_named() -> None:
