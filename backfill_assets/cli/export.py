@@ -5,6 +5,7 @@ Not here: exporting (`operations.export`), keeping days (`operations.snapshots`)
 """
 
 from typing import Any
+from urllib.parse import unquote
 
 import click
 
@@ -35,7 +36,7 @@ from backfill_assets.operations.snapshots import (
 READERS = {  # per table, in the reader's own words
     "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}');",
     "polars": "{name} = pl.scan_delta({uri!r})",
-    "spark": "CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION '{uri}';",
+    "spark": "CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION '{path}';",  # Spark decodes no URI here
 }
 BEFORE = {"duckdb": "INSTALL delta; LOAD delta;", "polars": "import polars as pl", "spark": ""}
 
@@ -54,7 +55,10 @@ def attach(reader: str, as_json: bool) -> None:
     if as_json:
         print_json(uris)
         return
-    lines = [READERS[reader].format(name=name, uri=uri.replace("'", "''")) for name, uri in uris.items()]
+    lines = [
+        READERS[reader].format(name=name, uri=uri, path=unquote(uri).replace("\\", "\\\\").replace("'", "\\'"))
+        for name, uri in uris.items()
+    ]
     click.echo("\n".join([BEFORE[reader], *lines] if BEFORE[reader] else lines))
 
 

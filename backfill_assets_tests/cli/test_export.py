@@ -5,14 +5,21 @@ Tested here: `cli.export`, `attach` too. Not tested here: what is brought (`oper
 
 import ast
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
+import pyarrow as pa
 import pytest
 import sqlglot
+from deltalake import DeltaTable
 from sqlglot import exp
 
 from backfill_assets_tests.cli.typed import instead, read, run
 from backfill_assets_tests.operations.planned import DAYS, Planned
 from backfill_assets_tests.operations.readable_lake import readable_lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -49,7 +56,8 @@ def test_every_table_is_named_where_it_lies_in_the_words_of_the_reader(tmp_path:
         return
     parsed = sqlglot.parse(told.removeprefix("INSTALL delta; LOAD delta;"), read=reader)
     assert [node.find(exp.Table).name for node in parsed if node] == [*uris]  # type: ignore[union-attr]
-    assert {text.this for node in parsed if node for text in node.find_all(exp.Literal)} == {*uris.values()}
+    places = {unquote(uri) if reader == "spark" else uri for uri in uris.values()}
+    assert {text.this for node in parsed if node for text in node.find_all(exp.Literal)} == places
 
 
 @pytest.fixture
@@ -85,3 +93,20 @@ def test_days_that_are_not_fit_are_refused_with_their_names(lake: Path) -> None:
     )
     assert run("snapshot", "create", "y", "--from", "2024-03-02", "--lake", lake).exit_code == 2
     assert run("snapshot", "create", "y", "--tables", "nothing", "--lake", lake).exit_code == 2
+
+
+@pytest.mark.on_spark("its catalog and SQL are Spark's")
+def test_spark_reads_every_table_by_name_after_what_attach_says(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Planned(tmp_path / "the lake's")
+    lines = run("attach", "spark", overrides=instead(made)).stdout.split(";\n")
+    names = [*read(run("attach", "spark", "--json", overrides=instead(made)))]
+    try:
+        for line in filter(None, map(str.strip, lines)):
+            spark.sql(line).collect()
+        for name in names:
+            told = pa.table(spark.sql(f"SELECT * FROM {name}").toArrow()).to_pylist()
+            there = DeltaTable(str(made.lake.table_path(name))).to_pyarrow_table().to_pylist()
+            assert sorted(map(str, map(dict.items, told))) == sorted(map(str, map(dict.items, there)))
+    finally:
+        for name in names:
+            spark.sql(f"DROP TABLE IF EXISTS {name}").collect()
