@@ -125,7 +125,7 @@ def test_after_forget_no_byte_holds_the_entity_and_what_lands_of_it_later_stays_
     assert holding(lake) == set()
     assert others(lake) == before
     assert "finished_at" in erasures(lake)[0].done
-    assert erasures(lake)[0].done["deleted"]["runs"] == 1
+    assert erasures(lake)[0].done["deleted"]["runs"] >= 1, "the first run named ann, later ones may show what it wrote"
     undo = ("rollback", "--table", "features", "--days", f"{DAYS[0]}..{DAYS[0]}", "--to-version", "1", "--over-newer")
     assert "gone or altered" in " ".join(run(lake, *undo, "--yes", code=1).stderr.split())
     run(lake, "maintain", "--yes", "--keep-days", "1")
