@@ -217,7 +217,7 @@ def erase(lake: LakeFolder, trace: Trace, erasure: Erasure) -> None:
     """
     for table in sorted(path.parent for path in lake.tables.glob(f"*/{LOG}")):
         with files.table_lock(lake.locks, table.name):
-            if any(holds(lake, file, trace) for file in archives(table).values()):
+            if any(holds(lake, f, trace) for f in (*archives(table).values(), *(table / LOG).glob("*.parquet"))):
                 unpack(table)
             live = {str(table / f.path) for f in live_files(open_delta(table), "")}
             old = {table / name for name in _replaced(table, str(erasure.done["began_at"]))}
