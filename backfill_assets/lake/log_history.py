@@ -53,12 +53,17 @@ def refuse_cleaned(table: Path, version: int) -> None:
         )
 
 
+def archive_of(table: Path, version: int) -> Path | None:
+    """The file of the history that holds a version; None if none does. Asked once per commit: by names alone."""
+    wanted, folder = f"{version:020d}", table / HISTORY
+    found = (n for n in files.names(folder) if n[:20] <= wanted <= n[21:41] and NAME.fullmatch(n))
+    return folder / name if (name := next(found, None)) else None
+
+
 def place_of(table: Path, version: int) -> Path:
     """The file that holds a commit: in the log, else in the history."""
     file = commit_file(table, version)
-    if files.exists(file):
-        return file
-    return next((found for span, found in archives(table).items() if version in span), file)
+    return file if files.exists(file) else archive_of(table, version) or file
 
 
 def commit_lines(table: Path, version: int) -> Iterator[bytes]:
@@ -72,8 +77,7 @@ def commit_lines(table: Path, version: int) -> Iterator[bytes]:
 
 def archived_lines(table: Path, version: int) -> Iterator[bytes]:
     """The lines of a commit in the history; raises as `commit_lines` does."""
-    file = next((found for span, found in archives(table).items() if version in span), None)
-    if file is None:
+    if (file := archive_of(table, version)) is None:
         raise FileNotFoundError(commit_file(table, version))
     yield from files.zipped_lines(file, commit_file(table, version).name)
 

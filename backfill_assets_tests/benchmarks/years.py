@@ -3,8 +3,9 @@
     python -m backfill_assets_tests.benchmarks.years [DAYS]
 
 Lives here: the simulation through the product's own writer, without an engine, and its figures beside their bounds.
-Does not live here: rows of Dagster, which `[retention] run_days` bounds. Commits have the times at which they were
-made; upkeep reads a clock by which the day that lies `KEPT` simulated days back was exactly `rollback_days` ago.
+Commits leave the logs after `rollback_days`. Of Dagster there are the rows alone: a run per commit that names days,
+with a materialization per day, and the job's rule by which they go. Commits have the times at which they were made;
+upkeep reads a clock by which the day that lies `KEPT` simulated days back was exactly `rollback_days` ago.
 """
 
 import resource
@@ -15,11 +16,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.log import versions
+from backfill_assets.lake.log_history import logged
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.candidates import discard_candidate
 from backfill_assets.operations.doctor_tables import Level, examine_snapshots
@@ -32,23 +35,30 @@ from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.operations.beside import Beside
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, arrival, scatter
 
+if TYPE_CHECKING:
+    from backfill_assets_tests.benchmarks.dagster_rows import DagsterRows
+
 SHOWN = (10, 40, 100, 200, 300, 400)
 LATE_EVERY, SCATTER_EVERY, PLAN_EVERY, SNAPSHOT_EVERY, ROLLBACK_EVERY, UPKEEP_EVERY, CANDIDATE_EVERY = (
     3, 5, 10, 20, 30, 30, 50,
 )  # fmt: skip
 COMMITS_A_DAY, LIVE_FILES_A_DAY, BYTES_PER_COMMIT = 9, 3, 8000  # of all tables together
+EVENTS_PER_RUN = 4  # on average: late data and plans write several days
 
 
 @dataclass(frozen=True)
 class Figures:
-    """A lake on one day: data files, those of the newest versions, commits, bytes of all files, and the processor
-    seconds of `status` in a process of its own."""
+    """A lake on one day: data files, those of the newest versions, commits and those of them in logs, bytes of all
+    files, runs of Dagster and their events, and the processor seconds of `status` in a process of its own."""
 
     day: int
     files: int
     live: int
     commits: int
+    logged: int
     bytes: int
+    runs: int
+    events: int
     status_s: float
 
 
@@ -60,9 +70,13 @@ class Years:
     kept: int = 90
     plans: dict[str, int] = field(default_factory=dict)
     began: list[float] = field(default_factory=lambda: [time.time()] * DAYS)
+    dagster: "DagsterRows" = field(init=False)
 
     def __post_init__(self) -> None:
-        """Let commits leave the logs as early as `[retention] log_days` may say: after `rollback_days`."""
+        """Begin without rows of Dagster; commits leave the logs as early as they may, after `rollback_days`."""
+        from backfill_assets_tests.benchmarks.dagster_rows import DagsterRows  # `status` is timed without
+
+        self.dagster = DagsterRows()
         retention = self.made.lake.settings.retention
         retention = retention.model_copy(update={"log_days": retention.rollback_days})
         settings = self.made.lake.settings.model_copy(update={"retention": retention})
@@ -84,6 +98,7 @@ class Years:
             )
         if number % CANDIDATE_EVERY == 0:
             self._publish(number)
+        self.dagster.follow(self.made)
         if number % UPKEEP_EVERY == 0:
             self._keep_house(number)
 
@@ -118,6 +133,7 @@ class Years:
         since = self.began[max(number - self.kept, 0)]
         with set_to(Clock(stopped=since + days * 86_400)):
             maintain(self.made.lake, self.made.pipeline)
+        self.dagster.prune(since)
 
     def figures(self, number: int) -> Figures:
         """The figures of today."""
@@ -127,8 +143,9 @@ class Years:
         live = sum(len(self.made.lake.store.data_files(self.made.contract(t))) for t in names)
         return Figures(
             number, sum(p.suffix == ".parquet" and "_delta_log" not in p.parts for p in everything), live,
-            sum(len(versions(t)) for t in tables.iterdir()), sum(p.stat().st_size for p in everything),
-            seconds_of_status(self.made.root),
+            sum(len(versions(t)) for t in tables.iterdir()), sum(len(logged(t)) for t in tables.iterdir()),
+            sum(p.stat().st_size for p in everything), self.dagster.instance.get_runs_count(),
+            sum(self.dagster.events.values()), seconds_of_status(self.made.root),
         )  # fmt: skip
 
     def broken(self, number: int) -> list[str]:
@@ -144,8 +161,10 @@ class Years:
 def beyond(found: Figures) -> list[str]:
     """The figures that are beyond their bounds, in words."""
     live = found.day * LIVE_FILES_A_DAY + 30
+    kept = (90 + UPKEEP_EVERY) * COMMITS_A_DAY
     bounds = {
-        "files": (found.files, live + (90 + UPKEEP_EVERY) * COMMITS_A_DAY), "live": (found.live, live),
+        "files": (found.files, live + kept), "live": (found.live, live), "commits in logs": (found.logged, kept),
+        "runs": (found.runs, live + kept), "events": (found.events, EVENTS_PER_RUN * (live + kept)),
         "commits": (found.commits, found.day * COMMITS_A_DAY + 30),
         "bytes": (found.bytes, (found.day * COMMITS_A_DAY + 30) * BYTES_PER_COMMIT),
     }  # fmt: skip
@@ -174,12 +193,12 @@ def main(days: int) -> None:
     """Print the figures, `status` on the last day beside the first, and what is beyond its bound or broken."""
     with tempfile.TemporaryDirectory() as folder:
         root, known = Path(folder) / "lake", list[Figures]()
-        print("  day  files   live  commits       MB  status CPU s", flush=True)
+        print("  day  files   live  commits  in logs       MB   runs  events  status CPU s", flush=True)
         for years, found in simulate(root, days):
             known.append(found)
             size = found.bytes / 1e6
-            figures = f"{found.day + 1:5}{found.files:7}{found.live:7}{found.commits:9}{size:9.1f}"
-            print(f"{figures}{found.status_s:10.2f}", flush=True)
+            figures = f"{found.day + 1:5}{found.files:7}{found.live:7}{found.commits:9}{found.logged:9}{size:9.1f}"
+            print(f"{figures}{found.runs:7}{found.events:8}{found.status_s:10.2f}", flush=True)
             wrong = [*beyond(found), *years.broken(found.day)]
             print("; ".join(wrong) or "      within all bounds; snapshots and the rollbacks of kept plans work")
         print(f"status takes {known[-1].status_s / known[0].status_s:.1f} times as long as on day {known[0].day + 1}")
