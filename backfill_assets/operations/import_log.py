@@ -216,14 +216,17 @@ def _settings(source: str, asked: ImportRequest, payload: Mapping[str, str], sta
 
 def held_against_log(root: Path, lake: Lake, pipeline: Pipeline, payload: Sequence[str]) -> tuple[int, int]:
     """Count, in a loaded lake, the rows that count now beyond the first of their key, and the mismatches with the
-    newest row of each key in the log."""
+    newest row of each key in the log. These rows are deleted where nothing mismatches: no second copy of them stays."""
     [table] = versions_of(pipeline.contracts)
     columns = ", ".join(map(quoted, ("event_key", "event_ts", *payload)))
     now = f"SELECT {columns} FROM {table} WHERE known_until IS NULL"
     query = f"SELECT count(*) - count(DISTINCT event_key) AS twice FROM ({now})"
     twice = ask(lake, pipeline, query).rows.to_pylist()[0]["twice"]
     asked = ReconcileRequest(f"{QUERY}{now}", str(root / LATEST), key=("event_key",))
-    return int(twice), reconcile(lake, pipeline, asked).mismatches
+    mismatches = reconcile(lake, pipeline, asked).mismatches
+    if not twice and not mismatches:
+        (root / LATEST).unlink()
+    return int(twice), mismatches
 
 
 def _refused(object: str, culprit: str, fix: str) -> BackfillError:
