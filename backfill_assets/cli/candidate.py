@@ -142,11 +142,14 @@ def _draw(lake: Lake, name: str, done: Publication) -> None:
 @candidate.command("discard", short_help="Delete it (--yes).")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is deleted.")
-@lake_option
-def discard(name: str, yes: bool) -> None:
+@json_and_lake
+def discard(name: str, yes: bool, as_json: bool) -> None:
     """Delete the candidate NAME with all that it built. Days that were published stay current."""
     lake, _ = opened()
     found = find_candidate(lake, name)
     if yes:
         discard_candidate(lake, name)
-    say(f"{found.root} {'deleted' if yes else 'would be deleted (--yes deletes it)'}")
+    if as_json:
+        print_json({"name": name, "folder": found.root, "done": yes})
+    else:
+        say(f"{found.root} {'deleted' if yes else 'would be deleted (--yes deletes it)'}")

@@ -19,7 +19,6 @@ from backfill_assets.cli.common import (
     TEXT,
     inclusive,
     json_and_lake,
-    lake_option,
     opened,
     print_json,
     target_option,
@@ -186,36 +185,45 @@ def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
 @click.argument("plan_id", metavar="ID")
 @click.option("--note", type=TEXT, default="", help="Why.")
 @target_option
-@lake_option
-def pause(plan_id: str, note: str) -> None:
+@json_and_lake
+def pause(plan_id: str, note: str, as_json: bool) -> None:
     """Let a plan stop after the chunk that it is at."""
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     mark(lake, found.id, "paused", note or "no note")
-    click.echo(f"plan {found.id} is paused; go on with: backfill-assets plan resume {found.id}")
+    _report(
+        found.id, "paused", f"plan {found.id} is paused; go on with: backfill-assets plan resume {found.id}", as_json
+    )
 
 
 @plan.command("resume", short_help="Take a pause or a stop back.")
 @click.argument("plan_id", metavar="ID")
 @click.option("--reason", type=TEXT, default="", help="Why; needed after --stop-after. It is kept with your name.")
 @target_option
-@lake_option
-def resume(plan_id: str, reason: str) -> None:
+@json_and_lake
+def resume(plan_id: str, reason: str, as_json: bool) -> None:
     """Take a pause, or the stop that --stop-after asked for, back; `run` goes on where the plan stood."""
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     resume_plan(lake, found, reason)
-    click.echo(f"plan {found.id} may run again: backfill-assets run {found.id}")
+    _report(found.id, "resumed", f"plan {found.id} may run again: backfill-assets run {found.id}", as_json)
 
 
 @plan.command("cancel", short_help="End it; what is written stays.")
 @click.argument("plan_id", metavar="ID")
 @click.option("--note", type=TEXT, default="", help="Why.")
 @target_option
-@lake_option
-def cancel(plan_id: str, note: str) -> None:
+@json_and_lake
+def cancel(plan_id: str, note: str, as_json: bool) -> None:
     """End a plan after the chunk that it is at; what is written stays, and its days are free for others."""
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     mark(lake, found.id, "ended", f"{CANCELLED}: {note}" if note else CANCELLED)
-    click.echo(f"plan {found.id}: {marked(lake, found.id, 'ended')}")
+    _report(found.id, "cancelled", f"plan {found.id}: {marked(lake, found.id, 'ended')}", as_json)
+
+
+def _report(plan_id: str, done: str, line: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"id": plan_id, "done": done})
+    else:
+        click.echo(line)

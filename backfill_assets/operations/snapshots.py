@@ -208,7 +208,7 @@ def drop_snapshot(lake: Lake, name: str) -> None:
 
 def held_bytes(lake: Lake, name: str) -> int:
     """Return the bytes that would be free without the snapshot."""
-    return sum(path.stat().st_size for path in _existing(lake, name, "counted").rglob("*.parquet"))
+    return sum(path.stat().st_size for path in _existing(lake, name, "dropped").rglob("*.parquet"))
 
 
 def file_of(lake: Lake, name: str, kept: KeptFile) -> Path:

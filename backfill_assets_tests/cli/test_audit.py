@@ -24,6 +24,8 @@ def test_writes_are_listed_by_commit_and_told_to_programs_by_day(made: Planned, 
     assert told.exit_code == 0, told.output
     assert f"{day(3)}..{day(4)}" in told.stdout
     assert "p1 chunk 4" in told.stdout
+    none = CliRunner().invoke(app, ["audit", "--plan", "p9"], obj=instead(made))
+    assert (none.stdout, none.stderr) == ("", "No write is like that.\n")
     page, table = tmp_path / "audit.html", tmp_path / "audit.parquet"
     asked = [
         "audit",

@@ -35,6 +35,7 @@ def test_one_is_made_listed_and_thrown_away(lake: Path) -> None:
     ]
     assert "candidate v2: features no day; up to date" in run("status", "--lake", lake).stdout
     assert "would be deleted" in run("candidate", "discard", "v2", "--lake", lake).stdout
+    assert read(run("candidate", "discard", "v2", "--json", "--lake", lake))["done"] is False
     assert "deleted" in run("candidate", "discard", "v2", "--yes", "--lake", lake).stdout
     assert "no candidates" in run("candidate", "list", "--lake", lake).stdout
 

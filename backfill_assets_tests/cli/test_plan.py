@@ -118,7 +118,8 @@ def test_a_plan_can_be_paused_resumed_and_cancelled(root: Path) -> None:
     assert "plan resume" in call(root, "run", plan).output
     assert call(root, "plan", "resume", plan).exit_code == 0
     assert state() == "new"
-    assert call(root, "plan", "cancel", plan).exit_code == 0
+    ended = call(root, "plan", "cancel", plan, "--json")
+    assert (ended.exit_code, json.loads(ended.stdout)) == (0, {"id": plan, "done": "cancelled"})
     assert state() == "cancelled"
     refused = call(root, "run", plan)
     assert refused.exit_code == 1
