@@ -7,6 +7,7 @@ beside it, as they are now; every command works on it. Not here: its folders (`l
 
 import re
 import shutil
+import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -75,7 +76,8 @@ def folder_of_candidate(lake: Lake, name: str) -> Path:
 
 def candidate_names(lake: Lake) -> list[str]:
     """The names of a lake's candidates, ascending."""
-    return sorted(p.parent.name for p in (lake.root / CANDIDATES).glob(f"*/{CANDIDATE_FILE}"))
+    found = (p.parent.name for p in (lake.root / CANDIDATES).glob(f"*/{CANDIDATE_FILE}"))
+    return sorted(name for name in found if NAME.fullmatch(name))
 
 
 def find_candidate(lake: Lake, name: str) -> Lake:
@@ -136,11 +138,16 @@ def _own_files(lake: Lake, reached: Reach) -> Iterator[Path]:
 
 def discard_candidate(lake: Lake, name: str) -> None:
     """Delete a candidate with all that it built; days that were published stay. Raises BackfillError if a publication
-    of it was stopped."""
+    of it was stopped.
+
+    Killed meanwhile, the candidate is gone; the next call deletes what is left of its folder.
+    """
     found, switch = find_candidate(lake, name), switch_of(lake)
     if switch.what == switch_name(name):
         raise refused(name, str(switch), "Nothing was deleted", "Then discard it")
-    shutil.rmtree(found.root)
+    found.root.rename(found.root.with_name(f".{name}.{uuid.uuid4().hex[:8]}"))
+    for gone in (lake.root / CANDIDATES).glob(".*"):
+        shutil.rmtree(gone)
 
 
 def switch_name(name: str) -> str:

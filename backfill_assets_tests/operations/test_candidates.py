@@ -13,8 +13,10 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.operations.candidates import (
+    candidate_names,
     candidate_status,
     create_candidate,
+    discard_candidate,
     find_candidate,
 )
 from backfill_assets_tests.builders import day
@@ -52,6 +54,16 @@ def test_a_candidate_writes_its_own_tables_and_reads_the_others_from_the_lake(be
     assert {states.of(t, day(n)) for t in (*BUILT, "raw") for n in range(DAYS)} == {State.FRESH}
     with pytest.raises(BackfillError, match=r"the table raw: the candidate v2 reads it from the lake"):
         beside.there.write("raw", {0: 1})
+
+
+def test_a_candidate_whose_deletion_was_killed_is_gone_and_its_name_is_free(beside: Beside) -> None:
+    lake, folder = beside.made.lake, beside.there.root
+    left = folder.rename(folder.with_name(".v2.0a1b2c3d"))  # what a kill amid the deletion leaves
+    assert candidate_names(lake) == []
+    create_candidate(lake, beside.made.pipeline, "v2", ("features",), lambda path: (path,))
+    discard_candidate(lake, "v2")
+    assert not left.exists()
+    assert list(folder.parent.iterdir()) == []
 
 
 def test_names_that_are_taken_or_none_and_landed_tables_are_refused(beside: Beside) -> None:
