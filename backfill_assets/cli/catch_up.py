@@ -195,7 +195,11 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
         raise click.BadParameter("say why, in a few words", param_hint="--note")
     days, lake = inclusive(first, last), named_lake()
     if dry_run:
-        _draw_late(late_rows(lake, days), "would count")
+        found = late_rows(lake, days)
+        if as_json:
+            print_json([{"event_date": e, "arrival_date": a, "rows": rows} for (a, e), rows in found.items()])
+        else:
+            _draw_late(found, "would count")
         return
     others = {(name, day) for name, found in _states_and_needs(lake)[1].needed.items() for day in found}
     released = let_late_rows_count(LakeSession(lake), days, note.strip())
@@ -208,6 +212,6 @@ def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
     if not found:
         click.echo("Nothing is kept in too_late for these days.")
         return
-    rows = [(event, arrived, rows) for (event, arrived), rows in found.items()]
-    draw_table(["event day", "arrived", "rows"], sorted(rows, key=lambda row: (row[1], row[0])))
+    rows = [(event, arrived, rows) for (arrived, event), rows in found.items()]
+    draw_table(["event day", "arrived", "rows"], sorted(rows))
     click.echo(f"{number(sum(found.values()))} row(s) that came too late {verb}.")
