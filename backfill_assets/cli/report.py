@@ -44,7 +44,10 @@ def audit(html: Path | None, parquet: Path | None, as_json: bool, **which: Any) 
     if as_json:
         print_json(found)
     elif not html and not parquet:
-        draw_table(COLUMNS, rows[:SHOWN]) if rows else aside("No write is like that.")
+        if rows:
+            draw_table(COLUMNS, rows[:SHOWN])
+        else:
+            aside("No write is like that.")
         if len(rows) > SHOWN:
             click.echo(f"and {len(rows) - SHOWN} more: see --json, or ask with --since, --table, --day, --plan")
 

@@ -4,7 +4,6 @@ Not here: reading commits wherever they are (`log`, `log_history`), other unneed
 after which commits leave (`operations.maintain`). The caller holds the table's lock.
 """
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,7 +19,15 @@ from backfill_assets.lake.log import (
     read_head,
     torn_checkpoints,
 )
-from backfill_assets.lake.log_history import HISTORY, LOG, archive_name, archived_lines, commit_file, first_kept, logged
+from backfill_assets.lake.log_history import (
+    HISTORY,
+    LOG,
+    archive_name,
+    archived_digest,
+    commit_file,
+    first_kept,
+    logged,
+)
 
 
 def vouch(table: Path, version: int) -> None:
@@ -51,8 +58,7 @@ def move_commits(table: Path, first: int) -> None:
     if new := [v for v in leaving if v >= first_kept(table)]:
         files.write_zip(table / HISTORY / archive_name(new[0], new[-1]), [commit_file(table, v) for v in new])
     for version in leaving:
-        kept = hashlib.sha256(b"".join(archived_lines(table, version))).hexdigest()
-        if kept != commit_digest(table, version):
+        if archived_digest(table, version) != commit_digest(table, version):
             raise _refused(table, f"its history holds another version {version} than its log")
     for name in sorted(files.names(table / LOG)):  # a checkpoint needs its commit, so it goes first
         if name.endswith(".checkpoint.parquet") and name < checkpoint_file(table, first).name:

@@ -4,7 +4,6 @@ Not here: the table state folded from it (`log_state`), what a damaged table mea
 (`committer`). Every commit is kept for ever, in the log or in its history (`log_history`), which are read as one.
 """
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,16 @@ from urllib.parse import unquote
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake import files
-from backfill_assets.lake.log_history import LOG, archives, commit_file, commit_lines, logged, place_of, refuse_cleaned
+from backfill_assets.lake.log_history import (
+    LOG,
+    archived_digest,
+    archives,
+    commit_file,
+    commit_lines,
+    logged,
+    place_of,
+    refuse_cleaned,
+)
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -182,10 +190,9 @@ def _following(table: Path, after: int) -> Iterator[Commit]:
 
 
 def commit_digest(table: Path, version: int) -> str:
-    """SHA-256 of the bytes of one commit; raises OSError."""
-    if (file := place_of(table, version)).parent.name == LOG:
-        return files.sha256_of_bytes(file)
-    return hashlib.sha256(b"".join(commit_lines(table, version))).hexdigest()
+    """SHA-256 of the bytes of one commit, in the log or in its history; raises as `commit_lines` does."""
+    file = commit_file(table, version)
+    return files.sha256_of_bytes(file) if files.exists(file) else archived_digest(table, version)
 
 
 def read_head(table: Path) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ Not here: the moment at which they leave (`checkpoints`), and their content (`lo
 named by its first and last version, of commits by their names: unpacked into `_delta_log`, it makes the log whole.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -80,6 +81,11 @@ def archived_lines(table: Path, version: int) -> Iterator[bytes]:
     if (file := archive_of(table, version)) is None:
         raise FileNotFoundError(commit_file(table, version))
     yield from files.zipped_lines(file, commit_file(table, version).name)
+
+
+def archived_digest(table: Path, version: int) -> str:
+    """SHA-256 of the bytes of a commit in the history; raises as `commit_lines` does."""
+    return hashlib.sha256(b"".join(archived_lines(table, version))).hexdigest()
 
 
 def unpack(table: Path) -> None:

@@ -19,7 +19,7 @@ from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.states import State
-from backfill_assets.lake.files import read_json, write_json
+from backfill_assets.lake.files import delete_folder, read_json, write_json
 from backfill_assets.lake.folder import CANDIDATE_FILE, CANDIDATES
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
@@ -76,8 +76,7 @@ def folder_of_candidate(lake: Lake, name: str) -> Path:
 
 def candidate_names(lake: Lake) -> list[str]:
     """The names of a lake's candidates, ascending."""
-    found = (p.parent.name for p in (lake.root / CANDIDATES).glob(f"*/{CANDIDATE_FILE}"))
-    return sorted(name for name in found if NAME.fullmatch(name))
+    return sorted(p.parent.name for p in (lake.root / CANDIDATES).glob(f"[!.]*/{CANDIDATE_FILE}"))
 
 
 def find_candidate(lake: Lake, name: str) -> Lake:
@@ -147,7 +146,7 @@ def discard_candidate(lake: Lake, name: str) -> None:
         raise refused(name, str(switch), "Nothing was deleted", "Then discard it")
     found.root.rename(found.root.with_name(f".{name}.{uuid.uuid4().hex[:8]}"))
     for gone in (lake.root / CANDIDATES).glob(".*"):
-        shutil.rmtree(gone)
+        delete_folder(gone)
 
 
 def switch_name(name: str) -> str:

@@ -60,7 +60,9 @@ def find_plan(lake: Lake, named: str) -> Plan:
     if len(ids) != 1:
         why = f"{len(ids)} plans begin so" if ids else "this lake has no such plan"
         there = [
-            p.parts[-3] for p in lake.root.glob(f"{CANDIDATES}/*/{FOLDER}/*.json") if named and p.name.startswith(named)
+            p.parts[-3]
+            for p in lake.root.glob(f"{CANDIDATES}/[!.]*/{FOLDER}/*.json")
+            if named and p.name.startswith(named)
         ]
         fix = (
             f"Say --target {there[0]}: its candidate has it" if there and not ids else "See `backfill-assets plan list`"
