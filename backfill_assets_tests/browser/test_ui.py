@@ -80,7 +80,7 @@ def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(ui: Ui, spar
     with ui.page.context.expect_page() as opened:
         ui.page.locator("a[href^='../assets/staging?']").first.click()
     inputs = Ui(opened.value, spark_server.url)
-    inputs.says("7 Partitions Selected", chosen, "make_staging")
+    inputs.says("7 Partitions Selected", "Materialized (7)", f"backfill-assets show staging {chosen}")
     inputs.shot("one_day_inputs")
     inputs.page.close()
     ui.took("one day of one table, nothing to change: from the click to Success on the page", seconds)
