@@ -1,37 +1,21 @@
-"""`backfill-assets export`, `attach` and `snapshot`: days of a table in a folder or in PostgreSQL, the tables where
-they lie, by name, for readers elsewhere, and days kept under a name. No JVM.
+"""`backfill-assets export` and `attach`: days of a table in a folder or in PostgreSQL, and the tables where they lie,
+by name, for readers elsewhere. No JVM.
 
-Not here: exporting (`operations.export`), keeping days (`operations.snapshots`) and reading them (`operations.reader`).
+Not here: exporting (`operations.export`).
 """
 
-from typing import Any
 from urllib.parse import unquote
 
 import click
 
-from backfill_assets.cli.backfill import chosen
 from backfill_assets.cli.common import (
     SPAN,
-    TEXT,
-    days_asked,
-    days_options,
     json_and_lake,
-    lake_option,
     opened,
     print_json,
 )
-from backfill_assets.cli.drawing import draw_table, number, say
-from backfill_assets.core.days import DayRange, ranges
-from backfill_assets.operations.snapshots import (
-    Snapshot,
-    SnapshotRequest,
-    create_snapshot,
-    drop_snapshot,
-    file_of,
-    find_snapshot,
-    held_bytes,
-    snapshot_names,
-)
+from backfill_assets.cli.drawing import say
+from backfill_assets.core.days import DayRange
 
 READERS = {  # per table, in the reader's own words
     "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}');",
@@ -90,90 +74,3 @@ def export(name: str, to: str | None, days: DayRange | None, as_json: bool) -> N
         say(str(one))
     if not done:
         say("This lake has no exports: see [exports] in the file that `backfill-assets init` writes.")
-
-
-@click.group()
-@lake_option
-def snapshot() -> None:
-    """Keep versions of tables and days under a name: the same rows for ever, whatever is rebuilt or vacuumed."""
-
-
-@snapshot.command("create", short_help="Keep the newest versions.")
-@click.argument("name")
-@days_options(required=False)
-@click.option("--tables", "named", help="Comma-separated. [default: all]")
-@click.option("--note", type=TEXT, default="", help="Why; it is kept in the snapshot.")
-@click.option(
-    "--unfit", type=click.Choice(["refuse", "warn", "take"]), default="refuse", show_default=True,
-    help="What to do about days that are missing, stale, incomplete or pending.",
-)  # fmt: skip
-@json_and_lake
-def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any) -> None:
-    """Keep the newest versions of tables under NAME: the days --from through --to, or all that they hold.
-
-    The files are copied, and their rows read once and held against the receipts; their SHA-256 are proven at reads.
-    """
-    days = days_asked(asked["first"], asked["last"])
-    lake, pipeline = opened()
-    tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
-    made = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, asked["unfit"]))
-    if as_json:
-        print_json(made)
-    else:
-        _draw(made)
-
-
-@snapshot.command("list", short_help="All snapshots of the lake.")
-@json_and_lake
-def list_snapshots(as_json: bool) -> None:
-    """All snapshots of the lake, and the bytes that nothing but a snapshot still holds."""
-    lake, _ = opened()
-    found = [(find_snapshot(lake, n), held_bytes(lake, n)) for n in snapshot_names(lake)]
-    if as_json:
-        print_json([{**s.to_dict(), "tables": list(s.tables), "held_bytes": held} for s, held in found])
-        return
-    rows = [(s.name, s.made_at, s.by, len(s.tables), s.digest[:12], held, s.note) for s, held in found]
-    if rows:
-        draw_table(["snapshot", "made", "by", "tables", "digest", "bytes held by it", "note"], rows)
-    else:
-        click.echo("This lake has no snapshot.")
-
-
-@snapshot.command("show", short_help="What it keeps, proven.")
-@click.argument("name")
-@json_and_lake
-def show_snapshot(name: str, as_json: bool) -> None:
-    """What a snapshot keeps, proven: every file is read, and compared with its SHA-256."""
-    lake, _ = opened()
-    found = find_snapshot(lake, name)
-    for table in found.tables.values():
-        for file in table.files:
-            file_of(lake, name, file)
-    if as_json:
-        print_json(found)
-    else:
-        _draw(found)
-
-
-@snapshot.command("drop", short_help="Let go of it.")
-@click.argument("name")
-@click.option("--yes", is_flag=True, help="Do it.")
-@lake_option
-def drop(name: str, yes: bool) -> None:
-    """Let go of a snapshot and of the files that only it holds. What names it can no longer be read."""
-    lake, _ = opened()
-    held = held_bytes(lake, name)
-    if not yes:
-        click.echo(f"would drop {name}, and free {number(held)} bytes; do it with --yes")
-        return
-    drop_snapshot(lake, name)
-    click.echo(f"dropped {name}; {number(held)} bytes are free")
-
-
-def _draw(found: "Snapshot") -> None:
-    say(f"snapshot {found.name}, made {found.made_at:%Y-%m-%dT%H:%MZ} by {found.by}{found.note and ': '}{found.note}")
-    rows = [
-        (name, str(t.version), t.rows, len(t.days), len(t.files), ranges(t.days)) for name, t in found.tables.items()
-    ]
-    draw_table(["table", "version", "rows", "days", "data files", "which days"], rows)
-    click.echo(f"digest {found.digest}")

@@ -1,22 +1,16 @@
-"""`backfill-assets init` and `import-log`: a commented lake.toml for the files that lie there, with the deliveries that
-they would give; and an append-only table as a lake.
+"""`backfill-assets init`: a commented lake.toml for the files that lie there, with the deliveries that they would give.
 
-Not here: the guess (`operations.first_source`), the import (`operations.import_log`), and the text of the file
-(`lake.settings.lake_toml`).
+Not here: the guess (`operations.first_source`) and the text of the file (`lake.settings.lake_toml`).
 """
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from backfill_assets.cli.catch_up import report, until_settled
-from backfill_assets.cli.common import DAY, LAKE_KEY, TEXT, json_and_lake, lake_option, lake_root, opened, print_json
-from backfill_assets.cli.compare import names_of
-from backfill_assets.cli.drawing import aside, draw_table, number
-from backfill_assets.cli.landing import scan_as_needed
+from backfill_assets.cli.common import DAY, lake_option, lake_root
+from backfill_assets.cli.drawing import draw_table, number
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
@@ -124,47 +118,3 @@ def _exists(path: Path) -> SettingsError:
     return SettingsError(
         str(path), "it exists already", "Nothing was written", "Edit it, or name another folder with --lake"
     )
-
-
-@click.command("import-log")
-@click.argument("source", type=TEXT)
-@click.option("--into", type=click.Path(file_okay=False, path_type=Path), required=True, help="The new lake's folder.")
-@click.option("--key", required=True, help="Columns that identify a row, comma-separated.")
-@click.option("--event-ts", required=True, help="The column with the time of the event.")
-@click.option("--arrival-ts", default="", help="The column with the time of arrival. [default: --event-ts]")
-@click.option("--columns", help="Columns to keep, comma-separated. [default: all others]")
-@click.option("--entity", help="Columns that name an entity, comma-separated. [default: the first that can]")
-@click.option("--load", is_flag=True, help="Load the lake, too, and hold it against the log.")
-@json_and_lake
-def import_log(into: Path, load: bool, as_json: bool, **asked: Any) -> None:
-    """Make a lake of an append-only table SOURCE: Parquet, CSV or Delta, or postgresql://…#TABLE or #SELECT.
-
-    Killed, it goes on when it is run again. Exit code 1 if the loaded lake differs from the newest row of each key.
-    """
-    from backfill_assets.operations.import_log import ImportRequest, held_against_log
-    from backfill_assets.operations.import_log import import_log as importing
-
-    lists = {name: tuple(names_of(asked[name]) or ()) for name in ("key", "columns", "entity")}
-    root = into.expanduser().resolve()
-    done = importing(root, ImportRequest(**{**asked, **lists}))
-    facts: dict[str, Any] = {**vars(done), "duplicates": done.duplicates, "lake": root}
-    aside(
-        f"{number(done.rows)} rows of {number(done.keys)} keys: {number(done.duplicates)} duplicate(s), "
-        f"{number(done.unusable)} row(s) without key or time; {len(done.days)} file(s), {done.written} written now"
-    )
-    if load:
-        click.get_current_context().meta[LAKE_KEY] = str(root)
-        lake, pipeline = opened()
-        scan_as_needed(lake)
-        loaded = until_settled(lake, "import-log", "catch-up")
-        if not (as_json and loaded.success):
-            report(loaded, as_json)
-        left, mismatches = held_against_log(root, lake, pipeline, done.payload)
-        facts |= {"duplicates_left": left, "mismatches": mismatches}
-        aside(f"loaded: {left} duplicate(s) left; {mismatches} mismatch(es) with the newest row of each key in the log")
-    else:
-        aside(f"Next: backfill-assets catch-up --lake {shlex.quote(str(root))}, or this command again with --load")
-    if as_json:
-        print_json(facts)
-    if facts.get("duplicates_left") or facts.get("mismatches"):
-        click.get_current_context().exit(1)

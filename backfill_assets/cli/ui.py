@@ -1,8 +1,8 @@
-"""`backfill-assets ui` and `server`: Dagster's pages for this user alone, and the server of the lake's own engine.
+"""`backfill-assets ui`: Dagster's pages for this user alone.
 
 The pages are on the loopback, to which every user can connect: a secret in the address keeps others out, new at every
 start and in no file, cookie, environment or list of processes. Not here: Dagster's workspace
-(`orchestration.dagster_private`) and the engine's server (`engine.server`), which commands start by themselves.
+(`orchestration.dagster_private`) and the engine's server (`cli.server`).
 """
 
 import contextlib
@@ -21,12 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import json_and_lake, lake_option, lake_root, named_lake, opened, print_json
+from backfill_assets.cli.common import lake_option, opened
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine.confs import scrub
-from backfill_assets.engine.server import ensure_server, server_status, stop_server
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.session import LakeSession
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -172,61 +168,3 @@ def _may_pass(scope: Any, prefix: str) -> bool:
     host, origin = headers.get(b"host", ""), headers.get(b"origin")
     knows = hmac.compare_digest("/".join(scope["path"].split("/")[:2]).encode(), prefix.encode())
     return knows and host.partition(":")[0] in OWN_NAMES and origin in (None, f"http://{host}")
-
-
-MIB = 1 << 20
-
-
-@click.group()
-def server() -> None:
-    """The lake's server: that of its engine. It starts by itself at the first use, and ends when idle."""
-
-
-@server.command(short_help="Start it now.")
-@json_and_lake
-def start(as_json: bool) -> None:
-    """Start it now, so that the next command need not wait."""
-    lake = _lake()
-    ensure_server(lake.root, LakeSession(lake).engine)
-    _draw(lake.root, as_json)
-
-
-@server.command(short_help="Stop it; the next use starts one.")
-@click.option("--force", is_flag=True, help="Even while others use it: their queries fail.")
-@json_and_lake
-def stop(force: bool, as_json: bool) -> None:
-    """Stop it; the next use starts a fresh one."""
-    stopped = stop_server(lake_root(), force=force)
-    if not stopped:
-        _lake()  # refused where there can be none; one that runs is stopped whatever lake.toml says by now
-    if as_json:
-        print_json({"stopped": stopped})
-    else:
-        click.echo("stopped" if stopped else "it was not running")
-
-
-@server.command(short_help="Whether it runs, since when.")
-@json_and_lake
-def status(as_json: bool) -> None:
-    """Whether it runs, since when, and how much memory it takes. Starts nothing."""
-    if server_status(lake_root()) is None:
-        _lake()
-    _draw(lake_root(), as_json)
-
-
-def _lake() -> Lake:
-    lake = named_lake()
-    if not LakeSession(lake).engine.has_server:
-        raise click.UsageError(f"[spark] engine is {scrub(lake.settings.spark.engine)!r}, no server of the lake's own.")
-    return lake
-
-
-def _draw(lake: Path, as_json: bool) -> None:
-    found = server_status(lake)
-    if as_json:
-        print_json({"running": True, **vars(found)} if found else {"running": False})
-    elif found is None:
-        click.echo("not running; it starts at the first use")
-    else:
-        used, memory = "in use" if found.in_use else "idle", f"{found.rss_bytes // MIB} MiB"
-        click.echo(f"process {found.pid}, {found.version}, {used}, up {found.uptime_seconds:.0f} s, {memory}")

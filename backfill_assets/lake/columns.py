@@ -4,7 +4,7 @@ Not here: the types themselves (`core.column_types`), their canonical texts (`fi
 
 A table gets, keeps or may lack columns by one commit of metadata, which touches no row: older days read a new column as
 NULL and are `outdated` until they are rebuilt. A column that the contract no longer has stays in the schema, so that
-older days can be restored. Another type is refused by a write; `housekeeping.widen` casts all files to a wider one,
+older days can be restored. Another type is refused by a write; `widening.widen` casts all files to a wider one,
 because files of the narrower type need Delta's feature `typeWidening`, and delta-rs 1.6 neither opens nor writes a
 table that has it (a test holds that it is still so).
 """

@@ -1,31 +1,27 @@
-"""Housekeeping of one table: unneeded files deleted, uneven files written again, columns widened. No row changes.
+"""Housekeeping of one table: unneeded files deleted, uneven files written again. No row changes.
 
-Not here: which tables, and since when (`operations.maintain`, `operations.widening`), files of killed writes, which
+Not here: which tables, and since when (`operations.maintain`), files of killed writes, which
 `staging.sweep` removes at the next write, and how commits leave a log for its history (`checkpoints`).
 
 Compaction: a day, or a ledger, in many small files gets one, a too large file becomes several. The commit says
 `dataChange: false` and names no day, so that every reader of a log takes it as nothing new; the files before stay as
 long as a rollback may need them. Several small files arise where Spark writes a day in several tasks, and where an
-upsert keeps rows. Widening casts the files that stand: one commit replaces the schema and all files, because Delta's
-feature `typeWidening` is not for delta-rs (`columns`). The canonical text of a value does not depend on these types, so
-that no fingerprint changes.
+upsert keeps rows.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from pathlib import Path
 
-from backfill_assets.core.column_types import DECIMAL, ColumnType
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.lake import files
 from backfill_assets.lake.audit import as_written, audit
 from backfill_assets.lake.checkpoints import move_commits
-from backfill_assets.lake.columns import column_types, duckdb_name
 from backfill_assets.lake.committer import rewrite_files
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, literal
@@ -34,8 +30,7 @@ from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import LiveFile, checkpoint_file, commits, file_changes, torn_checkpoints
 from backfill_assets.lake.log_history import LOG, first_kept, logged
-from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.staging import NO_VALUE, WRITES, Staged, StagedFile, filling, found_files, markers
+from backfill_assets.lake.staging import WRITES, Staged, filling, found_files, markers
 from backfill_assets.lake.store import changed_by_others
 
 REASON = "maintain"
@@ -45,7 +40,6 @@ TOO_LARGE = 2  # times the wanted size: a file ends with a row group, and is oft
 AT_ONCE_BYTES = 2 << 30  # what one commit rewrites: about a minute's work, lost if it is stopped
 MOST_LEDGER_FILES = 64  # beyond it, every command spends tenths of a second to open them
 Layout = Mapping[str, Sequence[LiveFile]]  # by the value of the partition column; "": of a table without one
-Wider = Mapping[str, tuple[ColumnType, ColumnType]]
 
 
 @dataclass(frozen=True)
@@ -229,63 +223,3 @@ def compare_rows(lake: Lake, contract: Contract, old: Sequence[str], new: Sequen
             f"the table {contract.name}", f"the rows of {day or 'some day'}, written again, are not those that it has",
             "Nothing was written", "Keep the message and report it",
         )  # fmt: skip
-
-
-def is_wider(wanted: ColumnType, there: ColumnType | None) -> bool:
-    """Whether every value of the type `there` is one of `wanted`, with the same canonical text."""
-    if there is None:
-        return False
-    if wanted.element is not None and there.element is not None:
-        return is_wider(wanted.element, there.element)
-    if wanted.kind == there.kind == DECIMAL:
-        return wanted.scale == there.scale and wanted.precision > there.precision
-    return (there.kind, wanted.kind) == ("INT", "BIGINT")
-
-
-def wider_columns(lake: Lake, contract: Contract) -> Wider:
-    """The columns that the contract has in a wider type than the table: (type there, type wanted) by name."""
-    if not lake.store.exists(contract.name):
-        return {}
-    there = column_types(LOGS.opened(lake.table_path(contract.name)))
-    kinds = ((c.name, there[c.name], c.kind) for c in contract.columns if c.name in there)
-    return {name: (kind, wanted) for name, kind, wanted in kinds if kind is not None and is_wider(wanted, kind)}
-
-
-def widen(lake: Lake, contract: Contract, receipt: Receipt) -> int:
-    """Cast the columns of all files to the wider types of the contract, in one commit; returns its version.
-
-    Holds the table's lock meanwhile. Days of the receipt that were written since are left out of it. Raises Altered for
-    a file that is gone or altered, BackfillError where a cast would change a row; then nothing was written.
-    """
-    path = lake.table_path(contract.name)
-    with lake.store.lock(contract.name), filling(lake, contract) as staged:
-        wider = {name: wanted for name, (_, wanted) in wider_columns(lake, contract).items()}
-        live = files_of(lake, contract)
-        refuse_altered(path, live)
-        pairs, made = defaultdict[str, list[tuple[str, str]]](list), list[StagedFile]()
-        for number, file in enumerate(live):
-            folder = f"{contract.partition_column}={file.partition or NO_VALUE}" if contract.partition_column else ""
-            made.append(StagedFile(staged.folder / folder / f"part-{number}.parquet", file.partition))
-            old = str(path / file.path)
-            kind = _cast(lake, as_written(contract, old), old, made[-1].path, wider)
-            pairs[kind].append((old, str(made[-1].path)))
-        for alike in pairs.values():
-            compare_rows(lake, contract, *map(list, zip(*alike, strict=True)))
-        stamps = lake.store.view(contract.name, contract.day_column).stamps
-        days = {d: entry for d, entry in receipt.days.items() if d in stamps and stamps[d].entry == entry}
-        staged.files, staged.tried = tuple(made), True
-        said = replace(receipt, write_id=staged.write_id, days=days)
-        version = rewrite_files(path, contract, said, made, live, wider)
-        staged.keep({str(f.path) for f in made})
-    return version
-
-
-def _cast(lake: Lake, then: Contract, old: str, new: Path, wider: Mapping[str, ColumnType]) -> str:
-    """Write a file again with wider columns; returns its columns before, as text."""
-    names = [c.name for c in then.columns if c.name != then.partition_column]
-    cells = [f"CAST({q} AS {duckdb_name(wider[n])}) AS {q}" if n in wider else q for n in names for q in [quoted(n)]]
-    files.make_folder(new.parent)
-    rows = f"SELECT {', '.join(cells)} FROM read_parquet({literal(old)}, hive_partitioning = false)"
-    with connection(lake) as engine:
-        engine.execute(f"COPY ({rows}) TO {literal(str(new))} (FORMAT parquet, COMPRESSION zstd)")
-    return str([(c.name, c.type) for c in then.columns])

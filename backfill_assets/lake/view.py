@@ -1,27 +1,25 @@
-"""The state of a lake (`core.view.LakeView`) from its store, and switches of several tables at once.
+"""The state of a lake (`core.view.LakeView`) from its store.
 
-Not here: the states of days that follow (`core.states`), and what is switched (`operations.publications`,
-`operations.rollback`). Until the last commit of a switch, readers see every table as it was before its first
-(`settled_view`); writers always read the heads (`read_view`). It needs no JVM and takes milliseconds.
+Not here: the states of days that follow (`core.states`). While several tables are switched (`switch`), readers see
+every table as it was before (`settled_view`); writers always read the heads (`read_view`). It needs no JVM and takes
+milliseconds.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import BackfillError, TransientError
+from backfill_assets.core.errors import TransientError
 from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Deliveries, LakeView, Stamp, TableView
-from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files, releases
 from backfill_assets.lake.store import TableStore
+from backfill_assets.lake.switch import switch_of
 
-FILE = ".switch.json"  # absent: no switch ever ran
 LOOKS = 10  # a switch of six tables takes a second, a look milliseconds
 
 
@@ -77,60 +75,6 @@ def writes_of(
     if found:
         receipts = {c.version: c.receipt for c in store.commits(table, min(found) - 1) if c.version in found}
         yield from ((receipts[version], days) for version, days in found.items())
-
-
-@dataclass(frozen=True)
-class Switch:
-    """The switch of a lake: its number (each start and each end adds one), what it is for (empty: none runs), and the
-    versions that readers see meanwhile."""
-
-    number: int = 0
-    what: str = ""
-    tables: Mapping[str, int] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """The switch as a line for people; empty if none runs."""
-        if not self.what:
-            return ""
-        return (
-            f"{self.what} runs or was stopped: readers see {', '.join(self.tables)} as before it. If it was stopped, "
-            "do it again, or take it back with `backfill-assets rollback --plan ID`"
-        )
-
-
-def switch_of(lake: Lake) -> Switch:
-    """The switch that runs or was stopped."""
-    return Switch(**read_json(lake.root / FILE))
-
-
-@contextmanager
-def switching(lake: Lake, what: str, contracts: Iterable[Contract], takes_over: bool = False) -> Iterator[None]:
-    """Within, readers see these tables as they are now; afterwards as they are then.
-
-    Stopped inside after a commit, they stay as before, until the same switch is done again or one that `takes_over`.
-    Raises BackfillError if another one was stopped.
-    """
-    known, before = tuple(contracts), switch_of(lake)
-    if before.what and before.what != what and not takes_over:
-        raise BackfillError(f"the lake {lake.root}", str(before), "Nothing was switched", "Finish that first")
-
-    def heads() -> dict[str, int]:
-        """The newest version of each table."""
-        return {c.name: lake.store.view(c.name, c.day_column).version for c in known}
-
-    now = heads()
-    _write(lake, Switch(before.number + 1, what, {**now, **before.tables}))
-    try:
-        yield
-    except BaseException:
-        if not before.what and heads() == now:
-            _write(lake, Switch(before.number + 2))
-        raise
-    _write(lake, Switch(before.number + 2))
-
-
-def _write(lake: Lake, switch: Switch) -> None:
-    write_json(lake.root / FILE, asdict(switch))
 
 
 def settled_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:

@@ -15,7 +15,8 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.view import read_view, switch_of
+from backfill_assets.lake.switch import switch_of
+from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import accounts, together
 from backfill_assets.operations.lateness import LatenessScope, lateness_of
 from backfill_assets.operations.plan_files import find_plan, plan_ids

@@ -1,28 +1,24 @@
-"""The doctor: small checks of the machine and of a lake, without a JVM, and the list that runs them; and `verify`:
-logs, files and rows of tables held against their receipts by a second reader.
+"""The doctor: small checks of the machine and of a lake, without a JVM, and the list that runs them.
 
-Not here: the checks of tables and snapshots (`doctor_tables`), and repairs: a check changes nothing.
+Not here: the checks of tables and snapshots (`doctor_tables`, `verify`), and repairs: a check changes nothing.
 """
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError, section_of, telling_source
-from backfill_assets.core.texts import known_names, plain
+from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.jvm import find_java
 from backfill_assets.engine.server import engine_named, server_status
 from backfill_assets.lake.folder import DAGSTER_FOLDER
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
@@ -36,15 +32,14 @@ from backfill_assets.operations.doctor_tables import (
     Diagnosis,
     Level,
     broken,
-    examine_rows,
     examine_snapshots,
-    examine_table,
     finding_of,
     fine,
     odd,
     run_checks,
     some,
 )
+from backfill_assets.operations.verify import VerifyRequest, verify
 
 MIB = 1 << 20
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
@@ -187,50 +182,3 @@ def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
             f"{abs(rows)} row(s) {'landed and are nowhere' if rows > 0 else 'more than landed'}",
             f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} --to {last}`",
         )
-
-
-@dataclass(frozen=True)
-class VerifyRequest:
-    """What to verify: tables (empty: all, with the ledgers), and rows of these days (None: all). Without `rows` only
-    logs and sizes of files are looked at; `deep` reads the bytes of earlier versions and of snapshots, too."""
-
-    tables: Sequence[str] = ()
-    days: Collection[date] | None = None
-    rows: bool = True
-    deep: bool = False
-
-
-def verify(lake: Lake, contracts: Sequence[Contract], asked: VerifyRequest) -> list[Diagnosis]:
-    """Return every finding about the tables, good ones included; a damaged table hides no other. Changes nothing.
-
-    Raises BackfillError for a table that the lake does not have.
-    """
-    known = {c.name: c for c in (*contracts, *ledgers_of(contracts))}
-    if unknown := [name for name in asked.tables if name not in known]:
-        fix = known_names(unknown[0], known)
-        raise BackfillError(f"the table {unknown[0]}", "the lake has no such table", "Nothing was verified", fix)
-    chosen = [known[name] for name in asked.tables] or list(known.values())
-    landed = {c.source: c.name for c in contracts if c.is_landed}
-    found = run_checks(
-        (f"the table {c.name}", partial(examine_table, lake, c, landed.get(c.source, ""), asked.rows, asked.deep))
-        for c in chosen
-    )
-    if asked.rows:
-        receipted = [c for c in chosen if c.columns not in (ARRIVALS.columns, FILES.columns)]
-        found += run_checks((f"the contents of {c.name}", partial(_rows, lake, c, asked.days)) for c in receipted)
-    return found + (run_checks([("snapshots", partial(examine_snapshots, lake, True))]) if asked.deep else [])
-
-
-def _rows(lake: Lake, contract: Contract, days: Collection[date] | None) -> Iterator[Diagnosis]:
-    try:
-        view = lake.store.view(contract.name, contract.day_column)
-    except BackfillError:  # its log is damaged, which is a finding already
-        return
-    if view.stamps:
-        yield examine_rows(lake, contract, view, days)
-
-
-def ledgers_of(contracts: Sequence[Contract]) -> list[Contract]:
-    """Return the ledgers of each loaded source."""
-    sources = dict.fromkeys(c.source for c in contracts if c.is_landed)
-    return [of_source(ledger, name) for name in sources for ledger in (QUARANTINE, ARRIVALS, FILES)]

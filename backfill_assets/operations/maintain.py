@@ -1,6 +1,6 @@
 """Housekeeping of a lake: what nothing needs any more goes, ledgers and days in many small files get larger ones.
 
-Not here: how a table's folder is read (`lake.housekeeping`, `lake.housekeeping`), Dagster's own runs and events, and
+Not here: how a table's folder is read (`lake.housekeeping`), Dagster's own runs and events, and
 copies of landed text (`.stock`), which hold what a landing folder may have lost and any rebuild of raw reads.
 """
 
@@ -29,7 +29,7 @@ from backfill_assets.lake.housekeeping import (
 )
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.view import switch_of
+from backfill_assets.lake.switch import switch_of
 from backfill_assets.operations.plan_files import active_plans
 
 T = TypeVar("T")

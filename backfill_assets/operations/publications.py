@@ -1,6 +1,6 @@
 """Publications: days of a candidate's tables made current in the lake beside it, all at once.
 
-Not here: making and discarding candidates (`operations.candidates`), readers during a publication (`lake.view`).
+Not here: making and discarding candidates (`operations.candidates`), readers during a publication (`lake.switch`).
 """
 
 import shlex
@@ -19,7 +19,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.staging import stage_links
-from backfill_assets.lake.view import read_view, switching, writes_of
+from backfill_assets.lake.switch import switching
+from backfill_assets.lake.view import read_view, writes_of
 from backfill_assets.load.candidate import VERSIONS, made_with
 from backfill_assets.load.making import version_read
 from backfill_assets.operations.candidates import FIT, refused, switch_name
@@ -62,7 +63,7 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     """Make the candidate's days current: per table one commit that names its files, upstream first; without `act` only
     say what it would change.
 
-    Readers see the days of all tables before or after it (`lake.view`). Stopped in between, done again, it goes on.
+    Readers see the days of all tables before or after it (`lake.switch`). Stopped in between, done again, it goes on.
     Raises BackfillError if a day is not up to date, code or settings are others in the lake, days are held, or a plan
     stopped.
     """

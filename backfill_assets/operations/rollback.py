@@ -20,7 +20,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import PreparedRestore, RestoreRequest
-from backfill_assets.lake.view import read_view, switching
+from backfill_assets.lake.switch import switching
+from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import find_plan, plan_ids
 
 UNDOING = (ROLLBACK, RELEASE)

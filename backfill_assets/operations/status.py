@@ -21,8 +21,9 @@ from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.view import FILE as SWITCH_FILE
-from backfill_assets.lake.view import Switch, read_view
+from backfill_assets.lake.switch import FILE as SWITCH_FILE
+from backfill_assets.lake.switch import Switch
+from backfill_assets.lake.view import read_view
 from backfill_assets.operations.show import Hold, brief, holds, in_full
 
 STUCK = "cannot be written: "  # the prefix of changes that only a new table can follow

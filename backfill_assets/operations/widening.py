@@ -1,6 +1,6 @@
 """Wider columns: the tables whose kept files have a narrower type than today's contracts, and a cast of these files.
 
-Not here: the cast (`lake.housekeeping`). A day whose code and settings are today's but for these types is current
+Not here: the cast (`lake.widening`). A day whose code and settings are today's but for these types is current
 afterwards; others stay `outdated`, such as those of a landed table, of which more rows may be usable now.
 """
 
@@ -15,10 +15,10 @@ from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.housekeeping import Wider, widen, wider_columns
 from backfill_assets.lake.ledger import too_late_contract
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.view import read_view
+from backfill_assets.lake.widening import Wider, widen, wider_columns
 from backfill_assets.load.candidate import made_with
 from backfill_assets.load.making import version_read
 from backfill_assets.operations.maintain import laid_out_again
@@ -46,7 +46,7 @@ class Widening:
 
 def widen_tables(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), act: bool = False) -> list[Widening]:
     """Widen the columns of these tables (empty: all), one commit per table, upstream first; without `act` only find
-    them. Stopped in between, done again, it goes on. Raises what `lake.housekeeping.widen` raises."""
+    them. Stopped in between, done again, it goes on. Raises what `lake.widening.widen` raises."""
     wider = [(c, found) for c in _contracts(lake, pipeline, tables) if (found := wider_columns(lake, c))]
     narrow = _narrow(lake, pipeline, {c.name: found for c, found in wider})
     done = []

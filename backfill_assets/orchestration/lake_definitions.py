@@ -28,14 +28,9 @@ from backfill_assets.orchestration.proofs import (
     proof_job,
     proof_schedule,
 )
-from backfill_assets.orchestration.rollbacks import (
-    export_job,
-    export_schedule,
-    maintain_job,
-    maintain_schedule,
-    rollback_jobs,
-)
+from backfill_assets.orchestration.rollbacks import rollback_jobs
 from backfill_assets.orchestration.sensors import lake_schedules, lake_sensors, scan_job
+from backfill_assets.orchestration.upkeep import export_job, export_schedule, maintain_job, maintain_schedule
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 

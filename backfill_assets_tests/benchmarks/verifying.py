@@ -11,8 +11,8 @@ import time
 from datetime import date, timedelta
 from pathlib import Path
 
-from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.operations.doctor_tables import Level
+from backfill_assets.operations.verify import VerifyRequest, verify
 from backfill_assets_tests.builders import CONTRACTS
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 

@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from backfill_assets_tests.cli.typed import instead, read, run
 from backfill_assets_tests.operations.planned import DAYS, Planned
-from backfill_assets_tests.operations.readable_lake import readable_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,41 +57,6 @@ def test_every_table_is_named_where_it_lies_in_the_words_of_the_reader(tmp_path:
     assert [node.find(exp.Table).name for node in parsed if node] == [*uris]  # type: ignore[union-attr]
     places = {unquote(uri) if reader == "spark" else uri for uri in uris.values()}
     assert {text.this for node in parsed if node for text in node.find_all(exp.Literal)} == places
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    readable_lake(tmp_path)
-    return tmp_path
-
-
-def test_a_snapshot_is_made_listed_shown_queried_and_dropped(lake: Path) -> None:
-    made = run("snapshot", "create", "spring", "--tables", "staging", "--note", "for the model", "--lake", lake)
-    assert made.exit_code == 0, made.output
-    [listed] = read(run("snapshot", "list", "--json", "--lake", lake))
-    kept = sum(f.stat().st_size for f in (lake / ".snapshots" / "spring").rglob("*.parquet"))
-    assert (listed["name"], listed["note"], listed["held_bytes"]) == ("spring", "for the model", kept)
-    assert kept, "copies, which share no bytes with the tables"
-    assert made.stdout.splitlines()[-1] == f"digest {listed['digest']}"
-    shown = run("snapshot", "show", "spring", "--lake", lake).stdout
-    assert "2024-03-01..2024-03-02" in shown
-    assert read(run("sql", "SELECT count(*) n FROM staging", "--snapshot", "spring", "--json", "--lake", lake)) == [
-        {"n": 4}
-    ]
-    assert "with --yes" in run("snapshot", "drop", "spring", "--lake", lake).stdout
-    assert run("snapshot", "drop", "spring", "--yes", "--lake", lake).exit_code == 0
-    assert run("snapshot", "list", "--lake", lake).stdout == "This lake has no snapshot.\n"
-
-
-def test_days_that_are_not_fit_are_refused_with_their_names(lake: Path) -> None:
-    days = ("--from", "2024-03-02", "--to", "2024-03-03")
-    done = run("snapshot", "create", "x", "--tables", "staging", *days, "--lake", lake)
-    assert (done.exit_code, "missing 2024-03-03" in done.stderr) == (1, True)
-    assert (
-        run("snapshot", "create", "x", "--tables", "staging", *days, "--unfit", "take", "--lake", lake).exit_code == 0
-    )
-    assert run("snapshot", "create", "y", "--from", "2024-03-02", "--lake", lake).exit_code == 2
-    assert run("snapshot", "create", "y", "--tables", "nothing", "--lake", lake).exit_code == 2
 
 
 @pytest.mark.on_spark("its catalog and SQL are Spark's")

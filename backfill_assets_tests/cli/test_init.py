@@ -3,14 +3,12 @@
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-import duckdb
 import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import TEMPLATE, LakeSettings, load_settings
-from backfill_assets_tests.cli.typed import read, run
 
 
 def test_the_file_without_options_says_every_default(tmp_path: Path) -> None:
@@ -96,42 +94,3 @@ def test_every_setting_is_in_the_file() -> None:
     for name, field in LakeSettings.model_fields.items():
         inner = getattr(field.annotation, "model_fields", {field.alias or name: None})
         assert [key for key in inner if key not in TEMPLATE.read_text("utf-8")] == []
-
-
-LOG = """
-    SELECT i % 50 AS id, TIMESTAMP '2024-03-01' + INTERVAL (i % 50) HOUR AS happened,
-        TIMESTAMP '2024-03-01' + INTERVAL (i) HOUR AS came, i * 2 AS amount FROM range(60) t(i)
-"""
-
-
-@pytest.fixture
-def words(tmp_path: Path) -> list[str]:
-    """The command for a log of sixty rows of fifty keys."""
-    duckdb.connect().execute(f"COPY ({LOG}) TO '{tmp_path}/log.parquet' (FORMAT parquet)")
-    given = [
-        "import-log",
-        tmp_path / "log.parquet",
-        "--into",
-        tmp_path / "lake",
-        "--key",
-        "id",
-        "--event-ts",
-        "happened",
-    ]
-    return [*map(str, given), "--arrival-ts", "came"]
-
-
-def test_counts_come_with_the_next_command_and_as_json(words: list[str], tmp_path: Path) -> None:
-    shown = " ".join(run(*words).output.split())
-    assert "60 rows of 50 keys: 10 duplicate(s), 0 row(s) without key or time; 3 file(s), 3 written now" in shown
-    assert f"backfill-assets catch-up --lake {tmp_path / 'lake'}" in shown
-    assert (found := read(run(*words, "--json")))["duplicates"] == 10
-    assert (found["written"], found["payload"]) == (0, ["id", "amount"])
-
-
-def test_a_loaded_lake_has_no_duplicates_and_equals_the_newest_row_of_each_key(
-    words: list[str], processes: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", "sail")
-    found = read(run(*words, "--load", "--json"))
-    assert (found["duplicates"], found["duplicates_left"], found["mismatches"]) == (10, 0, 0)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.view import settled_view, switch_of
+from backfill_assets.lake.switch import switch_of
+from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.publications import publish
 from backfill_assets_tests.operations.beside import Beside
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned

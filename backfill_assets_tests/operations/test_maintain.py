@@ -15,14 +15,14 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.files import write_json
-from backfill_assets.lake.view import FILE as SWITCH_FILE
-from backfill_assets.operations.doctor import VerifyRequest, verify
+from backfill_assets.lake.switch import FILE as SWITCH_FILE
 from backfill_assets.operations.maintain import Upkeep, look, maintain
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark
 from backfill_assets.operations.plan_model import Policy
 from backfill_assets.operations.show import show
 from backfill_assets.operations.status import status
+from backfill_assets.operations.verify import VerifyRequest, verify
 from backfill_assets.operations.writes import audit, writes
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.clocks import Clock, set_to

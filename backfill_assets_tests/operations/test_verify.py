@@ -18,8 +18,8 @@ from backfill_assets.lake.inspection import mend
 from backfill_assets.lake.log import checkpoint_file, versions
 from backfill_assets.lake.log_history import commit_file
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations.doctor import VerifyRequest, verify
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
+from backfill_assets.operations.verify import VerifyRequest, verify
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.copies import keep
 from backfill_assets_tests.operations.planned import DAYS, Planned

@@ -1,6 +1,6 @@
 """Wider types over kept days: the same rows and receipts, in one commit of schema and files.
 
-Tested here: `lake.housekeeping` on real tables, without an engine. Not tested here: days that are current afterwards
+Tested here: `lake.widening` on real tables, without an engine. Not tested here: days that are current afterwards
 (`operations.test_widening`).
 """
 
@@ -18,10 +18,10 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import columns
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.housekeeping import is_wider, widen, wider_columns
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, restore_partitions
+from backfill_assets.lake.widening import is_wider, widen, wider_columns
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 

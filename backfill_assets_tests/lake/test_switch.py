@@ -1,6 +1,6 @@
 """Several tables that change for readers at one moment, whatever stops the change.
 
-Tested here: `lake.view` on a lake without an engine. Not tested here: what is switched (`operations.test_candidates`,
+Tested here: `lake.switch` on a lake without an engine. Not tested here: what is switched (`operations.test_candidates`,
 `operations.test_rollback`).
 """
 
@@ -14,7 +14,8 @@ from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.store import TableStore
-from backfill_assets.lake.view import settled_view, switch_of, switching
+from backfill_assets.lake.switch import switch_of, switching
+from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.status import attention
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 

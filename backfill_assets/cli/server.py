@@ -1,0 +1,75 @@
+"""`backfill-assets server start | stop | status`: the server of the lake's own engine.
+
+Not here: the server (`engine.server`), which commands start by themselves.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.common import json_and_lake, lake_root, named_lake, print_json
+from backfill_assets.engine.confs import scrub
+from backfill_assets.engine.server import ensure_server, server_status, stop_server
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.session import LakeSession
+
+if TYPE_CHECKING:
+    pass
+
+MIB = 1 << 20
+
+
+@click.group()
+def server() -> None:
+    """The lake's server: that of its engine. It starts by itself at the first use, and ends when idle."""
+
+
+@server.command(short_help="Start it now.")
+@json_and_lake
+def start(as_json: bool) -> None:
+    """Start it now, so that the next command need not wait."""
+    lake = _lake()
+    ensure_server(lake.root, LakeSession(lake).engine)
+    _draw(lake.root, as_json)
+
+
+@server.command(short_help="Stop it; the next use starts one.")
+@click.option("--force", is_flag=True, help="Even while others use it: their queries fail.")
+@json_and_lake
+def stop(force: bool, as_json: bool) -> None:
+    """Stop it; the next use starts a fresh one."""
+    stopped = stop_server(lake_root(), force=force)
+    if not stopped:
+        _lake()  # refused where there can be none; one that runs is stopped whatever lake.toml says by now
+    if as_json:
+        print_json({"stopped": stopped})
+    else:
+        click.echo("stopped" if stopped else "it was not running")
+
+
+@server.command(short_help="Whether it runs, since when.")
+@json_and_lake
+def status(as_json: bool) -> None:
+    """Whether it runs, since when, and how much memory it takes. Starts nothing."""
+    if server_status(lake_root()) is None:
+        _lake()
+    _draw(lake_root(), as_json)
+
+
+def _lake() -> Lake:
+    lake = named_lake()
+    if not LakeSession(lake).engine.has_server:
+        raise click.UsageError(f"[spark] engine is {scrub(lake.settings.spark.engine)!r}, no server of the lake's own.")
+    return lake
+
+
+def _draw(lake: Path, as_json: bool) -> None:
+    found = server_status(lake)
+    if as_json:
+        print_json({"running": True, **vars(found)} if found else {"running": False})
+    elif found is None:
+        click.echo("not running; it starts at the first use")
+    else:
+        used, memory = "in use" if found.in_use else "idle", f"{found.rss_bytes // MIB} MiB"
+        click.echo(f"process {found.pid}, {found.version}, {used}, up {found.uptime_seconds:.0f} s, {memory}")

@@ -1,0 +1,88 @@
+"""Wider columns: one commit replaces the schema and all files of a table by casts of them. No row changes.
+
+Not here: which tables, and which days are current afterwards (`operations.widening`). Files are cast because Delta's
+feature `typeWidening` is not for delta-rs (`columns`). The canonical text of a value does not depend on these types, so
+that no fingerprint changes.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from backfill_assets.core.column_types import DECIMAL, ColumnType
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake import files
+from backfill_assets.lake.audit import as_written
+from backfill_assets.lake.columns import column_types, duckdb_name
+from backfill_assets.lake.committer import rewrite_files
+from backfill_assets.lake.data_files import files_of, refuse_altered
+from backfill_assets.lake.embedded import connection, literal
+from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.housekeeping import compare_rows
+from backfill_assets.lake.log_state import LOGS
+from backfill_assets.lake.staging import NO_VALUE, StagedFile, filling
+
+Wider = Mapping[str, tuple[ColumnType, ColumnType]]
+
+
+def is_wider(wanted: ColumnType, there: ColumnType | None) -> bool:
+    """Whether every value of the type `there` is one of `wanted`, with the same canonical text."""
+    if there is None:
+        return False
+    if wanted.element is not None and there.element is not None:
+        return is_wider(wanted.element, there.element)
+    if wanted.kind == there.kind == DECIMAL:
+        return wanted.scale == there.scale and wanted.precision > there.precision
+    return (there.kind, wanted.kind) == ("INT", "BIGINT")
+
+
+def wider_columns(lake: Lake, contract: Contract) -> Wider:
+    """The columns that the contract has in a wider type than the table: (type there, type wanted) by name."""
+    if not lake.store.exists(contract.name):
+        return {}
+    there = column_types(LOGS.opened(lake.table_path(contract.name)))
+    kinds = ((c.name, there[c.name], c.kind) for c in contract.columns if c.name in there)
+    return {name: (kind, wanted) for name, kind, wanted in kinds if kind is not None and is_wider(wanted, kind)}
+
+
+def widen(lake: Lake, contract: Contract, receipt: Receipt) -> int:
+    """Cast the columns of all files to the wider types of the contract, in one commit; returns its version.
+
+    Holds the table's lock meanwhile. Days of the receipt that were written since are left out of it. Raises Altered for
+    a file that is gone or altered, BackfillError where a cast would change a row; then nothing was written.
+    """
+    path = lake.table_path(contract.name)
+    with lake.store.lock(contract.name), filling(lake, contract) as staged:
+        wider = {name: wanted for name, (_, wanted) in wider_columns(lake, contract).items()}
+        live = files_of(lake, contract)
+        refuse_altered(path, live)
+        pairs, made = defaultdict[str, list[tuple[str, str]]](list), list[StagedFile]()
+        for number, file in enumerate(live):
+            folder = f"{contract.partition_column}={file.partition or NO_VALUE}" if contract.partition_column else ""
+            made.append(StagedFile(staged.folder / folder / f"part-{number}.parquet", file.partition))
+            old = str(path / file.path)
+            kind = _cast(lake, as_written(contract, old), old, made[-1].path, wider)
+            pairs[kind].append((old, str(made[-1].path)))
+        for alike in pairs.values():
+            compare_rows(lake, contract, *map(list, zip(*alike, strict=True)))
+        stamps = lake.store.view(contract.name, contract.day_column).stamps
+        days = {d: entry for d, entry in receipt.days.items() if d in stamps and stamps[d].entry == entry}
+        staged.files, staged.tried = tuple(made), True
+        said = replace(receipt, write_id=staged.write_id, days=days)
+        version = rewrite_files(path, contract, said, made, live, wider)
+        staged.keep({str(f.path) for f in made})
+    return version
+
+
+def _cast(lake: Lake, then: Contract, old: str, new: Path, wider: Mapping[str, ColumnType]) -> str:
+    """Write a file again with wider columns; returns its columns before, as text."""
+    names = [c.name for c in then.columns if c.name != then.partition_column]
+    cells = [f"CAST({q} AS {duckdb_name(wider[n])}) AS {q}" if n in wider else q for n in names for q in [quoted(n)]]
+    files.make_folder(new.parent)
+    rows = f"SELECT {', '.join(cells)} FROM read_parquet({literal(old)}, hive_partitioning = false)"
+    with connection(lake) as engine:
+        engine.execute(f"COPY ({rows}) TO {literal(str(new))} (FORMAT parquet, COMPRESSION zstd)")
+    return str([(c.name, c.type) for c in then.columns])
