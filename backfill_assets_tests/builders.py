@@ -96,8 +96,11 @@ def make_commit(
     return path
 
 
-def write_rows(table: Path, made: Contract, rows: Sequence[Mapping[str, Any]], receipt: Receipt | None = None) -> None:
-    """Append rows to a real Delta table of a contract, without a JVM (the product itself only reads this way)."""
+def write_rows(
+    table: Path, made: Contract, rows: Sequence[Mapping[str, Any]], receipt: Receipt | None = None, where: str = ""
+) -> None:
+    """Write rows to a real Delta table of a contract, without a JVM (the product itself only reads this way): in place
+    of those for which `where` holds, else beside all others."""
     import pyarrow as pa
     from deltalake import CommitProperties, write_deltalake
 
@@ -107,7 +110,10 @@ def write_rows(table: Path, made: Contract, rows: Sequence[Mapping[str, Any]], r
     layout = [made.partition_column] if made.partition_column else None
     said = CommitProperties(custom_metadata={"userMetadata": receipt.to_json()}) if receipt else None
     data = pa.Table.from_pylist([dict(r) for r in rows], schema)
-    write_deltalake(table, data, mode="append", partition_by=layout, commit_properties=said)
+    if where and (table / "_delta_log").exists():
+        write_deltalake(table, data, mode="overwrite", predicate=where, commit_properties=said)
+    else:
+        write_deltalake(table, data, mode="append", partition_by=layout, commit_properties=said)
 
 
 def add(value: str | None, column: str = "event_date", *, data_change: bool = True) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.ledger import ARRIVALS
@@ -107,7 +109,11 @@ class Years:
         rows = [arrival(day(number), f"F-{number}")]
         rows += [{**rows[0], "event_date": day(late), "fingerprint": f"L-{number}"}] if late is not None else []
         said = receipt("arrivals", {day(number): DayEntry(len(rows), f"F-{number}", "")}, inputs={"raw": version})
-        write_rows(self.made.lake.table_path(ARRIVALS.name), ARRIVALS, rows, said)
+        path = self.made.lake.table_path(ARRIVALS.name)
+        month = rows[0]["arrival_month"]  # of which a load writes all rows again
+        if path.exists():
+            rows += DeltaTable(path).to_pyarrow_table([("arrival_month", "=", month)]).to_pylist()
+        write_rows(path, ARRIVALS, rows, said, f"arrival_month = '{month}'")
         self.made.write("staging", {number: 1, **({late: number} if late is not None else {})})
         again = range(late, late + WINDOW - 1) if late is not None else ()
         self.made.write("features", dict.fromkeys((*again, number), number))

@@ -1,7 +1,7 @@
 """Which tables widen, and which of their days are then as today's code makes them.
 
 Tested here: `operations.widening` and `maintain --widen` on a lake without an engine. Not tested here: the cast
-(`lake.test_housekeeping_widening`), and a payload that widens through the engine (`end_to_end.test_changed_payload`).
+(`lake.test_widening`), and a payload that widens through the engine (`end_to_end.test_changed_payload`).
 """
 
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""Jobs `maintain` and `export`: they look until somebody lets them act, and old runs go."""
+"""Jobs `maintain` and `export`: they look until somebody lets them act, and old runs go.
+
+Tested here: `orchestration.upkeep`. Not tested here: what is done (`operations.test_maintain`).
+"""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
