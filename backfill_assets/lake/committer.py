@@ -111,8 +111,8 @@ def commit_files(
     restored: bool = False,
 ) -> int:
     """One commit that adds and removes exactly these files and carries the receipt; returns its version. Files have
-    the columns of the contract. Those of a rollback (`restored`) may lack nullable ones; the commit that added them
-    first names their digests.
+    the columns of the contract. Those of a rollback (`restored`) may lack nullable ones; unless they were copied for
+    it, the commit that added them first names their digests.
 
     Raises Conflict where another commit came first, BackfillError where an action is not what it should be (then
     nothing was written). After any other error the log decides whether it happened.
@@ -128,7 +128,8 @@ def commit_files(
     if strays:
         raise _wrong(path, f"a file of {strays[0]} is to be added, a day that the receipt does not name")
     files.sync_all([f.path for f in adds], path)  # before the log names them: a power cut must leave no torn file
-    return _commit(opened, path, receipt, actions, "" if restored else _digests(path, adds))
+    are_known = restored and not all(receipt.write_id in f.path.parts for f in adds)
+    return _commit(opened, path, receipt, actions, "" if are_known else _digests(path, adds))
 
 
 def _digests(path: Path, adds: Sequence[StagedFile]) -> str:

@@ -1,4 +1,5 @@
-"""Restores partitions to an earlier version and releases them, in commits of metadata alone: no JVM, no data.
+"""Restores partitions to an earlier version and releases them, in commits of metadata alone: no JVM, and no data but
+where columns have got wider types since (`widening`).
 
 Elsewhere: which days and versions (`operations.rollback`), the commit itself (`committer`). No run computes restored
 days, which are `held`, until they are released.
@@ -8,12 +9,13 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.digests import PARAMETERS
@@ -35,7 +37,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit, LiveFile, commits
 from backfill_assets.lake.log_state import LOGS, states_at
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.staging import StagedFile
+from backfill_assets.lake.staging import StagedFile, filling
+from backfill_assets.lake.widening import cast_files, narrower_columns
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -59,7 +62,8 @@ class RestoreRequest:
 class PreparedRestore:
     """A restore of one table that passed all checks: partition records `now`, at the targets (`then`) and to be written
     (`entries`), and the data files to add and remove. Days that are held with that content already are left out.
-    `version` is that of its commit (None: not committed)."""
+    `wider`: the columns that have got wider types since, for which copies of the files are added. `version` is that of
+    its commit (None: not committed)."""
 
     contract: Contract
     targets: Mapping[date, int]
@@ -68,6 +72,7 @@ class PreparedRestore:
     entries: Mapping[date, DayEntry]
     adds: tuple[LiveFile, ...] = ()
     removes: tuple[LiveFile, ...] = ()
+    wider: Mapping[str, ColumnType] = field(default_factory=dict)
     version: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,13 +88,15 @@ class PreparedRestore:
         return {
             "table": self.contract.name, "version": self.version, "days": days, "files_back": len(self.adds),
             "files_out": len(self.removes), "bytes_back": sum(f.size for f in self.adds),
+            **({"cast": {name: str(kind) for name, kind in self.wider.items()}} if self.wider else {}),
         }  # fmt: skip
 
     def __str__(self) -> str:
         now, then = sum(s.entry.rows for s in self.now.values()), sum(e.rows for e in self.entries.values())
         days = ", ".join(map(str, contiguous(self.entries)))
         versions = ", ".join(map(str, sorted(set(self.targets.values()))))
-        files = f"{len(self.adds)} file(s) back, {len(self.removes)} out"
+        cast = "".join(f", {name} cast to {kind}" for name, kind in self.wider.items())
+        files = f"{len(self.adds)} file(s) back{cast}, {len(self.removes)} out"
         done = "" if self.version is None else f", by version {self.version}"
         return f"{self.contract.name}: {days} to version {versions}, {now} row(s) to {then}, {files}{done}"
 
@@ -111,8 +118,9 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     entries = {d: e for d, e in entries.items() if d in now.foreign or now.stamps[d].entry != e}
     targets = {d: wanted.targets[d] for d in entries}
     adds, removes = _moves(path, contract, targets)
-    _refuse_unusable(path, schema_contract(contract, open_table(path)), adds)
-    return PreparedRestore(contract, targets, {d: now.stamps[d] for d in entries}, stamps, entries, adds, removes)
+    wider = _wider(path, schema_contract(contract, open_table(path)), adds)
+    held_now = {d: now.stamps[d] for d in entries}
+    return PreparedRestore(contract, targets, held_now, stamps, entries, adds, removes, wider)
 
 
 def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenance) -> int | None:
@@ -124,10 +132,17 @@ def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenanc
         if not found.entries:
             return None
         path = lake.table_path(wanted.contract.name)
-        comes = [StagedFile(path / f.path, f.partition) for f in found.adds]
         by_schema = schema_contract(wanted.contract, open_table(path))
         receipt = _receipt(found, provenance)
-        return commit_files(path, by_schema, receipt, comes, found.removes, restored=True)
+        if not found.wider:
+            comes = [StagedFile(path / f.path, f.partition) for f in found.adds]
+            return commit_files(path, by_schema, receipt, comes, found.removes, restored=True)
+        with filling(lake, wanted.contract) as staged:
+            cast_files(lake, wanted.contract, found.adds, found.wider, staged)
+            staged.tried, receipt = True, replace(receipt, write_id=staged.write_id)
+            version = commit_files(path, by_schema, receipt, staged.files, found.removes, restored=True)
+            staged.keep(staged.paths)
+        return version
 
 
 def release_partitions(lake: Lake, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
@@ -203,11 +218,12 @@ def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[
     return held, gone_or_altered(path, held)
 
 
-def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) -> None:
-    """Raise if a file is gone, altered, or does not fit `contract`, which has the columns of the table's schema; a file
-    may lack columns that may be NULL."""
+def _wider(path: Path, contract: Contract, files: Sequence[LiveFile]) -> dict[str, ColumnType]:
+    """The columns for which `contract`, which has the columns of the table's schema, has wider types than some of these
+    files. Raises if a file is gone, altered, or does not fit otherwise; it may lack columns that may be NULL."""
     import pyarrow as pa
 
+    found = dict[str, ColumnType]()
     fix = "Make the days again instead: `backfill-assets backfill`"
     gone = gone_or_altered(path, files)
     if gone:
@@ -216,11 +232,15 @@ def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) 
         raise _refusal(contract, culprit, f"{fix}; `[retention] rollback_days` says how long files are to be kept")
     for file in files:
         try:
-            misfit = columns_misfit(read_footer(path / file.path).schema, contract, contract.nullable_columns)
+            schema = read_footer(path / file.path).schema
+            narrow = narrower_columns(schema, contract)
+            others = pa.schema([f for f in schema if f.name not in narrow])
+            misfit, found = columns_misfit(others, contract, {*contract.nullable_columns, *narrow}), found | narrow
         except (OSError, pa.ArrowInvalid) as error:
             misfit = f"not to be read ({error})"
         if misfit:
             raise _refusal(contract, f"the columns of {file.path}, which {file.partition} held, are {misfit}", fix)
+    return found
 
 
 def _refusal(contract: Contract, culprit: str, fix: str) -> BackfillError:

@@ -1,4 +1,5 @@
-"""Wider columns: one commit replaces the schema and all files of a table by casts of them. No row changes.
+"""Wider columns: one commit replaces the schema and all files of a table by casts of them, and files that a rollback
+puts back are cast, too. No row changes.
 
 Not here: which tables, and which days are current afterwards (`operations.widening`). Files are cast because Delta's
 feature `typeWidening` is not for delta-rs (`columns`). The canonical text of a value does not depend on these types, so
@@ -6,24 +7,29 @@ that no fingerprint changes.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.column_types import DECIMAL, ColumnType
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
 from backfill_assets.lake.audit import as_written
-from backfill_assets.lake.columns import column_types, duckdb_name
+from backfill_assets.lake.columns import column_types, duckdb_name, type_of_arrow
 from backfill_assets.lake.committer import rewrite_files
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.housekeeping import compare_rows
+from backfill_assets.lake.log import LiveFile
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.staging import NO_VALUE, StagedFile, filling
+from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, filling
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Wider = Mapping[str, tuple[ColumnType, ColumnType]]
 
@@ -59,22 +65,37 @@ def widen(lake: Lake, contract: Contract, receipt: Receipt) -> int:
         wider = {name: wanted for name, (_, wanted) in wider_columns(lake, contract).items()}
         live = files_of(lake, contract)
         refuse_altered(path, live)
-        pairs, made = defaultdict[str, list[tuple[str, str]]](list), list[StagedFile]()
-        for number, file in enumerate(live):
-            folder = f"{contract.partition_column}={file.partition or NO_VALUE}" if contract.partition_column else ""
-            made.append(StagedFile(staged.folder / folder / f"part-{number}.parquet", file.partition))
-            old = str(path / file.path)
-            kind = _cast(lake, as_written(contract, old), old, made[-1].path, wider)
-            pairs[kind].append((old, str(made[-1].path)))
-        for alike in pairs.values():
-            compare_rows(lake, contract, *map(list, zip(*alike, strict=True)))
+        cast_files(lake, contract, live, wider, staged)
         stamps = lake.store.view(contract.name, contract.day_column).stamps
         days = {d: entry for d, entry in receipt.days.items() if d in stamps and stamps[d].entry == entry}
-        staged.files, staged.tried = tuple(made), True
+        staged.tried = True
         said = replace(receipt, write_id=staged.write_id, days=days)
-        version = rewrite_files(path, contract, said, made, live, wider)
-        staged.keep({str(f.path) for f in made})
+        version = rewrite_files(path, contract, said, staged.files, live, wider)
+        staged.keep(staged.paths)
     return version
+
+
+def cast_files(
+    lake: Lake, contract: Contract, old: Sequence[LiveFile], wider: Mapping[str, ColumnType], staged: Staged
+) -> None:
+    """Stage a copy of each data file of the table in which columns have these wider types. Raises BackfillError where
+    the new files do not hold the rows of the old ones."""
+    path, pairs, made = lake.table_path(contract.name), defaultdict[str, list[tuple[str, str]]](list), []
+    for number, file in enumerate(old):
+        folder = f"{contract.partition_column}={file.partition or NO_VALUE}" if contract.partition_column else ""
+        made.append(StagedFile(staged.folder / folder / f"part-{number}.parquet", file.partition))
+        before = str(path / file.path)
+        kind = _cast(lake, as_written(contract, before), before, made[-1].path, wider)
+        pairs[kind].append((before, str(made[-1].path)))
+    for alike in pairs.values():
+        compare_rows(lake, contract, *map(list, zip(*alike, strict=True)))
+    staged.files = tuple(made)
+
+
+def narrower_columns(schema: "pa.Schema", contract: Contract) -> dict[str, ColumnType]:
+    """The columns of a data file for which the contract has a wider type: that type by name."""
+    kinds = {f.name: type_of_arrow(f.type) for f in schema}
+    return {c.name: c.kind for c in contract.columns if is_wider(c.kind, kinds.get(c.name))}
 
 
 def _cast(lake: Lake, then: Contract, old: str, new: Path, wider: Mapping[str, ColumnType]) -> str:

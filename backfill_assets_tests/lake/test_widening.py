@@ -13,14 +13,14 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.column_types import read_type
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.errors import Altered, BackfillError
-from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.errors import Altered
+from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import columns
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.restore import RestoreRequest, restore_partitions
+from backfill_assets.lake.restore import RestoreRequest, prepare_restore, restore_partitions
 from backfill_assets.lake.widening import is_wider, widen, wider_columns
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
@@ -84,11 +84,22 @@ def test_days_are_written_in_the_wider_types_from_then_on(lake: Lake) -> None:
     assert sorted(values) == [(1 << 31) - 1] * 3 + [1 << 40]
 
 
-def test_a_day_of_narrow_files_is_not_put_back_after_it(lake: Lake) -> None:
-    seen = {day(0): lake.store.view("staging", "event_date").stamps[day(0)].version}
+def test_a_day_of_narrow_files_is_put_back_by_a_cast_of_them(lake: Lake) -> None:
+    before = lake.store.view("staging", "event_date")
+    old = next(c.version for c in lake.store.commits("staging") if c.names(day(0)))
     widen(lake, WIDE, SAID)
-    with pytest.raises(BackfillError, match="Make the days again"):
-        restore_partitions(lake, RestoreRequest(WIDE, {day(0): 1}, seen), Provenance("rollback"))
+    asked = RestoreRequest(WIDE, {day(0): old}, {day(0): before.stamps[day(0)].version})
+    assert "cast to BIGINT" in str(prepare_restore(lake, asked))
+    version = restore_partitions(lake, asked, Provenance("rollback"))
+    held = lake.store.view("staging", "event_date").stamps[day(0)]
+    assert (held.version, held.entry.built, held.entry.rows) == (version, Built.HELD, 1)
+    audited = audit_table(lake, WIDE)[day(0)]
+    assert (audited.fingerprint, audited.rows) == (held.entry.fingerprint, held.entry.rows)
+    assert held.entry.fingerprint != before.stamps[day(0)].entry.fingerprint, "the day has its first rows again"
+    found = inspect(lake, WIDE)
+    assert (found.absent, found.altered, found.torn, found.lost) == ((), (), (), 0)
+    assert not [*(lake.root / ".staging" / "staging").iterdir()]
+    assert restore_partitions(lake, replace(asked, seen={day(0): version or 0}), Provenance("rollback")) is None
 
 
 def test_where_a_file_is_altered_nothing_is_written(lake: Lake) -> None:
