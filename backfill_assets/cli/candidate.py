@@ -129,7 +129,7 @@ def _bring_up(found: Lake, note: str, as_json: bool) -> None:
 
 
 def _draw(lake: Lake, name: str, done: Publication) -> None:
-    for table in done.tables:
+    for table in (*done.wider, *done.tables):
         say(str(table))
     if not done.done:
         say(f"Nothing was done. `backfill-assets candidate publish {name} --yes` does it.")

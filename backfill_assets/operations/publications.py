@@ -25,6 +25,7 @@ from backfill_assets.load.candidate import VERSIONS, made_with
 from backfill_assets.load.making import version_read
 from backfill_assets.operations.candidates import FIT, refused, switch_name
 from backfill_assets.operations.plan_files import find_plan, held_back, new_id
+from backfill_assets.operations.widening import Widening, widen_tables
 
 NOTHING = "Nothing was published"
 
@@ -52,10 +53,12 @@ class TablePublication:
 
 @dataclass(frozen=True)
 class Publication:
-    """What `publish` does or did: the id by which `rollback --plan` takes it back, and its tables, upstream first."""
+    """What `publish` does or did: the id by which `rollback --plan` takes it back, its tables, upstream first, and
+    those whose columns get `wider` types before it."""
 
     id: str
     tables: tuple[TablePublication, ...]
+    wider: tuple[Widening, ...] = ()
     done: bool = False
 
 
@@ -64,15 +67,20 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     say what it would change.
 
     Readers see the days of all tables before or after it (`lake.switch`). Stopped in between, done again, it goes on.
+    Where the lake's code, as the candidate's, has wider types than a table, all its files are cast first, once.
     Raises BackfillError if a day is not up to date, code or settings are others in the lake, days are held, or a plan
     stopped.
     """
     _refuse_stopped(request)
     chosen = _chosen(request)
-    found = Publication(new_id(utc_now()), tuple(_compared(request, t, s) for t, s in chosen), act)
+    named = [t.name for t, _ in chosen]
+    compared = tuple(_compared(request, t, s) for t, s in chosen)
     if not act:
-        return found
+        return Publication(new_id(utc_now()), compared, tuple(widen_tables(request.lake, request.pipeline, named)))
     with switching(request.lake, switch_name(request.name), [t.contract for t, _ in chosen]):
+        found = Publication(
+            new_id(utc_now()), compared, tuple(widen_tables(request.lake, request.pipeline, named, act=True)), done=True
+        )
         done = [_published(request, t, s, found.id) for t, s in chosen]
     return replace(found, tables=tuple(replace(t, version=v) for t, v in zip(found.tables, done, strict=True)))
 

@@ -5,7 +5,7 @@ computes.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
@@ -25,11 +25,11 @@ from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.view import read_view
-from backfill_assets_tests.builders import CODE, CONTRACTS, WINDOW, day, receipt, write_rows
+from backfill_assets_tests.builders import CODE, CONTRACTS, STAGING, WINDOW, day, receipt, write_rows
 from backfill_assets_tests.copies import Kept, keep
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.operations.synthetic import landed
@@ -154,3 +154,20 @@ def arrival(of: date, fingerprint: str) -> dict[str, Any]:
         "arrival_date": of, "event_date": of, "deliveries": 1, "keys": 1, "moved_keys": 0,
         "greatest_lateness_s": 60, "fingerprint": fingerprint, "arrival_month": f"{of:%Y-%m}",
     }  # fmt: skip
+
+
+def narrower(lake: Lake) -> Pipeline:
+    """The pipeline as it was when `value` of staging was an INT."""
+    narrow = tuple(replace(c, type="INT") if c.name == "value" else c for c in STAGING.columns)
+    return pipeline_of(lake, [Table(replace(c, columns=narrow) if c == STAGING else c) for c in CONTRACTS[:3]])
+
+
+def with_narrow_staging(folder: Path) -> Planned:
+    """A lake of which staging's files have INT, where its contract says BIGINT now; features are made from it."""
+    found = Planned(folder / "lake")
+    found.lake.table_path("staging").rename(folder / "staging of BIGINT")
+    found.pipeline = narrower(found.lake)
+    for table in BUILT:
+        found.write(table, dict.fromkeys(range(DAYS), 1))
+    found.pipeline = pipeline_of(found.lake, map(Table, CONTRACTS[:3]))
+    return found

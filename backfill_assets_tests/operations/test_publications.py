@@ -26,7 +26,7 @@ from backfill_assets.operations.publications import publish
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.beside import Beside
-from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
+from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, with_narrow_staging
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -65,6 +65,20 @@ def test_it_is_refused_while_the_lake_has_other_code(beside: Beside) -> None:
     beside.build_all(5)
     with pytest.raises(BackfillError, match="code or settings of staging are others in the lake"):
         publish(beside.request(deployed=False), act=False)
+
+
+def test_a_column_that_is_wider_in_the_candidate_gets_its_type_first_and_both_are_put_back_as_rows(
+    tmp_path: Path,
+) -> None:
+    made = with_narrow_staging(tmp_path)
+    beside = Beside.of(made, "staging")
+    beside.there.write("staging", {2: 1 << 40, 3: 5})
+    looked = publish(beside.request(), act=False)
+    assert [dict(w.columns) for w in looked.wider] == [{"value": "INT -> BIGINT"}]
+    done = beside.publish()
+    assert made.values("staging") == [1, 1, 1 << 40, 5, *[1] * (DAYS - 4)]
+    roll_back(made.lake, made.pipeline, RollbackRequest(plan=done.id), Provenance("rollback"))
+    assert made.values("staging") == [1] * DAYS
 
 
 def test_it_is_refused_once_an_input_moved_and_goes_on_after_the_day_was_built_again(tmp_path: Path) -> None:

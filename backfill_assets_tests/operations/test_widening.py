@@ -9,37 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.contracts import Contract
 from backfill_assets.core.states import Codes, State
-from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.operations.widening import widen_tables
-from backfill_assets_tests.builders import CONTRACTS, day
+from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import instead, run
-from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
+from backfill_assets_tests.operations.planned import DAYS, Planned, narrower, with_narrow_staging
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-def narrow(contract: Contract) -> Contract:
-    columns = tuple(replace(c, type="INT") if c.name == "value" else c for c in contract.columns)
-    return replace(contract, columns=columns)
-
-
-def narrower(made: Planned) -> Pipeline:
-    """The pipeline as it was when staging had INT."""
-    return pipeline_of(made.lake, [Table(narrow(c) if c.name == "staging" else c) for c in CONTRACTS[:3]])
-
-
 @pytest.fixture
 def made(tmp_path: Path) -> Planned:
-    """Staging whose files have INT, where its contract says BIGINT now; features are made from it."""
-    found = Planned(tmp_path / "lake")
-    found.lake.table_path("staging").rename(tmp_path / "staging of BIGINT")
-    found.pipeline = narrower(found)
-    for table in BUILT:
-        found.write(table, dict.fromkeys(range(DAYS), 1))
-    found.pipeline = pipeline_of(found.lake, map(Table, CONTRACTS[:3]))
-    return found
+    return with_narrow_staging(tmp_path)
 
 
 def states(made: Planned, table: str) -> set[State]:
@@ -62,7 +43,7 @@ def test_days_that_differ_by_the_type_alone_are_current_and_what_they_feed_stays
 
 
 def test_days_of_other_code_are_cast_and_stay_outdated(made: Planned) -> None:
-    today, then = made.pipeline, narrower(made)
+    today, then = made.pipeline, narrower(made.lake)
     made.pipeline = replace(then, codes={**then.codes, "staging": Codes("old", "old")})
     made.write("staging", {3: 9})
     made.pipeline = today
