@@ -7,6 +7,7 @@ never links; it may be deleted at any time and is filled from the landing again.
 import hashlib
 import json
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -18,6 +19,7 @@ from backfill_assets.core.digests import digest_of
 VERSION = 2  # of the ingest rules and of these descriptions; a greater one ingests every content again
 PARSER_VERSION = 1  # of the text parsers; raise it whenever a file could be parsed differently
 KEPT = ("types", "schema", "absent_is_null", "rows", "bad_rows", "inexact", "refused")  # of a content, as described
+DIGEST_CHARS = 64
 ABSENT_IS_NULL = {"jsonl"}  # a JSON object may leave out what it does not know
 
 
@@ -89,6 +91,16 @@ def find(
         return None
     kept = {name: body[name] for name in KEPT if name in body}
     return StoredFile(sha256, store / body["parquet"], first_scan=first_scan, home_day=home_day, **kept)
+
+
+def copies(store: Path) -> dict[str, int]:
+    """The bytes that the store takes for each content, by its name; lists one folder."""
+    found = defaultdict[str, int](int)
+    for entry in os.scandir(store) if store.is_dir() else ():
+        name, _, ending = entry.name.partition(".")
+        if ending and len(name) == DIGEST_CHARS:
+            found[name] += entry.stat().st_size
+    return dict(found)
 
 
 def discard(store: Path, sha256: str) -> None:

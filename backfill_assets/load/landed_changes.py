@@ -5,7 +5,7 @@ Not here: listing (`landing`) and taking files in (`scan`). Imports no reader of
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
@@ -14,7 +14,7 @@ from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.content_store import VERSION, identity
+from backfill_assets.landing.content_store import VERSION, copies, identity
 from backfill_assets.landing.declared import DeclaredTotals, name_of, of_contents, read_declared
 from backfill_assets.landing.files import Hashes, LandedFile
 from backfill_assets.landing.listing import Listing, RefusedFile, list_landing
@@ -117,6 +117,17 @@ def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> 
             *(r for r in gone if not r.is_basis or r.sha256 in present),
         ],
     )
+
+
+def unneeded_copies(lake_session: LakeSession, before: date) -> dict[str, int]:
+    """The contents whose copies in the content store can go, with their bytes: all their days lie before that day, and
+    a file of the landing folder has the content still, by its size and time. Whoever needs a copy later makes it
+    again from that file."""
+    listing, records = look(lake_session)
+    here = {(f.name, f.size, f.mtime_ns) for f in listing.files}
+    landed_still = {r.sha256 for r in records if (r.path, r.size, r.mtime_ns) in here and not r.withdrawn}
+    needed = {r.sha256 for r in records if r.sha256 not in landed_still or max(r.days, default=before) >= before}
+    return {name: size for name, size in copies(lake_session.lake.stock).items() if name in landed_still - needed}
 
 
 def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> bool:

@@ -1,16 +1,17 @@
 """Housekeeping of a lake: what nothing needs any more goes, ledgers and days in many small files get larger ones.
 
-Not here: how a table's folder is read (`lake.housekeeping`), Dagster's own runs and events, and
-copies of landed text (`.stock`), which hold what a landing folder may have lost and any rebuild of raw reads.
+Not here: how a table's folder is read (`lake.housekeeping`), which copies of landed files can be made again
+(`load.landed_changes`), and Dagster's own runs and events.
 """
 
 import uuid
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TypeVar
 
-from backfill_assets.core.clock import utc_now
+from backfill_assets.core.clock import utc_now, utc_today
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.receipts import Receipt
@@ -29,7 +30,10 @@ from backfill_assets.lake.housekeeping import (
 )
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.switch import switch_of
+from backfill_assets.landing.content_store import discard
+from backfill_assets.load.landed_changes import unneeded_copies
 from backfill_assets.operations.plan_files import active_plans
 
 T = TypeVar("T")
@@ -38,17 +42,19 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Upkeep:
     """The upkeep of a lake: per table the files that can go and the `uneven` days, whose files are too small or too
-    large (of ledgers no day by itself), and `since`: no version since then loses a file. `done`: it was carried out."""
+    large (of ledgers no day by itself), and `since`: no version since then loses a file. `copies`: the number and bytes
+    of parsed contents that can be made again from the landing folder. `done`: it was carried out."""
 
     since: datetime
     tables: tuple[Unneeded, ...]
     uneven: Mapping[str, tuple[date, ...]]
+    copies: tuple[int, int] = (0, 0)
     done: bool = False
 
     @property
     def bytes(self) -> int:
         """Bytes of the files that can go."""
-        return sum(t.bytes for t in self.tables)
+        return sum(t.bytes for t in self.tables) + self.copies[1]
 
     def lines(self) -> list[str]:
         """The upkeep in words, a line per table that has something."""
@@ -66,6 +72,11 @@ class Upkeep:
             for t in self.tables
             if t.commits
         ]
+        if self.copies[0]:
+            found.append(
+                f"{self.copies[0]} parsed content(s) {verb}, {self.copies[1] / 1e6:,.1f} MB, whose files the landing "
+                "folder still has"
+            )
         written = "written again" if self.done else "to write again"
         spans = {table: ranges(days) or "the ledger" for table, days in self.uneven.items()}
         return [
@@ -83,7 +94,8 @@ def look(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
     size = lake.settings.retention.file_mib * MIB
     uneven = {c.name: _days(found) for of, c in chosen if (found := uneven_files(of, c, size))}
-    return Upkeep(since, tuple(find_unneeded(of, c, since, _first(of, c, since)) for of, c in chosen), uneven)
+    unneeded = tuple(find_unneeded(of, c, since, _first(of, c, since)) for of, c in chosen)
+    return Upkeep(since, unneeded, uneven, (0, 0) if tables else _copies(lake))
 
 
 def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
@@ -95,7 +107,21 @@ def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
     uneven = {c.name: _days(found) for of, c in chosen if (found := _compacted(of, c))}
     removed = tuple(remove_unneeded(of, c, since, _first(of, c, since)) for of, c in chosen)
-    return Upkeep(since, removed, uneven, done=True)
+    return Upkeep(since, removed, uneven, (0, 0) if tables else _copies(lake, act=True), done=True)
+
+
+def _copies(lake: Lake, act: bool = False) -> tuple[int, int]:
+    """The number and bytes of parsed contents that `[retention] copy_days` lets go; with `act` they are deleted."""
+    if (days := lake.settings.retention.copy_days) is None:
+        return 0, 0
+    count, size, before = 0, 0, utc_today() - timedelta(days=days)
+    for of in lake.by_source():
+        with load_lock(of.locks, of.source) if act else nullcontext():
+            found = unneeded_copies(LakeSession(of), before)
+            for content in found if act else ():
+                discard(of.stock, content)
+        count, size = count + len(found), size + sum(found.values())
+    return count, size
 
 
 def _days(found: Layout) -> tuple[date, ...]:

@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing import files as landed_files
 from backfill_assets.landing.files import Hashes, LandedFile, sha256_of
 from backfill_assets.landing.listing import list_landing
-from backfill_assets.load.landed_changes import Comparison, compare
+from backfill_assets.load.landed_changes import Comparison, compare, unneeded_copies
 from backfill_assets_tests.lake.landed import land
+from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
 
 DAY = date(2024, 3, 5)
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
@@ -134,3 +138,16 @@ def test_what_raw_was_made_from_stays_its_basis_though_a_recount_finds_no_usable
 def test_a_withdrawn_content_that_lies_there_again_is_new(folder: Path) -> None:
     found = compared(folder, recorded(folder, "a.csv", b"1", withdrawn=True))
     assert [f.name for f in found.fresh] == ["a.csv"]
+
+
+def test_a_copy_can_go_while_the_landing_folder_has_its_file_and_its_days_are_old(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 4)
+    lake_session = LakeSession(open_lake(tmp_path))
+    days = [START + ONE_DAY * n for n in range(4)]
+    for day in (*days, date(2024, 1, 1)):  # no record names the last content
+        land(tmp_path / ".stock", f"{landed(day, SEEN)['sha256']}.jsonl-1.parquet", b"parsed")
+        land(tmp_path / ".stock", f"{landed(day, SEEN)['sha256']}.json", b"{}")
+    (tmp_path / "landing" / f"{days[0]}.jsonl").unlink()
+    (tmp_path / "landing" / f"{days[1]}.jsonl").touch()
+    assert unneeded_copies(lake_session, days[3]) == {landed(days[2], SEEN)["sha256"]: 8}
+    assert unneeded_copies(lake_session, days[2]) == {}

@@ -4,8 +4,9 @@ Tested here: `operations.maintain` on a lake without an engine. Not tested here:
 (`lake.test_housekeeping`).
 """
 
+import os
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.files import write_json
+from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.switch import FILE as SWITCH_FILE
 from backfill_assets.operations.maintain import Upkeep, look, maintain
 from backfill_assets.operations.plan import PlanRequest, make_plan
@@ -24,9 +26,11 @@ from backfill_assets.operations.show import show
 from backfill_assets.operations.status import status
 from backfill_assets.operations.verify import VerifyRequest, verify
 from backfill_assets.operations.writes import audit, writes
-from backfill_assets_tests.builders import day
+from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
+from backfill_assets_tests.lake.landed import land
 from backfill_assets_tests.operations.planned import BUILT, Planned, scatter
+from backfill_assets_tests.operations.synthetic import landed
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -119,8 +123,8 @@ def test_the_words_name_tables_counts_and_bytes(made: Planned) -> None:
     assert len(found) == 2
 
 
-def keep_log(made: Planned, days: int) -> None:
-    kept = made.lake.settings.retention.model_copy(update={"log_days": days})
+def retain(made: Planned, **days: int) -> None:
+    kept = made.lake.settings.retention.model_copy(update=days)
     made.lake = replace(made.lake, settings=made.lake.settings.model_copy(update={"retention": kept}))
 
 
@@ -134,9 +138,9 @@ def test_commits_leave_the_log_after_the_days_of_lake_toml_and_every_report_is_a
     before = reports()
     with set_to(LATER):
         assert not any(t.commits for t in look(made.lake, made.pipeline).tables), "not before lake.toml says so"
-        keep_log(made, 200)
+        retain(made, log_days=200)
         assert not any(t.commits for t in look(made.lake, made.pipeline).tables), "not yet"
-        keep_log(made, 100)
+        retain(made, log_days=100)
         done = maintain(made.lake, made.pipeline, ["staging", "raw", "arrivals"])
         assert {t.table: len(t.commits) for t in done.tables} == {"raw": 1, "staging": 2, "arrivals": 0}
         told = "staging: 2 commit(s) before version 2 moved from its log"
@@ -147,9 +151,22 @@ def test_commits_leave_the_log_after_the_days_of_lake_toml_and_every_report_is_a
 
 
 def test_versions_that_a_stopped_switch_or_the_ledger_names_stay_in_the_log(made: Planned) -> None:
-    keep_log(made, 100)
+    retain(made, log_days=100)
     write_json(made.lake.root / SWITCH_FILE, {"number": 1, "what": "a publication", "tables": {"staging": 1}})
     made.write("raw", {2: 5})
     with set_to(LATER):
         found = {t.table: t.commits for t in look(made.lake, made.pipeline, ["raw", "staging", "features"]).tables}
     assert found == {"raw": (0,), "staging": (0,), "features": (0, 1)}
+
+
+def test_copies_of_files_that_lie_in_the_landing_folder_go_where_lake_toml_says_so(made: Planned) -> None:
+    record = landed(day(0), datetime.now(UTC))
+    name = str(record["sha256"])
+    write_rows(made.lake.table_path(FILES.name), FILES, [record], receipt("files", {}))
+    land(made.lake.stock, f"{name}.jsonl-1.parquet", b"parsed")
+    os.utime(land(made.lake.root / "landing", f"{day(0)}.jsonl", b"{}\n" * 3).path, ns=(0, 0))
+    assert maintain(made.lake, made.pipeline).copies == (0, 0), "it is not asked for"
+    retain(made, copy_days=30)
+    assert look(made.lake, made.pipeline).copies == (1, 6)
+    assert "1 parsed content(s) deleted" in str(maintain(made.lake, made.pipeline).lines())
+    assert not [*made.lake.stock.glob(f"{name}*")]
