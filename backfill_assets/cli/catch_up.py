@@ -189,7 +189,7 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
 
     Exit code 1 if a run fails or a day still needs making afterwards.
     """
-    from backfill_assets.load.scan import late_rows, let_late_rows_count
+    from backfill_assets.load.scan import late_rows, release_late_rows
 
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")
@@ -202,7 +202,7 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
             _draw_late(found, "would count")
         return
     others = {(name, day) for name, found in _states_and_needs(lake)[1].needed.items() for day in found}
-    released = let_late_rows_count(LakeSession(lake), days, note.strip())
+    released = release_late_rows(LakeSession(lake), days, note.strip())
     if not as_json:
         _draw_late(released, "count now")
     report(until_settled(lake, note.strip(), "replay-late", others), as_json)

@@ -43,20 +43,20 @@ def commit_arrivals(
     name = lake_session.lake.source
     raw = next(c for c in contracts if c.is_landed and c.source == name)
     source, ledger = view.source(raw.name), of_source(ARRIVALS, name)
-    head, named = source.loaded, source.loaded_version
+    head, recorded_version = source.loaded, source.loaded_version
     loaded = {d for d, s in head.stamps.items() if s.entry.rows}
-    moved = {d for d, s in head.stamps.items() if s.version > named}
-    lake, doubted = lake_session.lake, source.doubted_arrivals()
-    affected = moved | loaded | doubted if doubted else _affected(lake, raw, source, moved, loaded)
+    moved = {d for d, s in head.stamps.items() if s.version > recorded_version}
+    lake, doubted_days = lake_session.lake, source.doubted_arrivals()
+    affected = moved | loaded | doubted_days if doubted_days else _affected(lake, raw, source, moved, loaded)
     staged = _staged(lake, raw, source, affected & loaded, loaded, _parts(contracts, raw))
     try:
-        found, none = audit(lake, staged.paths, ledger), DayProfile()
+        audited, none = audit(lake, staged.paths, ledger), DayProfile()
         digests = {d: head.stamps[d].entry.fingerprint if d in head.stamps else "" for d in affected}
-        made = {d: found.get(d, none) for d in affected}
-        entries = {d: DayEntry(p.rows, p.fingerprint, digests[d]) for d, p in made.items()}
+        profiles = {d: audited.get(d, none) for d in affected}
+        entries = {d: DayEntry(p.rows, p.fingerprint, digests[d]) for d, p in profiles.items()}
         signed = _signed(provenance, raw, view, source, head.version)
-        base, always = source.ledger.version, named != head.version
-        write = Write(ledger, staged, entries, base, signed, always=always, force=bool(doubted))
+        base, always = source.ledger.version, recorded_version != head.version
+        write = Write(ledger, staged, entries, base, signed, always=always, force=bool(doubted_days))
         return replace_days(lake, write, lambda days: {d: digests[d] for d in days})
     finally:
         staged.drop()
@@ -69,13 +69,13 @@ def _parts(contracts: Sequence[Contract], raw: Contract) -> Sets:
     return deliveries_read(mine, (c for c in raw.column_names if c not in LANDED))
 
 
-def _signed(said: Provenance, raw: Contract, view: LakeView, source: Source, version: int) -> Provenance:
+def _signed(provenance: Provenance, raw: Contract, view: LakeView, source: Source, version: int) -> Provenance:
     """The provenance of the ledger, which names raw's head and the frontier that follows from it."""
     inputs = {**source.ledger.inputs, raw.name: version}
     ledger = replace(source.ledger, version=max(source.ledger.version, 0), inputs=inputs)
     frontiers = Frontiers([raw], replace(view, tables={**view.tables, source.ledger_name: ledger}))
-    tags = {**(said.tags or {}), **frontiers.told(raw.name)}
-    return replace(said, inputs={raw.name: version}, frontier=frontiers.of_table(raw.name), tags=tags)
+    tags = {**(provenance.tags or {}), **frontiers.told(raw.name)}
+    return replace(provenance, inputs={raw.name: version}, frontier=frontiers.of_table(raw.name), tags=tags)
 
 
 def _affected(lake: Lake, raw: Contract, source: Source, moved: set[date], loaded: set[date]) -> set[date]:

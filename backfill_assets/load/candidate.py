@@ -46,8 +46,8 @@ Facts = dict[date, dict[str, Any]]
 @cache
 def _versions() -> str:
     """Versions of Python and of the installed libraries, which do not change while a process runs."""
-    found = {"python": platform.python_version(), **installed_versions(LIBRARIES)}
-    return ", ".join(f"{name} {number}" for name, number in found.items())
+    versions = {"python": platform.python_version(), **installed_versions(LIBRARIES)}
+    return ", ".join(f"{name} {number}" for name, number in versions.items())
 
 
 @dataclass
@@ -121,8 +121,9 @@ class RebuildRequest:
 
 
 def made_with(contract: Contract, states: States) -> dict[str, str]:
-    """The tags of a receipt of days that are made, or made current, in this state: parameters, choices against skew,
-    and what the frontier rests on."""
+    """Tags of a receipt whose days are made, or made current, in this state: parameters, measures against skew, and the
+    frontier with its sources.
+    """
     parameters = parameters_of(contract, states.view).to_json()
     chosen = {SPREAD: contract.spread} if contract.spread else {}
     return {**({PARAMETERS: parameters} if parameters else {}), **chosen, **states.frontiers.told(contract.name)}
@@ -151,13 +152,13 @@ class Candidate:
     accounts: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
     inputs: Mapping[str, int] = field(default_factory=dict)
 
-    def strays(self) -> Mapping[date | None, DayProfile]:
+    def outside_chunk(self) -> Mapping[date | None, DayProfile]:
         """Days outside the chunk that have rows (None: rows without a day)."""
         return {d: p for d, p in self.profiles.items() if d is None or d not in self.chunk}
 
 
 def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
-    """A candidate of the days that need no computing, because their receipts say that the same work gave what is there
+    """Candidate of the days that need no computing, because by their receipts the same work gave the rows they hold
     (none under `force`); publishing it changes nothing."""
     name, days, upserts = request.table.name, request.days, request.mode.upserts
     settled = frozenset[date]() if request.force else frozenset(d for d in days if states.is_settled(name, d, upserts))
@@ -194,27 +195,30 @@ def day_facts(
     *,
     at_once: int = AT_ONCE,
 ) -> Facts:
-    """The numbers by name that the table's `facts` give of every staged day, and its `revisions` of each day whose rows
-    differ from the published ones; NULLs are left out."""
-    told: Facts = defaultdict(dict)
+    """Numbers by name that the queries `facts` and `revisions` of the table give: `facts` of every staged day,
+    `revisions` of each day whose rows differ from the published ones. Leaves NULLs out.
+    """
+    facts: Facts = defaultdict(dict)
     if staged is None:
-        return told
+        return facts
     if table.facts is not None:
         for files in file_batches(staged.paths, table.contract, at_once):
-            _add(told, lake, table.facts(selection(files, table.contract)))
+            _add_numbers(facts, lake, table.facts(selection(files, table.contract)))
     view = states.view.table(table.name)
     entries = {d: view.stamps[d].entry for d in profiles if d is not None and d in view.stamps}
     changed = [d for d, entry in entries.items() if entry.rows and entry.content != profiles[d].content]
     if table.revisions is None or not changed:
-        return told
+        return facts
     try:
-        there = frozenset(lake.store.data_files(table.contract, view.version, changed))
+        published_files = frozenset(lake.store.data_files(table.contract, view.version, changed))
     except Altered:  # nothing is known of the days before, which must not hinder the rebuild
-        return told
-    for files in file_batches([*there, *staged.paths], table.contract, at_once):  # of a day both sides come together
-        sides = [f for f in files if f in there], [f for f in files if f not in there]
-        _add(told, lake, table.revisions(*(_of_days(side, table.contract, changed) for side in sides)))
-    return told
+        return facts
+    for files in file_batches(
+        [*published_files, *staged.paths], table.contract, at_once
+    ):  # of a day both sides come together
+        sides = [f for f in files if f in published_files], [f for f in files if f not in published_files]
+        _add_numbers(facts, lake, table.revisions(*(_of_days(side, table.contract, changed) for side in sides)))
+    return facts
 
 
 def _of_days(files: Sequence[str], contract: Contract, days: Sequence[date]) -> str:
@@ -222,11 +226,11 @@ def _of_days(files: Sequence[str], contract: Contract, days: Sequence[date]) -> 
     return f"SELECT * FROM ({selection(files, contract)}) WHERE {on_days(contract.day_column, days)}"
 
 
-def _add(told: Facts, lake: Lake, query: str) -> None:
-    """Add the numbers of a query by name; the day is its first column."""
+def _add_numbers(facts: Facts, lake: Lake, query: str) -> None:
+    """Add the numbers that `query` selects to `facts`. Its first column is the day; further names are the keys."""
     with connection(lake) as engine:
-        found = engine.execute(query)
-        _, *names = [column[0] for column in found.description or ()]
-        rows = found.fetchall()
+        result = engine.execute(query)
+        _, *names = [column[0] for column in result.description or ()]
+        rows = result.fetchall()
     for day, *numbers in (row for row in rows if row[0] is not None):
-        told[day] |= {n: v for n, v in zip(names, numbers, strict=True) if v is not None}
+        facts[day] |= {n: v for n, v in zip(names, numbers, strict=True) if v is not None}

@@ -66,9 +66,10 @@ class Counted:
 def count_days(
     session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
 ) -> dict[str, Counted]:
-    """Every content counted, by one query where all can be judged; those that cannot are found and refused alone.
+    """Count every content, by one query where all can be judged; those that cannot are found by halving and refused
+    alone.
 
-    Raises SettingsError where `select` cannot be meant, and what the engine itself fails with.
+    Raises SettingsError where `select` fits no file, and engine errors that no data causes.
     """
     if not files:
         return {}
@@ -136,7 +137,7 @@ def refuse_rules_that_leave_nothing(counted: Mapping[str, Counted], again: Seque
 
 
 def unless_flooding(counted: Counted, size: int) -> Counted:
-    """The counts of a content of `size` bytes; refused as a whole where too many of its rows are unusable."""
+    """`counted`, or one refused row in its place where a content of `size` bytes holds too many unusable rows."""
     why = DEFAULT_LIMITS.flood(sum(bad for _, bad, _ in counted.days.values()), size)
     return Counted({None: (1, 1, 0)}, why) if why else counted
 
@@ -158,7 +159,8 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
 
 
 def stocked(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
-    """The records' contents in the content store, ingested again from the landing where it lost or altered them.
+    """Contents of the records in the content store; those that it lost or altered are ingested again from the landing
+    folder.
 
     Refused contents come from the ledger alone.
     """
@@ -171,9 +173,9 @@ def _refused_file(record: FileRecord) -> StoredFile:
 
 
 def taken_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
-    """The records' contents in the content store, refused ones too; those that it lost are ingested again.
+    """Contents of the records in the content store, refused ones too; those that it lost are ingested again.
 
-    Lists the landing once, and only if one is lost. Raises LandingError where a content is nowhere.
+    Lists the landing folder once, and only if one is lost. Raises LandingError where a content exists nowhere.
     """
     stock, by_path = lake_session.lake.stock, uses_path(lake_session.lake.settings.source.select)
     found = [find(stock, r.sha256, r.first_scan, r.home_day) for r in records]
@@ -215,7 +217,7 @@ def taken_in(lake_session: LakeSession, file: LandedFile) -> StoredFile:
 
 
 def disagreement(lake: LakeFolder, file: StoredFile, declared: Sequence[DeclaredTotals]) -> str:
-    """Why a content is not what its manifests declare; empty where it is.
+    """Say how a content differs from the totals that its manifests declare; "" where it agrees.
 
     Rows are all records of the file, those that go to quarantine too. A sum is over all values of a column of the file
     that are numbers: a fraction counts as its shortest decimal, NULL and other texts count for nothing.

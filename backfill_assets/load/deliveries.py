@@ -43,10 +43,10 @@ CALENDAR = ("0001-01-01", "9999-12-31")  # what Python, Delta's statistics and r
 def read_deliveries(
     session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
 ) -> "DataFrame":
-    """Every row of the files as a delivery with its reason; a file that `select` does not fit is one unusable row. Of a
-    row that `is_gone` (SQL, see `lake.forgotten`) nothing but its place and its reason is kept.
+    """Read every row of the files as a delivery with its reason; a file that `select` does not fit is one unusable row.
+    Of rows for which `is_gone` holds (SQL, see `lake.forgotten`) only their number and reason are kept.
 
-    Raises SettingsError where `select` cannot be meant for any file.
+    Raises SettingsError where `select` can fit no file at all.
     """
     from pyspark.sql import functions as F
 
@@ -102,7 +102,7 @@ def _alike(session: "SparkSession", files: Sequence[StoredFile], settings: LakeS
 
 
 def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StoredFile]) -> "DataFrame":
-    """The rows with the path of their file and their number in it, as `select` may ask for them."""
+    """Add the path of the file and the number of the row in it, which `select` may name."""
     from pyspark.sql import functions as F
 
     numbered = kept.withColumn(ROW, F.col("__number").cast("bigint"))
@@ -151,7 +151,7 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
 
 
 def _far_times(payload: Sequence[PayloadColumn]) -> "dict[str, Column]":
-    """For each column of times and dates when a row's value lies beyond the calendar."""
+    """For each column of times and dates, a condition: the value lies beyond the calendar."""
     from pyspark.sql import functions as F
 
     times = {n: t for n, t in delivery_types(payload).items() if (t.element or t).kind in ("DATE", "TIMESTAMP")}
@@ -170,7 +170,9 @@ def _is_far(value: "Column", kind: ColumnType) -> "Column":
 
 
 def _rules(column: PayloadColumn) -> "list[tuple[Column, str]]":
-    """When an upsert's value of a payload column is unusable, and why. Those of the undeclared payload have bounds."""
+    """Conditions under which an upsert's value of a payload column is unusable, each with its reason. Columns of the
+    undeclared payload have bounds.
+    """
     from pyspark.sql import functions as F
 
     value = F.col(column.name)

@@ -24,7 +24,7 @@ from backfill_assets.lake.replace import Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import conform, keep_rows, stage
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate
-from backfill_assets.load.making import made, version_read
+from backfill_assets.load.making import plan_rows, version_read
 from backfill_assets.load.steadiness import refuse_changed_settings, refuse_settings
 
 SHOWN_KEYS = 3
@@ -46,28 +46,28 @@ def build(request: RebuildRequest) -> Candidate:
     todo = [d for d in request.days if d not in settled.settled]
     if not todo:
         return settled
-    staged = written(request, states, todo)
+    staged = stage_days(request, states, todo)
     try:
         with phase("merge"):
-            kept = _keep(request, states, staged, todo) if request.mode.upserts else {}
-        return _computed(request, states, settled, staged, kept)
+            kept_rows = _add_kept_rows(request, states, staged, todo) if request.mode.upserts else {}
+        return _computed(request, states, settled, staged, kept_rows)
     except BaseException:
         staged.drop()
         raise
 
 
-def written(request: RebuildRequest, states: States, todo: Sequence[date]) -> Staged:
-    """The rows of the days to do, staged. The caller owns what it returns."""
+def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) -> Staged:
+    """Compute and stage the rows of the days `todo`. The caller deletes what it returns."""
     contract = request.table.contract
     with request.phases.phase("transform"):
-        frame = made(request, states, todo)
+        frame = plan_rows(request, states, todo)
     with request.phases.phase("write"):
         refuse_changed_settings(request.lake_session.spark(), f"the table {contract.name}")
         return stage(request.lake_session.lake, contract, conform(frame, contract), len(todo))
 
 
 def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, DayProfile]:
-    """The profile of every day of what was staged."""
+    """Audit the staged files: the profile of every day in them."""
     with request.phases.phase("audit"):
         parts = rows_read(request.pipeline.contracts, request.table.name)
         return audit(request.lake_session.lake, staged.paths, request.table.contract, parts)
@@ -76,7 +76,9 @@ def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, Da
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
     """Raise where a day is held, `as_of` was lowered, a ledger of the inputs was changed by another program, or the day
     itself does not exist in an input table; names what to do first."""
-    held = [d for d in days if (s := states.stamp(contract.name, d)) is not None and s.entry.built is Built.HELD]
+    held = [
+        d for d in days if (stamp := states.stamp(contract.name, d)) is not None and stamp.entry.built is Built.HELD
+    ]
     if held:
         raise days_held(contract, held)
     refuse_lowered(states, contract)
@@ -125,11 +127,12 @@ def load_command(tables: str, days: Collection[date]) -> str:
     return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables {tables}"
 
 
-def refuse_merge(contract: Contract, asked: Iterable[Contract] = ()) -> None:
+def refuse_merge(contract: Contract, candidates: Iterable[Contract] = ()) -> None:
     """Raise BackfillError where a table cannot be merged: landed tables, and tables with several days in a file. The
-    advice names those of the tables `asked` for that can be."""
+    advice names those of the tables `candidates` that can be.
+    """
     if culprit := _unfit(contract):
-        fit = ",".join(c.name for c in asked if not _unfit(c))
+        fit = ",".join(c.name for c in candidates if not _unfit(c))
         raise BackfillError(
             f"the table {contract.name}", f"its days cannot be merged: {culprit}", "Nothing was written",
             f"Leave it out of the plan (--tables{fit and f' {fit}'}), or use --write-mode overwrite",
@@ -142,7 +145,7 @@ def _unfit(contract: Contract) -> str:
     return "its files hold several days each" if contract.partition_column != contract.day_column else ""
 
 
-def _keep(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> Mapping[date, int]:
+def _add_kept_rows(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> Mapping[date, int]:
     """Add to `staged` the rows of `days` that the new rows lack, and return their number per day.
 
     Raises BackfillError where rows would be kept without `MERGE_KEEPING`, and for days that are not complete.
@@ -183,21 +186,21 @@ def _computed(
     profiles = {**settled.profiles, **profiled(request, staged)}
     entries = dict[date, DayEntry]()
     for day in (d for d in request.days if d not in settled.settled):
-        found, built = profiles[day], states.built_as(name, day)
-        counts = kept_counts(found, contract.nullable_columns)
-        entry = DayEntry(found.rows, found.fingerprint, digests.of(name, day), built, counts, parts=found.parts)
+        profile, built = profiles[day], states.built_as(name, day)
+        counts = kept_counts(profile, contract.nullable_columns)
+        entry = DayEntry(profile.rows, profile.fingerprint, digests.of(name, day), built, counts, parts=profile.parts)
         entries[day] = as_merged(entry, kept.get(day, 0))
     with request.phases.phase("facts"):
         facts = day_facts(request.lake_session.lake, states, request.table, staged, profiles)
-    said = request.signed(states, {i.table: version_read(states.view, i) for i in contract.inputs})
-    write = Write(contract, staged, entries, settled.before.version, said, force=request.force, mode=request.mode)
+    provenance = request.signed(states, {i.table: version_read(states.view, i) for i in contract.inputs})
+    write = Write(contract, staged, entries, settled.before.version, provenance, force=request.force, mode=request.mode)
 
-    def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
-        """The input digests by the heads as they are when it is called."""
+    def digests_now(days: Iterable[date]) -> Mapping[date, str]:
+        """Input digests of `days` by the heads at the time of the call."""
         now = request.states()
-        return {d: now.digests.of(name, d) for d in asked}
+        return {d: now.digests.of(name, d) for d in days}
 
-    told = {d: facts.get(d, {}) | ({"kept_rows": kept[d]} if d in kept else {}) for d in {*facts, *kept}}
+    numbers = {d: facts.get(d, {}) | ({"kept_rows": kept[d]} if d in kept else {}) for d in {*facts, *kept}}
     return replace(
         settled,
         profiles=profiles,
@@ -206,6 +209,6 @@ def _computed(
         commit=lambda: replace_days(request.lake_session.lake, write, digests_now),
         release=staged.drop,
         absent={d: missing for d in entries if (missing := states.absent(name, d))},
-        accounts={d: {"facts": f} for d, f in told.items()},
-        inputs=said.inputs or {},
+        accounts={d: {"facts": f} for d, f in numbers.items()},
+        inputs=provenance.inputs or {},
     )

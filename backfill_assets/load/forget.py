@@ -34,7 +34,7 @@ from backfill_assets.load.scan import follow
 
 def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
     """Rewrite every landed file with rows of a forgotten entity, or with unreadable lines that hold the trace, and note
-    it in the erasure. Stopped at any moment, do it again.
+    it in the erasure. Safe to repeat after an interruption.
 
     Raises LandingError where files are altered or missing, declared by a manifest, or not this user's to write.
     """
@@ -48,39 +48,40 @@ def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> 
 
 def _finish(lake_session: LakeSession, erasure: Erasure) -> None:
     """Follow the files that were rewritten before the ledger knew of it; refuse those that others altered."""
-    found, _, _ = compared(lake_session)
-    ours = {(f["path"], f["before"]) for f in erasure.done["landed"]}
-    if others := [r.path for r in found.disputed if (r.path, r.sha256) not in ours]:
+    comparison, _, _ = compared(lake_session)
+    rewritten = {(f["path"], f["before"]) for f in erasure.done["landed"]}
+    if others := [r.path for r in comparison.disputed if (r.path, r.sha256) not in rewritten]:
         raise LandingError(
             f"the landed file {plain(others[0])}", "it is altered, missing or not as declared", "Nothing was erased",
             'Put it back, or say `backfill-assets landing accept --note "why"`, then run the same command again',
         )  # fmt: skip
-    if found.disputed:
-        follow(lake_session, found.disputed, str(erasure.done["note"]))
+    if comparison.disputed:
+        follow(lake_session, comparison.disputed, str(erasure.done["note"]))
 
 
 def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
     _, listing, records = compared(lake_session)
-    here, live = {f.name: f for f in listing.files}, [r for r in records if not r.withdrawn and r.refused is None]
-    gone = _rows(lake_session, live, trace)
-    chosen = [r for r in live if r.sha256 in gone]
+    listed, live = {f.name: f for f in listing.files}, [r for r in records if not r.withdrawn and r.refused is None]
+    forgotten_rows = _rows(lake_session, live, trace)
+    chosen = [r for r in live if r.sha256 in forgotten_rows]
     if declared := [r.path for r in chosen if " " in r.counted_by]:
         raise LandingError(
             f"the landed file {plain(declared[0])}", "a manifest declares its totals", "Nothing of it was erased",
             "Take it out of the manifest, then run the same command again",
         )  # fmt: skip
     for record in chosen:
-        rows, source = len(gone[record.sha256]), lake_session.lake.source
+        rows, source = len(forgotten_rows[record.sha256]), lake_session.lake.source
         entry = {"path": record.path, "source": source, "before": record.sha256, "rows": rows}
         erasure.done["landed"] = [*erasure.done["landed"], entry]
         erasure.keep()  # first: a file that was rewritten and not noted would be one that somebody altered
-        amend(here[record.path], lake_session.lake.settings.source.format, gone[record.sha256])
+        amend(listed[record.path], lake_session.lake.settings.source.format, forgotten_rows[record.sha256])
     if chosen:
         follow(lake_session, chosen, str(erasure.done["note"]))
 
 
 def _note_heirs(lake_session: LakeSession, erasure: Erasure) -> None:
-    """Note what each rewritten file holds now, for releases of its late rows, and drop the copies of what it held."""
+    """Note the content that each rewritten file holds now, for releases of its late rows, and discard the copy of its
+    old content."""
     live = {r.path: r.sha256 for r in compared(lake_session)[2] if not r.withdrawn}
     for entry in erasure.done["landed"]:
         if entry.get("source") == lake_session.lake.source and "after" not in entry and entry["path"] in live:
@@ -90,7 +91,7 @@ def _note_heirs(lake_session: LakeSession, erasure: Erasure) -> None:
 
 
 def _rows(lake_session: LakeSession, records: Sequence[FileRecord], trace: Trace) -> dict[str, set[int]]:
-    """Per content the numbers of its rows that go. The engine gives numbers alone, no value."""
+    """Numbers of the rows to erase, per content. The engine returns numbers only, no values."""
     files, found = stocked(lake_session, records), defaultdict[str, set[int]](set)
     if not files:
         return {}

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Bench:
+class QualityContext:
     """Quality context of one table: bounds, its frontier, and rows, NULL shares and histograms of days with rows,
     ascending."""
 
@@ -43,9 +43,14 @@ class Bench:
     frontier: datetime | None
 
     def judge(
-        self, day: date, found: DayProfile, built: Built, absent: Sequence[tuple[str, date]], failed: Sequence[str] = ()
+        self,
+        day: date,
+        profile: DayProfile,
+        built: Built,
+        absent: Sequence[tuple[str, date]],
+        failed: Sequence[str] = (),
     ) -> list[Finding]:
-        """Findings of every gate for `day` with the profile `found`, against the days before it. `absent`: required
+        """Findings of every gate for `day` with the profile `profile`, against the days before it. `absent`: required
         input days that are missing; `failed`: reads of consumers that do not answer with its rows. A day that waits
         for its cut, or is no mature label yet, may be empty."""
         matures = self.contract.matures_after_days
@@ -53,41 +58,44 @@ class Bench:
         may_be_empty = built is Built.PENDING or is_immature
         usual = usual_null_shares(_before(self.null_shares, day))
         values = {} if is_immature else usual_histograms(_before(self.histograms, day))  # its labels are provisional
-        around = Surroundings(
+        surroundings = Surroundings(
             _before(self.rows, day), may_be_empty, absent, usual, values, self.settings.incomplete, failed
         )
         bounds = self.settings.tables.get(self.contract.name, TableGate())
-        return judge(Judged(self.contract, day, found, bounds, around))
+        return judge(Judged(self.contract, day, profile, bounds, surroundings))
 
 
-def bench(
+def quality_context(
     settings: LakeSettings,
     contract: Contract,
     known: Mapping[date, DayEntry],
-    made: Mapping[date, DayProfile] | None = None,
+    computed: Mapping[date, DayProfile] | None = None,
     frontier: datetime | None = None,
-) -> Bench:
-    """Quality context of a table from the receipts of its days (`known`) and the profiles that a run computed (`made`).
+) -> QualityContext:
+    """Quality context of a table from the receipts of its days (`known`) and the profiles that a run computed
+    (`computed`).
 
     A run of many days is not compared with itself: its days are judged by earlier receipts, and by its own profiles
     only where fewer than a week of receipts lie before its first new day. Row counts of new days always count.
     """
-    fresh = made or {}
+    profiles = computed or {}
     nullable = contract.nullable_columns
-    rows = {d: p.rows for d, p in fresh.items()} | {d: e.rows for d, e in known.items() if e.rows or d not in fresh}
+    rows = {d: p.rows for d, p in profiles.items()} | {
+        d: e.rows for d, e in known.items() if e.rows or d not in profiles
+    }
     shares = {d: {c: n / e.rows for c, n in counted_nulls(e.counts).items()} for d, e in known.items() if e.rows}
     histograms = {d: counted_histograms(e.counts) for d, e in known.items() if e.rows}
-    new = {d: p for d, p in fresh.items() if p.rows and d not in known}
-    first = min(new, default=date.max)
-    if sum(1 for d in shares if d < first) < MEDIAN_NEEDS_DAYS:
+    new = {d: p for d, p in profiles.items() if p.rows and d not in known}
+    first_new = min(new, default=date.max)
+    if sum(1 for d in shares if d < first_new) < MEDIAN_NEEDS_DAYS:
         shares |= {d: {c: p.nulls.get(c, 0) / p.rows for c in nullable} for d, p in new.items()}
         histograms |= {d: {c: dict(h) for c, h in p.histograms.items()} for d, p in new.items()}
-    return Bench(
+    return QualityContext(
         contract,
         settings.gates,
         sorted((d, n) for d, n in rows.items() if n),
-        sorted(shares.items(), key=lambda told: told[0]),
-        sorted(histograms.items(), key=lambda told: told[0]),
+        sorted(shares.items(), key=lambda dated: dated[0]),
+        sorted(histograms.items(), key=lambda dated: dated[0]),
         frontier,
     )
 
@@ -102,9 +110,12 @@ def judged_by_receipts(
     """Findings of written days by their receipts alone, or by the profiles `found` in them now. Each of `days` has a
     receipt."""
     entries = {d: s.entry for d, s in states.view.table(contract.name).stamps.items()}
-    by, profiles = bench(settings, contract, entries, frontier=states.frontier(contract.name)), found or {}
+    quality, profiles = (
+        quality_context(settings, contract, entries, frontier=states.frontier(contract.name)),
+        found or {},
+    )
     return {
-        d: by.judge(
+        d: quality.judge(
             d, profiles.get(d) or as_profile(entries[d]), entries[d].built, states.absent(contract.name, d)
         ) for d in days
     }  # fmt: skip
@@ -112,5 +123,5 @@ def judged_by_receipts(
 
 def _before(dated: Sequence[tuple[date, T]], day: date) -> list[T]:
     """Values of the newest `TRAILING_DAYS` days before `day`."""
-    end = bisect_left(dated, day, key=lambda dated_value: dated_value[0])
-    return [value for _, value in dated[max(0, end - TRAILING_DAYS) : end]]
+    stop = bisect_left(dated, day, key=lambda dated_value: dated_value[0])
+    return [value for _, value in dated[max(0, stop - TRAILING_DAYS) : stop]]

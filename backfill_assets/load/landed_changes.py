@@ -24,9 +24,12 @@ RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and ev
 
 @dataclass(frozen=True)
 class Comparison:
-    """The landing folder against the ledger. `lapsed`: records whose file changed or vanished, and that are no basis of
-    raw, or no longer the only path of their content. `uncounted`: records that a scan would count again or hold against
-    other manifests, with what it would count them by; `contradicted`: loaded ones that are not what theirs declare."""
+    """The landing folder against the ledger.
+
+    `lapsed`: records whose file changed or vanished and whose rows raw never took, or whose content lies at another
+    path too. `uncounted`: records that a scan would count again or hold against other manifests, with the name of the
+    rules that it would count them by. `contradicted`: loaded records whose manifests declare other totals.
+    """
 
     fresh: list[LandedFile]
     altered: list[FileRecord]
@@ -52,14 +55,15 @@ class Comparison:
 
 
 def landed(lake_session: LakeSession) -> Comparison:
-    """The comparison over the landing folders of all sources now. A file that is still being written counts as new.
+    """Compare the landing folders of all sources with their ledgers now. A file that is still being written counts as
+    new.
 
     Raises what listing raises.
     """
     total = Comparison([], [], [], [])
     for lake in lake_session.lake.by_source():
-        found, _, _ = compared(LakeSession(lake))
-        for name, paths in vars(found).items():
+        comparison, _, _ = compared(LakeSession(lake))
+        for name, paths in vars(comparison).items():
             getattr(total, name).extend(paths)
     return total
 
@@ -82,17 +86,17 @@ def compared(lake_session: LakeSession) -> tuple[Comparison, Listing, list[FileR
     """The comparison now, with both its sides; keeps the hashes for the next one."""
     listing, records = look(lake_session)
     hashes = Hashes(lake_session.lake.stock)
-    found = compare(listing, records, hashes)
+    comparison = compare(listing, records, hashes)
     hashes.keep()
-    blocked, now = {r.path for r in (*found.altered, *found.missing, *found.lapsed)}, utc_now()
+    blocked, now = {r.path for r in (*comparison.altered, *comparison.missing, *comparison.lapsed)}, utc_now()
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     declared = of_contents(listing.declared, [(r.path, r.sha256) for r in live])
     today = counting_digest(lake_session.lake.settings)
     wanted = [(r, counted_by(today, declared.get(r.sha256, ()))) for r in live]
     uncounted = [(r, by) for r, by in wanted if r.counted_by != by or is_scanned_too_early(r, now)]
-    again = {id(r) for r, _ in uncounted}
-    contradicted = [r for r in live if r.contradicted and id(r) not in again]
-    return replace(found, uncounted=uncounted, contradicted=contradicted), listing, records
+    to_recount = {id(r) for r, _ in uncounted}
+    contradicted = [r for r in live if r.contradicted and id(r) not in to_recount]
+    return replace(comparison, uncounted=uncounted, contradicted=contradicted), listing, records
 
 
 def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> Comparison:
@@ -102,11 +106,11 @@ def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> 
     settings do not matter for that, because raw holds rows made under others. A missing file is not missing while the
     same content lies at another path.
     """
-    here = {f.name: f for f in listing.files}
+    listed = {f.name: f for f in listing.files}
     live = [r for r in records if not r.withdrawn]
-    gone = [r for r in live if r.path not in here]
-    same = {(r.path, r.sha256) for r in live if r.path in here and _is_as_recorded(here[r.path], r, hashes)}
-    altered = [r for r in live if r.path in here and (r.path, r.sha256) not in same]
+    gone = [r for r in live if r.path not in listed]
+    same = {(r.path, r.sha256) for r in live if r.path in listed and _is_as_recorded(listed[r.path], r, hashes)}
+    altered = [r for r in live if r.path in listed and (r.path, r.sha256) not in same]
     taken, present = {path for path, _ in same} | {r.path for r in altered if r.is_basis}, {sha for _, sha in same}
     return Comparison(
         fresh=[f for f in listing.files if f.name not in taken],
@@ -138,7 +142,8 @@ def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> boo
 
 
 def counted_by(today: str, declared: Sequence[DeclaredTotals]) -> str:
-    """What a content is counted by: the digest of `today`'s settings, and one of what manifests declare of it."""
+    """Name of the rules that count a content: the digest of `today`'s settings, and a digest of the totals that
+    manifests declare for it."""
     return " ".join(filter(None, (today, name_of(declared))))
 
 

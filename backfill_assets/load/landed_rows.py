@@ -66,7 +66,7 @@ def landed_rows(session: "SparkSession", files: Sequence[StoredFile]) -> "DataFr
 
 
 def _copy(scratch: Path, file: StoredFile) -> Path:
-    """The file with its rows numbered, made once for as long as the engine's server lives."""
+    """Number the file's rows in a copy, written once per life of the engine's server."""
     target = scratch / "numbered" / f"{file.sha256}.parquet"
     if target.exists() or ROW_NUMBER in pq.read_schema(file.parquet).names:
         return target if target.exists() else file.parquet

@@ -25,8 +25,8 @@ MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more
 ROWS_OF_A_PLAN = 100_000  # of so many between two spans, read and made, the work is no more than that of another plan
 
 
-def made(request: RebuildRequest, states: States, todo: Sequence[date]) -> "DataFrame":
-    """The rows of the days to do, as a plan that Spark has not run."""
+def plan_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -> "DataFrame":
+    """Plan the rows of the days `todo`; Spark has not run it."""
     table, contract, wanted = request.table, request.table.contract, frozenset(todo)
     spans, frontier = _spans(states.view, contract, todo), states.frontier(table.name)
     request.lake_session.expect(input_rows(states.view, contract, todo))
@@ -34,7 +34,7 @@ def made(request: RebuildRequest, states: States, todo: Sequence[date]) -> "Data
     for span in spans:
         chunk = Chunk(span, frontier, None if wanted.issuperset(span) else wanted.intersection(span))
         frames.append(_of_its_span(_transformed(request.lake_session, states, table, chunk), contract, span, spans))
-    # A day that waits for its cut, or may not be learnt from while an input is missing, stays empty.
+    # A day whose cutoff is not loaded, or that must be complete and lacks an input, stays empty.
     empty = {d for d in wanted if states.is_pending(contract, d)}
     empty |= {d for d in wanted if table.drops_incomplete and states.absent(table.name, d)}
     unwanted = [d for span in spans for d in span if d not in wanted or d in empty]
@@ -42,8 +42,8 @@ def made(request: RebuildRequest, states: States, todo: Sequence[date]) -> "Data
 
 
 def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[DayRange]:
-    """The ranges that are computed apart, settled days of few rows between them along with them. Days made from
-    deliveries are one, however far apart they are: the same deliveries would be read for most of them."""
+    """Ranges to compute apart; up-to-date days with few rows between two of them are computed along. Days whose input
+    is deliveries form one range, however far apart they are: most of them would read the same deliveries."""
     if all(i.basis is Basis.ARRIVALS for i in contract.inputs):
         return covering(todo, 1)
     spans: list[DayRange] = []
@@ -56,13 +56,13 @@ def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[Day
 
 
 def _rows_on(view: LakeView, contract: Contract, days: DayRange) -> int:
-    """How many rows a table and those that it is made from hold on these days, by their receipts."""
+    """Count the rows of the table and of its inputs on these days, by their receipts."""
     stamps = [view.table(name).stamps for name in {contract.name, *(i.table for i in contract.inputs)}]
-    return sum(found[d].entry.rows for found in stamps for d in days if d in found)
+    return sum(by_day[d].entry.rows for by_day in stamps for d in days if d in by_day)
 
 
 def days_read(view: LakeView, wanted: Input, days: Iterable[date]) -> set[date]:
-    """The days of an input that these days are made from; of deliveries those that the ledger lists."""
+    """Days of the input `wanted` that `days` read; for deliveries those that the ledger lists."""
     if wanted.basis is Basis.ARRIVALS:
         arrivals = view.source(wanted.table).arrivals
         return {a for d in days for a, _ in arrivals.get(d, ())}
@@ -70,14 +70,15 @@ def days_read(view: LakeView, wanted: Input, days: Iterable[date]) -> set[date]:
 
 
 def input_rows(view: LakeView, contract: Contract, todo: Iterable[date]) -> int:
-    """About how many rows the input days of these days hold, by their receipts."""
+    """Estimate how many rows the days `todo` read from all inputs, by receipts."""
     read = ((view.table(i.table).stamps, days_read(view, i, todo)) for i in contract.inputs)
     return sum(stamps[d].entry.rows for stamps, days in read for d in days if d in stamps)
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
-    """The rows made for one of several spans. One that lies on another day of the chunk loses its day: it would count
-    as made for that day, so it is refused as rows without a day are."""
+    """Rows computed for `span`. A row on another day of the chunk loses its day, since it would count as a row of that
+    day: it is then refused as rows without a day are.
+    """
     from pyspark.sql import functions as F
 
     if len(spans) == 1:
@@ -110,7 +111,7 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, chunk:
 
 
 def _input_frame(lake_session: LakeSession, states: States, wanted: Input, chunk: Chunk) -> "DataFrame":
-    """The input's days that the range needs, pinned at the version that the view saw (raw: that arrivals names)."""
+    """Read the input days that the chunk needs, at the version in the view (raw: the version that its ledger names)."""
     view, upstream = states.view, states.contracts[wanted.table]
     days: Iterable[date] | None
     if wanted.basis is Basis.ARRIVALS:
@@ -126,19 +127,20 @@ def _input_frame(lake_session: LakeSession, states: States, wanted: Input, chunk
 
 
 def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
-    """The columns of today's contract: what the table has not got yet is NULL, what it has beside them is left out."""
+    """Select the columns of today's contract: NULL for those that the frame lacks; further ones are dropped."""
     from pyspark.sql import functions as F
 
-    there = set(frame.columns)
-    if there == set(contract.column_names):
+    present = set(frame.columns)
+    if present == set(contract.column_names):
         return frame
-    absent = {c.name: F.lit(None).cast(c.kind.spark) for c in contract.columns if c.name not in there}
+    absent = {c.name: F.lit(None).cast(c.kind.spark) for c in contract.columns if c.name not in present}
     added = frame.withColumns(absent) if absent else frame  # Spark Connect refuses to add none
     return added.select(*contract.column_names)
 
 
 def version_read(view: LakeView, wanted: Input) -> int:
-    """The version of an input that a build reads and its receipt names: the head; of raw, what arrivals names."""
+    """Version of an input that a build reads and its receipt names: the head; for raw, the version that its ledger
+    names."""
     if wanted.basis is Basis.ARRIVALS:
         return view.source(wanted.table).ledger.inputs[wanted.table]
     return view.table(wanted.table).version

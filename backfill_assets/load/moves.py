@@ -34,14 +34,14 @@ def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tup
 
     Raises LandingError if a content is nowhere, SettingsError if `select` is wrong.
     """
-    found: list[DayMove] = []
+    moves: list[DayMove] = []
     for source in states.view.sources.values():
         with telling_source(source.name):
-            found += _moved(lake_session.of_source(source.name), states, source, days)
-    return tuple(found)
+            moves += _of_source(lake_session.of_source(source.name), states, source, days)
+    return tuple(moves)
 
 
-def _moved(lake_session: LakeSession, states: States, source: Source, days: DayRange) -> list[DayMove]:
+def _of_source(lake_session: LakeSession, states: States, source: Source, days: DayRange) -> list[DayMove]:
     raw = states.contracts[source.table]
     records = _near(lake_session, source, days)
     if not records or source.loaded_version < 0:
@@ -49,21 +49,25 @@ def _moved(lake_session: LakeSession, states: States, source: Source, days: DayR
     session = lake_session.spark()
     lake_session.expect(2 * sum(r.rows for r in records))
     files, is_gone = stocked(lake_session, records), is_forgotten(lake_session.lake)
-    now = read_deliveries(session, files, lake_session.lake.settings, is_gone).where("reason IS NULL")
+    reread = read_deliveries(session, files, lake_session.lake.settings, is_gone).where("reason IS NULL")
     arrived = {d for r in records for d in r.days if d in source.loaded.stamps}
     known = small_frame(session, [(r.sha256,) for r in records], "source_file string")
-    stands = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived).join(
+    published = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived).join(
         known, "source_file", "left_semi"
     )
     loaded = small_frame(session, [(d,) for d in sorted(arrived)], "arrival_date date")
     content = tuple(delivery_types(lake_session.lake.settings.source.payload_columns))
-    found = _moves(content, raw.name, stands, now.join(loaded, "arrival_date", "left_semi"), "seq", "arrival_date")
-    made = versions_of(states.contracts.values())
-    versions = next((states.contracts[name] for name, landed in made.items() if landed == raw.name), None)
+    moves = _differences(
+        content, raw.name, published, reread.join(loaded, "arrival_date", "left_semi"), "seq", "arrival_date"
+    )
+    landed_of = versions_of(states.contracts.values())
+    versions = next((states.contracts[name] for name, landed in landed_of.items() if landed == raw.name), None)
     if versions is not None:
-        was, is_now = (s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date")) for s in (stands, now))
-        found += _moves(content, versions.name, was, is_now, "event_key", "day")
-    return found
+        old_versions, new_versions = (
+            s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date")) for s in (published, reread)
+        )
+        moves += _differences(content, versions.name, old_versions, new_versions, "event_key", "day")
+    return moves
 
 
 def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[FileRecord]:
@@ -74,8 +78,8 @@ def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[Fil
     return list({r.sha256: r for r in live if wanted & set(r.days)}.values())
 
 
-def _moves(
-    columns: Sequence[str], table: str, stands: "DataFrame", comes: "DataFrame", key: str, day: str
+def _differences(
+    columns: Sequence[str], table: str, before: "DataFrame", after: "DataFrame", key: str, day: str
 ) -> list[DayMove]:
     """Per day the keys that only one side has, and those whose rows differ in `columns`. Some numbers per day are
     collected."""
@@ -86,9 +90,9 @@ def _moves(
         content = F.bit_xor(F.xxhash64(*columns)).alias(name)
         return frame.groupBy(F.col(key).alias("key"), F.col(day).alias("day")).agg(content)
 
-    both = keyed(stands, "was").join(keyed(comes, "is"), ["key", "day"], "full_outer")
+    joined = keyed(before, "was").join(keyed(after, "is"), ["key", "day"], "full_outer")
     was, now = F.col("was"), F.col("is")
-    counts = both.groupBy("day").agg(
+    counts = joined.groupBy("day").agg(
         F.count_if(was.isNull()).alias("gains"), F.count_if(now.isNull()).alias("loses"),
         F.count_if(was != now).alias("changes"),
     )  # fmt: skip

@@ -92,7 +92,7 @@ def _refuse(report: ScanReport, source: Source, days: DayRange) -> None:
 
 
 def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:
-    """Per arrival day the rows that landed and are not in raw, by where they went: counted, zeros too."""
+    """Per arrival day the number of rows that are not in raw, by destination, zeros included."""
     return {
         day: {name: sum(counts.get(outcome, 0) for counts in files.values()) for name, outcome in SET_ASIDE.items()}
         for day, files in accounts.items()

@@ -9,7 +9,7 @@
      7  stage      `lake.writing.stage`: Parquet files that no log names, so that no reader sees them
     7b  merge      `lake.writing.keep_rows`: only in that write mode, rows that the new ones lack come along
      8  audit      `lake.audit.audit`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
-     9  judge      `load.judging.Bench.judge`: each day by each check; a refusal ends here, without a commit
+     9  judge      `load.judging.QualityContext.judge`: each day by each check; a refusal ends here, without a commit
     10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts
     11  fence      `core.errors.Superseded`: newer inputs were published meanwhile, so 2 to 9 are done again
     12  commit     `lake.store.TableStore.replace_days` (Delta: `lake.committer.commit_files`): once, with the receipt
@@ -40,7 +40,7 @@ from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import telling_losses
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.derived import build
-from backfill_assets.load.judging import bench
+from backfill_assets.load.judging import quality_context
 from backfill_assets.load.raw import load
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
@@ -63,7 +63,7 @@ class Rebuild:
     def prepare(self) -> list[Finding]:
         """Steps 2 to 9. Raises BackfillError kinds; returns a refusing finding instead of raising it."""
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
-        self._refuse_strays()
+        self._refuse_other_days()
         with self.request.phases.phase("gate"):
             self.disagreements = self._disagreements()
             self.findings = self._judge()
@@ -127,35 +127,40 @@ class Rebuild:
         lake = self.request.lake_session.lake
         return sample_keys(lake, staged.paths, self.table.contract, finding.day, finding.check)
 
-    def _refuse_strays(self) -> None:
-        rows = {d: p.rows for d, p in self.ready.strays().items()}
+    def _refuse_other_days(self) -> None:
+        rows = {d: p.rows for d, p in self.ready.outside_chunk().items()}
         if not rows:
             return
-        none, days = rows.pop(None, 0), sorted(str(d) for d in rows if d is not None)  # a text for the year 12000
+        without_day, days = (
+            rows.pop(None, 0),
+            sorted(str(d) for d in rows if d is not None),
+        )  # a text for the year 12000
         parts = [f"{sum(rows.values())} row(s) of {days[0]}..{days[-1]}"] if days else []
-        parts += [f"{none} row(s) without a day"] if none else []
+        parts += [f"{without_day} row(s) without a day"] if without_day else []
         first, last = str(self.days.start), str(self.days.last)
-        wide = f"run the range {min(days[0], first)}..{max(days[-1], last)}" if days else "correct it"
+        advice = f"run the range {min(days[0], first)}..{max(days[-1], last)}" if days else "correct it"
         raise ContractBroken(
             f"the table {self.table.name}",
             f"asked for {self.days}, the transform gave {' and '.join(parts)}",
             "Nothing was written",
-            f"Return rows of the asked days only; if those days are meant, {wide}",
+            f"Return rows of the asked days only; if those days are meant, {advice}",
         )
 
     def _judge(self) -> list[Finding]:
         candidate, contract, unlike = self.ready, self.table.contract, self.disagreements
         known = {d: s.entry for d, s in candidate.before.stamps.items()}
-        made = {d: candidate.profiles[d] for d in self.days}
-        by = bench(self.request.lake_session.lake.settings, contract, known, made, candidate.frontier)
+        profiles = {d: candidate.profiles[d] for d in self.days}
+        quality = quality_context(
+            self.request.lake_session.lake.settings, contract, known, profiles, candidate.frontier
+        )
         failed = self._unanswered()
         judged = (
-            by.judge(
-                d, made[d], candidate.entries[d].built, candidate.absent.get(d, ()),
+            quality.judge(
+                d, profiles[d], candidate.entries[d].built, candidate.absent.get(d, ()),
                 () if d in candidate.settled else failed,
             ) for d in self.days
         )  # fmt: skip
-        findings = [finding for found in judged for finding in found]
+        findings = [finding for findings_of_day in judged for finding in findings_of_day]
         return [with_warning(f, unlike[f.day]) if f.check == PROFILE and f.day in unlike else f for f in findings]
 
     def _unanswered(self) -> list[str]:
@@ -171,6 +176,6 @@ class Rebuild:
             return {}
         candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
         code, engine = (codes.code_digest, codes.settings_digest), self.request.lake_session.made_by
-        made = ((d, s) for d in self.days if d not in candidate.settled and (s := candidate.before.stamps.get(d)))
-        told = {d: disagreement(stamp, candidate.entries[d], code, engine) for d, stamp in made}
-        return {d: text for d, text in told.items() if text}
+        rebuilt = ((d, s) for d in self.days if d not in candidate.settled and (s := candidate.before.stamps.get(d)))
+        differences = {d: disagreement(stamp, candidate.entries[d], code, engine) for d, stamp in rebuilt}
+        return {d: text for d, text in differences.items() if text}

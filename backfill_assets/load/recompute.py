@@ -27,7 +27,7 @@ from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import writes_of
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.derived import profiled, written
+from backfill_assets.load.derived import profiled, stage_days
 from backfill_assets.load.making import days_read
 from backfill_assets.load.placing import placed_again
 from backfill_assets.load.steadiness import refuse_settings
@@ -95,8 +95,8 @@ class RecomputeVerdict:
 
     def plus(self, more: "RecomputeVerdict") -> "RecomputeVerdict":
         """Return the verdict of these days and of `more`, of the same table."""
-        found = self.days + more.days, self.differing + more.differing, self.samples + more.samples
-        return RecomputeVerdict(self.table, *found)
+        joined = self.days + more.days, self.differing + more.differing, self.samples + more.samples
+        return RecomputeVerdict(self.table, *joined)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Recomputation:
 
 
 class _AsThen(States):
-    """The states that a write saw, by its receipt: its frontier, and how it built its days."""
+    """States as a write saw them, by its receipt: its frontier, and whether it built each day complete."""
 
     def __init__(self, now: States, view: LakeView, frontier: datetime | None, stamps: Stamps) -> None:
         super().__init__(now.contracts.values(), view, now.codes)
@@ -154,12 +154,12 @@ def recompute(request: RebuildRequest) -> RecomputeVerdict:
     stamps = {d: s for d in request.days if (s := states.stamp(table.name, d)) is not None}
     passed = {d: why for d, s in stamps.items() if (why := _passed_over(states, table.name, d, s))}
     verdict = RecomputeVerdict(table.name, ())
-    for then, group in _groups(request, states, {d: s for d, s in stamps.items() if d not in passed}):
-        if isinstance(then, str):
-            passed |= dict.fromkeys(group, then)
+    for states_then, group in _groups(request, states, {d: s for d, s in stamps.items() if d not in passed}):
+        if isinstance(states_then, str):
+            passed |= dict.fromkeys(group, states_then)
             continue
-        found = _recomputed(replace(request, days=from_inclusive(min(group), max(group))), then, group)
-        verdict = verdict.plus(found)
+        added = _recomputed(replace(request, days=from_inclusive(min(group), max(group))), states_then, group)
+        verdict = verdict.plus(added)
     skipped = (Recomputed(d, stamps[d].entry.rows, passed_over=why) for d, why in passed.items())
     return replace(verdict, days=tuple(sorted((*skipped, *verdict.days), key=lambda d: d.day)))
 
@@ -185,22 +185,22 @@ def _groups(request: RebuildRequest, states: States, stamps: Stamps) -> Iterator
         return
     groups, receipts = defaultdict[str, dict[date, Stamp]](dict), dict[str, Receipt]()
     needed = {i.table for i in request.table.contract.inputs}
-    for receipt, made_by in writes_of(request.lake_session.lake.store, request.table.name, stamps):
+    for receipt, written_days in writes_of(request.lake_session.lake.store, request.table.name, stamps):
         if receipt is None or not needed <= {*receipt.inputs}:
-            yield UNNAMED, made_by
+            yield UNNAMED, written_days
             continue
         key = f"{sorted(receipt.inputs.items())} {receipt.frontier}"
-        groups[key] |= made_by
+        groups[key] |= written_days
         receipts[key] = receipt
     for key, days in groups.items():
-        found: States | str
+        outcome: States | str
         try:
             view = _at_heads(request, _view_then(request, states, receipts[key]), states.view, days)
             then = _AsThen(states, view, receipts[key].frontier, days)
-            found = _lost_input(request, then, days) or then
+            outcome = _lost_input(request, then, days) or then
         except Cleaned as error:
-            found = error.culprit
-        yield found, days
+            outcome = error.culprit
+        yield outcome, days
 
 
 def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> LakeView:
@@ -222,8 +222,8 @@ def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> Lak
 
 
 def _at_heads(request: RebuildRequest, then: LakeView, now: LakeView, days: Collection[date]) -> LakeView:
-    """The view as then, at the newest version of each input whose days to read hold the same rows since: upkeep may
-    have taken the files of the older one."""
+    """View `then` with each input at its newest version where the days to read hold the same rows since: upkeep may
+    have deleted the files of the older version."""
     tables = dict(then.tables)
     for wanted in request.table.contract.inputs:
         read, head = days_read(then, wanted, days), now.table(wanted.table)
@@ -237,7 +237,7 @@ def _at_heads(request: RebuildRequest, then: LakeView, now: LakeView, days: Coll
 
 
 def _lost_input(request: RebuildRequest, then: States, days: Collection[date]) -> str:
-    """Which version of an input lacks files of the days to read; "" where all are there."""
+    """Name the version of an input that lacks files of the days to read; "" where all files exist."""
     for wanted in request.table.contract.inputs:
         read, version = days_read(then.view, wanted, days), then.view.table(wanted.table).version
         store, contract = request.lake_session.lake.store, then.contracts[wanted.table]
@@ -247,16 +247,16 @@ def _lost_input(request: RebuildRequest, then: States, days: Collection[date]) -
     return ""
 
 
-def _recomputed(request: RebuildRequest, then: States, stamps: Stamps) -> RecomputeVerdict:
+def _recomputed(request: RebuildRequest, states_then: States, stamps: Stamps) -> RecomputeVerdict:
     """Stage the days as they were made then, compare them, and delete what was staged."""
     if request.table.is_landed:
         source = request.lake_session.of_source(request.table.contract.source)
-        placed = placed_again(replace(request, lake_session=source), then, sorted(stamps))
+        placed = placed_again(replace(request, lake_session=source), states_then, sorted(stamps))
         try:
             return _compared(request, stamps, placed.raw.staged, placed.raw.profiles)
         finally:
             placed.drop()
-    staged = written(request, then, sorted(stamps))
+    staged = stage_days(request, states_then, sorted(stamps))
     try:
         return _compared(request, stamps, staged, profiled(request, staged))
     finally:
@@ -267,14 +267,14 @@ def _compared(
     request: RebuildRequest, stamps: Stamps, staged: Staged | None, profiles: Mapping[date | None, DayProfile]
 ) -> RecomputeVerdict:
     """Each day beside its receipt; rows of other days are left out."""
-    lake, contract, found = request.lake_session.lake, request.table.contract, []
+    lake, contract, days = request.lake_session.lake, request.table.contract, []
     for day, stamp in stamps.items():
         again = profiles.get(day, DayProfile())
-        found.append(Recomputed(day, stamp.entry.rows, again.rows, stamp.entry.agrees_with(again)))
-    differing = [d.day for d in found if not d.equal]
+        days.append(Recomputed(day, stamp.entry.rows, again.rows, stamp.entry.agrees_with(again)))
+    differing = [d.day for d in days if not d.equal]
     if not differing:
-        return RecomputeVerdict(contract.name, tuple(found))
+        return RecomputeVerdict(contract.name, tuple(days))
     before = {f for d in differing for f in lake.store.data_files(contract, stamps[d].version, [d])}
     after = [str(f.path) for f in staged.files if f.day in differing] if staged is not None else []
-    told = differences(lake, contract, sorted(before), after, from_inclusive(min(differing), max(differing)))
-    return RecomputeVerdict(contract.name, tuple(found), told.days, told.samples)
+    difference = differences(lake, contract, sorted(before), after, from_inclusive(min(differing), max(differing)))
+    return RecomputeVerdict(contract.name, tuple(days), difference.days, difference.samples)

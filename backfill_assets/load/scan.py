@@ -44,23 +44,23 @@ Late = Mapping[tuple[date, date], int]  # rows kept in `too_late` per (arrival d
 
 def scan_all(lake_session: LakeSession) -> ScanReport:
     """Scan every source; raises as `scan` does, after it recorded the sources before."""
-    found = {}
+    reports = {}
     for lake in lake_session.lake.by_source():
         lake.refuse_shared(of_source(FILES, lake.source).name)
         with load_lock(lake.locks, lake.source), telling_source(lake.source):
-            found[lake.source] = scan(LakeSession(lake))
-    return together(found)
+            reports[lake.source] = scan(LakeSession(lake))
+    return together(reports)
 
 
 def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) -> list[str]:
     """Withdraw altered and missing contents of every source (or of `paths`, as a scan shows them), as `accept` does."""
     followed = []
     for lake in lake_session.lake.by_source():
-        before = shown("", lake.source)
-        asked = [path.removeprefix(before) for path in paths if path.startswith(before)]
-        if asked or not paths:
+        prefix = shown("", lake.source)
+        chosen = [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
+        if chosen or not paths:
             with load_lock(lake.locks, lake.source), telling_source(lake.source):
-                followed += [shown(p, lake.source) for p in accept(LakeSession(lake), note, asked)]
+                followed += [shown(p, lake.source) for p in accept(LakeSession(lake), note, chosen)]
     return followed
 
 
@@ -69,26 +69,28 @@ def late_rows(lake: Lake, days: DayRange) -> Late:
     return summed([waiting(one, days.start, days.last) for one in lake.by_source()])
 
 
-def let_late_rows_count(lake_session: LakeSession, days: DayRange, note: str) -> Late:
+def release_late_rows(lake_session: LakeSession, days: DayRange, note: str) -> Late:
     """Release the rows kept back of these event days, as `release` does, and return their number."""
-    found = []
+    released = []
     for lake in lake_session.lake.by_source():
         with load_lock(lake.locks, lake.source):
-            found.append(release(LakeSession(lake), days.start, days.last, note))
-    return summed(found)
+            released.append(release(LakeSession(lake), days.start, days.last, note))
+    return summed(released)
 
 
 def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     """Append new files to the ledger and report. Raises LandingError when counts do not add up."""
-    found, listing, records = compared(lake_session)
+    comparison, listing, records = compared(lake_session)
     if any(not is_complete(m, utc_now().timestamp()) and settle(m) for m in listing.manifests):
-        found, listing, records = compared(lake_session)  # what was read of a manifest may have been half of it
+        comparison, listing, records = compared(lake_session)  # what was read of a manifest may have been half of it
     moment = now or utc_now()
-    _append(lake_session, _withdrawals(found.lapsed, _after(records, moment), "nothing of it was used"), "scan", "")
-    intakes, waits = _taken(lake_session, found.fresh)
-    come = {i.sha256 for _, i in intakes}
-    altered, missing = found.altered, [m for m in found.missing if m.sha256 not in come]
-    blocked = {r.path for r in (*altered, *missing, *found.lapsed)} | {f.name for f, _ in intakes}
+    _append(
+        lake_session, _withdrawals(comparison.lapsed, _after(records, moment), "nothing of it was used"), "scan", ""
+    )
+    intakes, waits = _taken(lake_session, comparison.fresh)
+    landed_again = {i.sha256 for _, i in intakes}
+    altered, missing = comparison.altered, [m for m in comparison.missing if m.sha256 not in landed_again]
+    blocked = {r.path for r in (*altered, *missing, *comparison.lapsed)} | {f.name for f, _ in intakes}
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     contents = [*((r.path, r.sha256) for r in live), *((f.name, i.sha256) for f, i in intakes)]
     rules = _Rules(
@@ -96,29 +98,29 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         _scanned_too_early(records, intakes, moment),
     )  # fmt: skip
     recount = [r for r in live if r.counted_by != rules.of(r.sha256) or r.sha256 in rules.early]
-    made = _recorded(lake_session, intakes, records, moment, recount, rules)
-    new = made[: len(intakes)]
-    copies = _copies(new, made, records)
-    disputed = [r for r in (*found.contradicted, *made) if r.contradicted]
+    recorded = _recorded(lake_session, intakes, records, moment, recount, rules)
+    new = recorded[: len(intakes)]
+    copies = _copies(new, recorded, records)
+    disputed = [r for r in (*comparison.contradicted, *recorded) if r.contradicted]
     return ScanReport(
         new={r.path: (r.rows, sum(bad for _, bad, _ in r.days.values())) for r in new if r.path not in copies},
         copies=copies,
         refused={r.name: r.reason for r in listing.refused},
         waiting=waits | {p: f"{m} declares it, and it is not there" for p, m in listing.declared.absent.items()},
-        unreadable={r.path: r.refused for r in made if r.refused},
+        unreadable={r.path: r.refused for r in recorded if r.refused},
         contradicted={r.path: r.contradicted for r in disputed},
         altered=tuple(sorted(r.path for r in altered)),
         missing=tuple(sorted(r.path for r in missing)),
         blocked=frozenset(d for r in (*altered, *missing, *disputed) for d in {*r.days, *r.used_days}),
-        let_go=tuple(sorted(r.path for r in found.lapsed if not r.is_basis)),
+        let_go=tuple(sorted(r.path for r in comparison.lapsed if not r.is_basis)),
         known=len(records),
     )
 
 
 @dataclass(frozen=True)
 class _Rules:
-    """What contents are counted by: the digest of `today`'s settings and what manifests declare of each. The first scan
-    of those that were scanned too `early` is now."""
+    """Rules that count contents: the digest of `today`'s settings and the totals that manifests declare of each.
+    Contents in `early`, scanned before their file's own time, get now as their first scan."""
 
     today: str
     declared: Mapping[str, Sequence[DeclaredTotals]]
@@ -171,7 +173,7 @@ def _recorded(
     refuse_rules_that_fit_nothing(list(files.values()), counted, known)
     refuse_rules_that_leave_nothing(counted, [r for r in again if r.sha256 not in known])
     disagreeing = _disagreeing(lake_session, [r for r in (*new, *again) if rules.declared.get(r.sha256)], files, rules)
-    loaded, made = {r.sha256 for r in records if not r.withdrawn and r.usable_rows}, []
+    loaded, recorded = {r.sha256 for r in records if not r.withdrawn and r.usable_rows}, []
     for record in (*new, *again):
         old, fresh = known.get(record.sha256), unless_flooding(counted.get(record.sha256, Counted()), record.size)
         days, home = (old.days, old.home_day) if old else settle_days(fresh.days, settings.start_date)
@@ -181,20 +183,21 @@ def _recorded(
         why = "" if refused else disagreeing.get(record.sha256, "")
         if why and record.sha256 not in loaded:
             days, refused, why = {home: (1, 1, 0)}, why, ""
-        found = replace(record, days=days, home_day=home, refused=refused, contradicted=why)
-        made.append(replace(found, counted_by=rules.of(record.sha256), recorded_at=recorded_at))
+        judged = replace(record, days=days, home_day=home, refused=refused, contradicted=why)
+        recorded.append(replace(judged, counted_by=rules.of(record.sha256), recorded_at=recorded_at))
     sync_all([intake.parquet for _, intake in intakes], lake_session.lake.stock)
-    notes = [r.refused or (LOADED_BEFORE + r.contradicted if r.contradicted else None) for r in made]
-    named = zip(made, notes, strict=True)
+    notes = [r.refused or (LOADED_BEFORE + r.contradicted if r.contradicted else None) for r in recorded]
+    named = zip(recorded, notes, strict=True)
     rows = [_event(LANDED, r, d, counts, note) for r, note in named for d, counts in sorted(r.days.items())]
     _append(lake_session, rows, "scan", "")
-    return made
+    return recorded
 
 
 def _disagreeing(
     lake_session: LakeSession, held: Sequence[FileRecord], files: Mapping[str, StoredFile], rules: _Rules
 ) -> dict[str, str]:
-    """Why contents are not what manifests declare of them; `files` are those in the content store that were proven."""
+    """Reason per content why it differs from the totals that manifests declare; `files`: contents that this scan
+    proved."""
     others = {r.sha256: r for r in held if r.sha256 not in files}
     stored = {**files, **{f.sha256: f for f in taken_again(lake_session, list(others.values()))}}
     return {r.sha256: disagreement(lake_session.lake, stored[r.sha256], rules.declared[r.sha256]) for r in held}
@@ -213,10 +216,10 @@ def _after(records: Sequence[FileRecord], now: datetime) -> datetime:
     return max((now, *(r.recorded_at + timedelta(microseconds=1) for r in records)))
 
 
-def _copies(new: Sequence[FileRecord], made: Sequence[FileRecord], records: Sequence[FileRecord]) -> dict[str, str]:
+def _copies(new: Sequence[FileRecord], recorded: Sequence[FileRecord], records: Sequence[FileRecord]) -> dict[str, str]:
     """The new paths whose content was known at another path already."""
     owners = {r.sha256: r.path for r in reversed(records) if not r.withdrawn}
-    for record in made:
+    for record in recorded:
         owners.setdefault(record.sha256, record.path)
     return {r.path: owners[r.sha256] for r in new if owners[r.sha256] != r.path}
 
@@ -252,25 +255,26 @@ def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> l
 
     `paths` restricts it; returns the paths withdrawn. The next scan reads the new content of an altered file.
     """
-    found, _, records = compared(lake_session)
+    comparison, _, records = compared(lake_session)
     wanted = set(paths)
-    chosen = [r for r in found.disputed if not wanted or r.path in wanted]
+    chosen = [r for r in comparison.disputed if not wanted or r.path in wanted]
     _append(lake_session, _withdrawals(chosen, _after(records, utc_now()), note), "landing accept", note)
     return sorted(r.path for r in chosen)
 
 
 def follow(lake_session: LakeSession, records: Sequence[FileRecord], note: str) -> None:
-    """Follow landed files that the lake itself rewrote: what lies at the paths of these records now takes their place.
+    """Follow landed files that the lake itself rewrote: the content that lies at the paths of these records now
+    replaces theirs.
 
-    It keeps their first scan, so that the rows that are left are judged as before. Stopped in between, do it again.
+    It keeps their first scan, so that the remaining rows are judged as before. Safe to repeat after an interruption.
     """
     replaced, (_, listing, known) = {r.path: r for r in records}, compared(lake_session)
     intakes, _ = _taken(lake_session, [f for f in listing.files if f.name in replaced])
     heirs = [replace(replaced[f.name], sha256=i.sha256, counted_by="", withdrawn=True) for f, i in intakes]
     contents = of_contents(listing.declared, [(f.name, i.sha256) for f, i in intakes])
     rules, now = _Rules(counting_digest(lake_session.lake.settings), contents, ()), utc_now()
-    made = _recorded(lake_session, intakes, [*known, *heirs], now, [], rules)
-    _append(lake_session, _withdrawals(records, _after([*known, *made], now), note), "forget", note)
+    recorded = _recorded(lake_session, intakes, [*known, *heirs], now, [], rules)
+    _append(lake_session, _withdrawals(records, _after([*known, *recorded], now), note), "forget", note)
 
 
 def _withdrawals(records: Sequence[FileRecord], moment: datetime, note: str) -> list[tuple[object, ...]]:

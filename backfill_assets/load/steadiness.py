@@ -24,7 +24,7 @@ from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
 from backfill_assets.engine.server import engine_named
 from backfill_assets.engine.session import changed_settings, engine_of, say
-from backfill_assets.engine.session import explained as loss_told
+from backfill_assets.engine.session import explained as explained_loss
 from backfill_assets.lake.code import SourceFile
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.queries import label_calls
@@ -57,21 +57,21 @@ def refuse_unsteady(
     contracts: Mapping[str, Contract],
 ) -> None:
     """Raise ContractBroken, naming the expression, if a user's frame over `inputs` depends on the clock, chance, row
-    order or Python, or asks the engine for what it is known to compute otherwise than Spark. Computes nothing."""
+    order or Python, or holds an expression that the engine computes otherwise than Spark. Computes nothing."""
     if not table.brings_code:
         return
-    engine, read = engine_of(session), [contracts[name] for name in inputs]
+    engine, input_contracts = engine_of(session), [contracts[name] for name in inputs]
     if engine.explains:
-        if not (found := unsteady(explained_plan(session, frame), read)):
+        if not (unsteady_parts := unsteady(explained_plan(session, frame), input_contracts)):
             return
-        what, fix = f"the same inputs may give other rows: {_few(map(str, found))}", found[0].fix
+        reason, fix = f"the same inputs may give other rows: {_few(map(str, unsteady_parts))}", unsteady_parts[0].fix
     else:
-        if not (names := engine.plan_differences(frame, inputs, read)):
+        if not (differing := engine.plan_differences(frame, inputs, input_contracts)):
             _ = frame.schema  # analysed, which raises what is wrong with it
             return
-        what, fix = culprit(names, engine), advice(names)
+        reason, fix = culprit(differing, engine), advice(differing)
     unwritten = "It was not run, and nothing was written"
-    raise ContractBroken(f"the transform of {table.name}", what, unwritten, fix[:1].upper() + fix[1:])
+    raise ContractBroken(f"the transform of {table.name}", reason, unwritten, fix[:1].upper() + fix[1:])
 
 
 def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
@@ -83,11 +83,11 @@ def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
 def refuse_changed_settings(session: "SparkSession", named: str) -> None:
     """Raise ContractBroken about `named` if code outside this package changed the session's settings, which reach every
     later table; restore them."""
-    if not (found := changed_settings(session)):
+    if not (changed := changed_settings(session)):
         return
-    told = (f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in found.items())
+    changes = (f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in changed.items())
     raise ContractBroken(
-        named, f"settings of the Spark session that all tables share were changed: {_few(told)}",
+        named, f"settings of the Spark session that all tables share were changed: {_few(changes)}",
         "Nothing was written, and they were put back",
         "Name the zone or the format in the expressions themselves, or set it for the whole lake: `[spark.confs]` in "
         "lake.toml",
@@ -125,12 +125,12 @@ def telling_mistakes(table: Table) -> Iterator[None]:
     except BackfillError:
         raise
     except Exception as error:
-        if not table.brings_code or loss_told(error) is not None:
+        if not table.brings_code or explained_loss(error) is not None:
             raise
         files = source_files(table)
-        found = place_in(error, files)
+        place = place_in(error, files)
         sql = next((f"{path.name}: " for path in files if path.suffix == ".sql"), "")
-        where = f"{found[0].name}, line {found[1]}: " if found else sql
+        where = f"{place[0].name}, line {place[1]}: " if place else sql
         text = (str(error) or repr(error)).splitlines()[0]
         raise BackfillError(
             f"the transform of {table.name}", f"{where}{type(error).__name__}: {shortened(text, SHOWN_CHARS)}",
@@ -144,8 +144,8 @@ def refuse_literals(table: Table, frame: "DataFrame", build: Callable[[], "DataF
     transform = table.transform
     if transform is None or not table.brings_code or _PASSED.get(transform) == tuple(table.code_inputs):
         return
-    if found := next((f for s in table.sources if isinstance(s, SourceFile) for f in _reads_in(s, table)), None):
-        raise _refused(table, found)
+    if reading := next((f for s in table.sources if isinstance(s, SourceFile) for f in _reads_in(s, table)), None):
+        raise _refused(table, reading)
     first, again = plan_text(frame), plan_text(build())
     if again != first:
         one, two = next(pair for pair in zip([*first, ""], [*again, ""], strict=False) if pair[0] != pair[1])
@@ -170,7 +170,7 @@ def plan_text(frame: "DataFrame") -> list[str]:
     plan: Any = frame
     names: dict[str, str] = {}
     text = str(plan._plan.to_proto(plan._session.client).root)
-    numbered = NUMBERED.sub(lambda found: names.setdefault(found[0], f"part {len(names)}"), text)
+    numbered = NUMBERED.sub(lambda match: names.setdefault(match[0], f"part {len(names)}"), text)
     return [line.strip() for line in numbered.splitlines()]
 
 
@@ -226,25 +226,30 @@ def refuse_settings(settings: LakeSettings, contracts: Collection[Contract], tab
     """Raise SettingsError if an expression that differs on the lake's engine computes one of these tables, or `table`
     alone."""
     engine = engine_named(settings.spark.engine)
-    for found in differing_settings(settings, contracts, engine):
-        if not table or table in found.tables:
-            raise SettingsError(str(found), culprit(found.names, engine), "Nothing was done", advice(found.names))
+    for differing in differing_settings(settings, contracts, engine):
+        if not table or table in differing.tables:
+            raise SettingsError(
+                str(differing), culprit(differing.names, engine), "Nothing was done", advice(differing.names)
+            )
 
 
 def differing_settings(settings: LakeSettings, contracts: Collection[Contract], engine: Engine) -> list[Differing]:
     """Return the expressions that differ on an engine, of those by which one of these tables is computed."""
-    maturing = _first_of(contracts, lambda contract: contract.matures_after_days is not None)
-    found, types = list[Differing](), _types(settings, settings.features.source)
+    maturing = _most_upstream(contracts, lambda contract: contract.matures_after_days is not None)
+    differing, types = list[Differing](), _types(settings, settings.features.source)
     for column in settings.features.columns:
-        tables, where = _first_of(contracts, partial(_declares, column.name)), f"[[features.columns]] {column.name}"
-        found.append(Differing(tables, f"{where}: where", engine.differences(column.where or "true", types)))
-        of = engine.differences(column.of or "", types, agg=column.agg)
-        found.append(Differing(tables, f"{where}: of", of))
-    found += [Differing(maturing, *label) for label in _of_labels(settings, engine)]
-    return [f for f in found if f.names and f.tables]
+        tables, where = (
+            _most_upstream(contracts, partial(_declares, column.name)),
+            f"[[features.columns]] {column.name}",
+        )
+        differing.append(Differing(tables, f"{where}: where", engine.differences(column.where or "true", types)))
+        differences = engine.differences(column.of or "", types, agg=column.agg)
+        differing.append(Differing(tables, f"{where}: of", differences))
+    differing += [Differing(maturing, *label) for label in _label_differences(settings, engine)]
+    return [f for f in differing if f.names and f.tables]
 
 
-def _first_of(contracts: Collection[Contract], fits: Callable[[Contract], bool]) -> tuple[str, ...]:
+def _most_upstream(contracts: Collection[Contract], fits: Callable[[Contract], bool]) -> tuple[str, ...]:
     """Return the tables that fit and have no input that does."""
     fit = {c.name for c in contracts if fits(c)}
     return tuple(c.name for c in contracts if c.name in fit and fit.isdisjoint(i.table for i in c.inputs))
@@ -254,18 +259,18 @@ def _declares(name: str, contract: Contract) -> bool:
     return any(c.name == name and AGGREGATION in c.tags for c in contract.columns)
 
 
-def _of_labels(settings: LakeSettings, engine: Engine) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _label_differences(settings: LakeSettings, engine: Engine) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield where the label is declared, with what differs; its aggregates are exact numbers to its condition."""
     types, labels = _types(settings, settings.labels.source), settings.labels
     if labels.label is None:
         measure = "" if labels.measure == "events" else labels.measure
         yield f'[labels] measure = "{labels.measure}"', engine.differences(measure, types, agg="sum")
         return
-    found, condition, done = dict[str, str](), "", 0
+    differences, condition, done = dict[str, str](), "", 0
     for call in label_calls(labels.label):
-        found.update(engine.differences(call.of.strip(" *"), types, agg=call.agg))
+        differences.update(engine.differences(call.of.strip(" *"), types, agg=call.agg))
         condition, done = f"{condition}{labels.label[done : call.start]}CAST(1 AS {EXACT})", call.end
-    yield "[labels] label", found | {**engine.differences(condition + labels.label[done:], types)}
+    yield "[labels] label", differences | {**engine.differences(condition + labels.label[done:], types)}
 
 
 def _types(settings: LakeSettings, source: str | None) -> Types:

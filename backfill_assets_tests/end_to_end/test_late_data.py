@@ -24,7 +24,7 @@ from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.scan import let_late_rows_count
+from backfill_assets.load.scan import release_late_rows
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.clocks import Jumping, jumps, set_to
 from backfill_assets_tests.end_to_end.replay import Replay
@@ -237,7 +237,7 @@ def test_rows_that_come_too_late_after_a_release_of_their_days_wait_for_one_of_t
     told.daemon.settle()
     for step, looked_at in enumerate(({"seen"}, {"unseen"})):
         assert keys("too_late") == looked_at
-        let_late_rows_count(LakeSession(told.lake), DayRange(START, date(2024, 3, 4)), "I looked at them")
+        release_late_rows(LakeSession(told.lake), DayRange(START, date(2024, 3, 4)), "I looked at them")
         land(told.world, f"later {step}.jsonl", [late(21 + step, "unseen" if step == 0 else "last"), late(20, "seen")])
         told.daemon.settle()
         assert keys("staging") == {*(f"k{n}" for n in range(1, 8)), "seen", *(looked_at if step else ())}

@@ -59,7 +59,7 @@ def test_a_row_without_a_day_is_told_where_some_days_of_the_chunk_are_pending(
     backfill(lake, FIRST, FIRST, ["raw"], lost)
     candidate = build(request(lake, "echo", FIRST, FIRST + 3 * ONE_DAY, lost))
     try:
-        assert {d: p.rows for d, p in candidate.strays().items()} == {None: 1}
+        assert {d: p.rows for d, p in candidate.outside_chunk().items()} == {None: 1}
     finally:
         candidate.release()
 

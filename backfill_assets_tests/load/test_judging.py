@@ -19,7 +19,7 @@ from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import as_profile
-from backfill_assets.load.judging import bench, judged_by_receipts
+from backfill_assets.load.judging import judged_by_receipts, quality_context
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, LABELS, STAGING, day
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -45,7 +45,7 @@ def made(nulls: int) -> DayProfile:
 def profile_of(
     settings: LakeSettings, known: dict[date, DayEntry], fresh: dict[date, DayProfile], judged: date
 ) -> Finding:
-    found = bench(settings, STAGING, known, fresh).judge(judged, fresh[judged], Built.COMPLETE, ())
+    found = quality_context(settings, STAGING, known, fresh).judge(judged, fresh[judged], Built.COMPLETE, ())
     return next(f for f in found if f.check == PROFILE)
 
 
@@ -82,7 +82,7 @@ def test_a_whole_range_of_new_days_that_is_wrong_is_judged_by_the_receipts_befor
 def test_rows_of_days_made_again_are_compared_with_what_the_receipts_before_them_say(settings: LakeSettings) -> None:
     days = [day(n) for n in range(2 * TRAILING_DAYS)]
     fresh = {d: DayProfile(ROWS // 20, "G") for d in days}
-    by = bench(settings, STAGING, dict.fromkeys(days, entry(0)), fresh)
+    by = quality_context(settings, STAGING, dict.fromkeys(days, entry(0)), fresh)
     found = [by.judge(d, fresh[d], Built.COMPLETE, ())[0] for d in days]
     assert [f.day for f in found if not f.passed] == days[MEDIAN_NEEDS_DAYS:]
 
@@ -112,7 +112,9 @@ def test_values_of_labels_that_are_not_mature_are_not_compared(settings: LakeSet
     judged, found = day(MEDIAN_NEEDS_DAYS), drifting({1: 1000})
     ripe = datetime(2024, 4, 1, tzinfo=UTC)
     for frontier, as_usual in ((None, True), (ripe, False)):
-        by = bench(settings, LABELS, known, {judged: found}, frontier).judge(judged, found, Built.COMPLETE, ())
+        by = quality_context(settings, LABELS, known, {judged: found}, frontier).judge(
+            judged, found, Built.COMPLETE, ()
+        )
         assert [f.passed for f in by if f.check == PROFILE] == [as_usual]
 
 
@@ -125,7 +127,7 @@ def test_receipts_that_did_not_count_say_nothing_of_what_is_usual(settings: Lake
 def test_a_rule_that_only_warned_is_told_from_the_receipt_too(settings: LakeSettings) -> None:
     contract = replace(STAGING, rules=(Rule("few", "count(*) < 3", "", per=("entity",), only_warns=True),))
     kept = DayEntry(5, "F", "digest", counts=kept_counts(DayProfile(5, "F", broken={"few": 2}), ()))
-    found = bench(settings, contract, {}).judge(day(0), as_profile(kept), Built.COMPLETE, ())[-1]
+    found = quality_context(settings, contract, {}).judge(day(0), as_profile(kept), Built.COMPLETE, ())[-1]
     assert (found.passed, found.refuses, found.facts["breaks few"]) == (False, False, 2)
 
 

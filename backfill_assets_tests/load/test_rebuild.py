@@ -126,7 +126,7 @@ def test_rows_that_nobody_asked_for_are_told_with_the_range_that_would_hold_them
     profiles = {**rebuild.ready.profiles, **{d: DayProfile(n, "F") for d, n in strays.items()}}
     rebuild.candidate = replace(rebuild.ready, profiles=profiles)
     with pytest.raises(ContractBroken) as refused:
-        rebuild._refuse_strays()
+        rebuild._refuse_other_days()
     assert refused.value.culprit.endswith(f"the transform gave {told}")
     assert refused.value.fix.endswith(advice)
 

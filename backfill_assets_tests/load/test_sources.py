@@ -15,7 +15,7 @@ from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, of_source, read_files
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.load.scan import accept_all, late_rows, let_late_rows_count, scan_all
+from backfill_assets.load.scan import accept_all, late_rows, release_late_rows, scan_all
 from backfill_assets_tests.builders import receipt, write_rows
 
 NOW = datetime(2024, 3, 10, tzinfo=UTC)
@@ -74,4 +74,4 @@ def test_a_load_of_one_source_does_not_wait_for_another(lake: Lake) -> None:
 
 def test_where_nothing_came_too_late_nothing_is_released(lake: Lake) -> None:
     days = DayRange(date(2024, 3, 1), date(2024, 3, 9))
-    assert late_rows(lake, days) == let_late_rows_count(LakeSession(lake), days, "why") == {}
+    assert late_rows(lake, days) == release_late_rows(LakeSession(lake), days, "why") == {}
