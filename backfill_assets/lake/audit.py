@@ -1,7 +1,7 @@
-"""The audit: figures of the very files that would be published, or that stand in a table, per day, without a JVM.
+"""Audit: figures per day of the files that a write would publish, or that a table holds, without a JVM.
 
-Not here: judging the figures (`lake.gates`) and the fingerprint's text (`fingerprints`). An embedded columnar engine
-(DuckDB) reads Parquet in pieces and spills what does not fit. Rules are written once, in Spark's words.
+Not here: judging the figures (`lake.gates`) and the text of a fingerprint (`fingerprints`). An embedded columnar engine
+(DuckDB) reads Parquet in pieces and spills what does not fit. Rules are written once, in Spark SQL.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -41,11 +41,11 @@ SAMPLE_KEY_CHARS = 200
 
 
 def audit(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | None = None) -> Profiles:
-    """The profile of every day that occurs in the files (None: rows whose day is NULL), with the fingerprints of these
-    sets of columns. Raises ContractBroken if a file cannot be read as the contract's columns, e.g. text that is not
-    UTF-8."""
-    by_batch = (_audited(lake, some, contract, parts or {}) for some in file_batches(files, contract))
-    return {day: profile for found in by_batch for day, profile in found.items()}
+    """Profile every day that occurs in the files (None: rows whose day is NULL), with the fingerprints of the column
+    sets `parts`. Raises ContractBroken if a file cannot be read as the contract's columns, e.g. text that is not UTF-8.
+    """
+    by_batch = (_audited(lake, batch, contract, parts or {}) for batch in file_batches(files, contract))
+    return {day: profile for profiles in by_batch for day, profile in profiles.items()}
 
 
 def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
@@ -97,24 +97,24 @@ def _figures(contract: Contract, hashes: Collection[str]) -> dict[str, str]:
 
 
 def _profile(
-    found: Mapping[str, Any], contract: Contract, parts: Sets, duplicates: int, groups: Mapping[str, int]
+    figures: Mapping[str, Any], contract: Contract, parts: Sets, duplicates: int, groups: Mapping[str, int]
 ) -> DayProfile:
     """The profile of a day from its figures and the numbers of groups that break each rule."""
 
     def fingerprint(hashed: str) -> str:
-        return fingerprint_text([int(found[f"{hashed} {i}"] or 0) for i in range(PIECES)])
+        return fingerprint_text([int(figures[f"{hashed} {i}"] or 0) for i in range(PIECES)])
 
-    def counts(what: str, names: Collection[str]) -> dict[str, int]:
-        return {n: int(found[f"{what} {n}"]) for n in names if found[f"{what} {n}"]}
+    def counts(figure: str, names: Collection[str]) -> dict[str, int]:
+        return {n: int(figures[f"{figure} {n}"]) for n in names if figures[f"{figure} {n}"]}
 
     return DayProfile(
-        rows=found["rows"],
+        rows=figures["rows"],
         fingerprint=fingerprint(ROW),
         nulls=counts("nulls", contract.column_names),
         duplicates=duplicates,
-        sums={c: found[f"sum {c}"] or 0 for c in contract.summed_columns},
+        sums={c: figures[f"sum {c}"] or 0 for c in contract.summed_columns},
         broken={**counts("breaks", [r.name for r in contract.row_rules]), **groups},
-        histograms={c: h for c in contract.measured_columns if (h := found[f"histogram {c}"])},
+        histograms={c: h for c in contract.measured_columns if (h := figures[f"histogram {c}"])},
         parts={name: fingerprint(f"__part_{i}") for i, name in enumerate(parts)},
     )
 
@@ -123,42 +123,43 @@ def audit_table(
     lake: Lake, contract: Contract, version: int | None = None, days: Collection[date] | None = None,
     altered: bool = False,
 ) -> Profiles:  # fmt: skip
-    """The profile of a table at a version (None: the newest), of all days or of these; `altered`: of any files."""
-    found = audit(lake, lake.store.data_files(contract, version, days, altered=altered), contract)
-    return found if days is None else {d: p for d, p in found.items() if d in set(days)}
+    """Profile a table at a version (None: the newest), for all days or `days`; `altered`: accept files of any size."""
+    profiles = audit(lake, lake.store.data_files(contract, version, days, altered=altered), contract)
+    return profiles if days is None else {d: p for d, p in profiles.items() if d in set(days)}
 
 
 def audit_readable(
     lake: Lake, contract: Contract, days: Collection[date] | None, decoded: bool = False
 ) -> tuple[Profiles, Sequence[str]]:
-    """The profiles of days of a table (None: all), but for days with a damaged file; these are given beside them (of a
-    table that is not laid out by day: the files), ascending. `decoded`: Arrow has said which files it cannot read."""
-    bad = damaged(lake, contract, days, decoded)
-    apart = {f.partition for f in bad}
-    addresses = lake.store.data_files(contract, None, days, altered=True) if None not in apart else ()
+    """Profiles of days of a table (None: all), without days that have a damaged file, and beside them those days (of a
+    table that is not laid out by day: the files), ascending. `decoded`: Arrow reads every file to find those it cannot.
+    """
+    damaged_files = damaged(lake, contract, days, decoded)
+    skipped = {f.partition for f in damaged_files}
+    addresses = lake.store.data_files(contract, None, days, altered=True) if None not in skipped else ()
     try:
-        found = audit(lake, [a for a in addresses if folder_of(a).partition("=")[2] not in apart], contract)
+        profiles = audit(lake, [a for a in addresses if folder_of(a).partition("=")[2] not in skipped], contract)
     except (BackfillError, OSError):
         if decoded:
             raise
         return audit_readable(lake, contract, days, decoded=True)
-    return found, sorted({f.partition or f.path for f in bad})
+    return profiles, sorted({f.partition or f.path for f in damaged_files})
 
 
 def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> dict[date, DayProfile]:
-    """The profiles of these days by the columns that their files have; none where files are not laid out by day."""
+    """Profile these days by the columns that their files have; empty where files are not laid out by day."""
     if contract.partition_column != contract.day_column:
         return {}
     kinds: dict[tuple[tuple[str, str], ...], tuple[Contract, list[date]]] = {}
     for day in days:
         if files := lake.store.data_files(contract, None, [day]):
-            then = as_written(contract, files[0])
-            _, alike = kinds.setdefault(tuple((c.name, c.type) for c in then.columns), (then, []))
+            written = as_written(contract, files[0])
+            _, alike = kinds.setdefault(tuple((c.name, c.type) for c in written.columns), (written, []))
             alike.append(day)
-    found: dict[date, DayProfile] = {}
-    for then, alike in kinds.values():
-        found |= {d: p for d, p in audit_table(lake, then, None, alike).items() if d is not None}
-    return found
+    profiles: dict[date, DayProfile] = {}
+    for written, alike in kinds.values():
+        profiles |= {d: p for d, p in audit_table(lake, written, None, alike).items() if d is not None}
+    return profiles
 
 
 def as_written(contract: Contract, file: str) -> Contract:
@@ -182,14 +183,14 @@ def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Se
 
 
 def _repeated(contract: Contract, rows: str) -> str:
-    """Rows per day beyond the first of each key: a narrow grouping, apart from the wide one."""
+    """Query of the rows per day beyond the first of each key: a narrow grouping, apart from the wide one."""
     keys = ", ".join(map(quoted, dict.fromkeys((contract.day_column, *contract.key))))
     per_key = f"SELECT {keys}, count(*) AS times FROM ({rows}) GROUP BY {keys} HAVING count(*) > 1"
     return f"SELECT {quoted(contract.day_column)}, CAST(sum(times - 1) AS BIGINT) FROM ({per_key}) GROUP BY 1"
 
 
 def _most(contract: Contract, rows: str, key: Sequence[str]) -> str:
-    """Rows per day of the greatest key: a narrow grouping as well."""
+    """Query of the rows per day of the most frequent key: a narrow grouping as well."""
     day, columns = quoted(contract.day_column), [quoted(c) for c in key]
     known = " AND ".join(f"{c} IS NOT NULL" for c in columns)
     per_key = f"SELECT {day} AS d, count(*) AS n FROM ({rows}) WHERE {known} GROUP BY {', '.join([day, *columns])}"
@@ -197,7 +198,7 @@ def _most(contract: Contract, rows: str, key: Sequence[str]) -> str:
 
 
 def _broken_groups(contract: Contract, rows: str) -> dict[str, str]:
-    """Per rule of groups the query of how many break it, per day."""
+    """Per rule of groups the query that counts the groups which break it, per day."""
     day = quoted(contract.day_column)
     return {
         rule: f"SELECT {day}, count(*) FROM (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {broken}) GROUP BY 1"
@@ -232,7 +233,7 @@ def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date 
 
 
 def check_rules(contract: Contract) -> None:
-    """Raises BackfillError naming the first rule that no audit could take, or that names a column the table lacks."""
+    """Raise BackfillError naming the first rule that no audit can evaluate or that names an unknown column."""
     for rule in contract.rules:
         _parsed(contract, rule)
 

@@ -31,27 +31,27 @@ from backfill_assets.lake.log_history import (
 
 
 def vouch(table: Path, version: int) -> None:
-    """Note the digest of the newest commit, which no commit names yet, and of its checkpoint. A process that is killed
-    before leaves the note of the version before, which is harmless."""
+    """Note the digest of the newest commit, which no later commit names yet, and of its checkpoint. A process that is
+    killed before this leaves the note of the version before, which is harmless."""
     newest = {"version": version, "sha256": commit_digest(table, version)}
     files.write_json(table / LOG / HEAD, {**newest, "checkpoints": _checkpoints(table, version)})
 
 
 def _checkpoints(table: Path, version: int) -> Mapping[str, str]:
-    """The noted digests of checkpoints that are there, and that of the one at a version, if there is one."""
-    named = read_head(table).get("checkpoints", {})
-    named = {name: digest for name, digest in named.items() if files.exists(table / LOG / name)}
+    """Noted digests of the checkpoints that exist, and the digest of the checkpoint at `version`, if there is one."""
+    digests = read_head(table).get("checkpoints", {})
+    digests = {name: digest for name, digest in digests.items() if files.exists(table / LOG / name)}
     if files.exists(file := checkpoint_file(table, version)):
-        named[file.name] = files.sha256_of_bytes(file)
-    return named
+        digests[file.name] = files.sha256_of_bytes(file)
+    return digests
 
 
 def move_commits(table: Path, first: int) -> None:
     """Move the commits before version `first` from the log to the history, once a checkpoint of `first` stands for
     them.
 
-    Stopped at any moment, each of them is in the log, in the history or in both, with the same bytes; the next call
-    goes on. Raises BackfillError, having deleted nothing, if the history does not hold them as the log does.
+    After an interruption each of them is in the log, in the history or in both, with the same bytes; the next call
+    continues. Raises BackfillError, having deleted nothing, if the history does not hold them as the log does.
     """
     leaving = [v for v in logged(table) if v < first]
     _ensure_checkpoint(table, first)
@@ -69,7 +69,7 @@ def move_commits(table: Path, first: int) -> None:
 
 
 def _ensure_checkpoint(table: Path, version: int) -> None:
-    """Have a checkpoint of a version on the disk, from which the table opens with the files that it has."""
+    """Ensure that the disk holds a checkpoint of a version, from which the table opens with the same files."""
     if not files.exists(file := checkpoint_file(table, version)) or file in torn_checkpoints(table):
         opened = open_delta(table, version)
         opened.create_checkpoint()

@@ -104,15 +104,15 @@ def _sources_of(name: str, package: str) -> tuple[SourceFile, ...]:
     spec = find_spec(package) if package.isidentifier() else None
     if spec is None or spec.origin is None:
         raise _no_input(name, f"no package {package} is installed", "Install it")
-    held = vars(sys.modules[package]) if package in sys.modules else {}
-    if FILES_OF_PACKAGE not in held:
+    module_globals = vars(sys.modules[package]) if package in sys.modules else {}
+    if FILES_OF_PACKAGE not in module_globals:
         folder = Path(spec.origin).parent
         paths = sorted(folder.rglob("*.py")) if spec.submodule_search_locations else [Path(spec.origin)]
-        held[FILES_OF_PACKAGE] = tuple(
+        module_globals[FILES_OF_PACKAGE] = tuple(
             replace(SourceFile.read(p), named_input=f"{name} {p.relative_to(folder).as_posix()}") for p in paths
         )
-    found: tuple[SourceFile, ...] = held[FILES_OF_PACKAGE]
-    return found
+    sources: tuple[SourceFile, ...] = module_globals[FILES_OF_PACKAGE]
+    return sources
 
 
 def _no_input(name: str, culprit: str, fix: str) -> SettingsError:
@@ -123,11 +123,11 @@ def _no_input(name: str, culprit: str, fix: str) -> SettingsError:
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
     """The versions of those packages that are installed, by name."""
-    found = {}
+    versions = {}
     for package in packages:
         with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            versions[package] = version(package)
+    return versions
 
 
 def legacy_parts(code_version: str) -> Iterator[list[str]]:
@@ -141,5 +141,5 @@ def legacy_parts(code_version: str) -> Iterator[list[str]]:
 
 @cache
 def _legacy() -> Mapping[str, Mapping[str, list[str]]]:
-    found: Mapping[str, Mapping[str, list[str]]] = json.loads(LEGACY.read_text(encoding="utf-8"))
-    return found
+    digests: Mapping[str, Mapping[str, list[str]]] = json.loads(LEGACY.read_text(encoding="utf-8"))
+    return digests

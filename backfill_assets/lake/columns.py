@@ -48,30 +48,30 @@ def arrow_type(kind: ColumnType) -> Any:
         return pa.list_(arrow_type(kind.element))
     if kind.kind == DECIMAL:
         return pa.decimal128(kind.precision, kind.scale)
-    made = {
+    constructors = {
         "BOOLEAN": pa.bool_, "INT": pa.int32, "BIGINT": pa.int64, "DOUBLE": pa.float64, "STRING": pa.string,
         "DATE": pa.date32, "BINARY": pa.binary,
     }  # fmt: skip
-    return pa.timestamp("us", "UTC") if kind.kind == "TIMESTAMP" else made[kind.kind]()
+    return pa.timestamp("us", "UTC") if kind.kind == "TIMESTAMP" else constructors[kind.kind]()
 
 
-def type_of_arrow(found: Any) -> ColumnType | None:
+def type_of_arrow(arrow: Any) -> ColumnType | None:
     """The type by its Arrow type; None for one that no column of a contract has."""
     import pyarrow as pa
 
-    if pa.types.is_list(found):
-        inner = type_of_arrow(found.value_type)
-        return ColumnType(ARRAY, element=inner) if inner is not None and inner.element is None else None
-    if pa.types.is_decimal(found):
-        return ColumnType(DECIMAL, found.precision, found.scale)
-    return next((k for k in map(ColumnType, PLAIN_KINDS) if arrow_type(k) == found), None)
+    if pa.types.is_list(arrow):
+        element = type_of_arrow(arrow.value_type)
+        return ColumnType(ARRAY, element=element) if element is not None and element.element is None else None
+    if pa.types.is_decimal(arrow):
+        return ColumnType(DECIMAL, arrow.precision, arrow.scale)
+    return next((k for k in map(ColumnType, PLAIN_KINDS) if arrow_type(k) == arrow), None)
 
 
-def arrow_name(found: Any) -> str:
+def arrow_name(arrow: Any) -> str:
     """The name of an Arrow type, whatever a writer calls the elements of a list."""
     import pyarrow as pa
 
-    return f"list<{arrow_name(found.value_type)}>" if pa.types.is_list(found) else str(found)
+    return f"list<{arrow_name(arrow.value_type)}>" if pa.types.is_list(arrow) else str(arrow)
 
 
 def delta_schema(columns: Iterable[Column]) -> "Schema":
@@ -95,15 +95,15 @@ def evolve(opened: "DeltaTable", path: Path, contract: Contract) -> bool:
 
     Returns whether it wrote. Raises ContractBroken if a column has another type. The caller holds the lock.
     """
-    there = {f.name: f for f in opened.schema().fields}
+    present = {f.name: f for f in opened.schema().fields}
     _refuse_other_types(path, contract, column_types(opened))
-    absent = [c for c in contract.columns if c.name not in there]
-    may_lack = {*contract.nullable_columns, *(there.keys() - set(contract.column_names))}
+    absent = [c for c in contract.columns if c.name not in present]
+    may_lack = {*contract.nullable_columns, *(present.keys() - set(contract.column_names))}
     if absent:
         note = f"gets {', '.join(f'{c.name} {c.type}' for c in absent)}"
         fields = delta_schema(replace(c, nullable=True) for c in absent).fields
         opened.alter.add_columns(fields, commit_properties=_properties(contract, note))
-    loosened = sorted(n for n, f in there.items() if not f.nullable and n in may_lack)
+    loosened = sorted(n for n, f in present.items() if not f.nullable and n in may_lack)
     for name in loosened:
         opened.alter.drop_column_not_null(name, commit_properties=_properties(contract, f"{name} may be NULL"))
     return bool(absent or loosened)
@@ -113,20 +113,20 @@ def widened_schema(opened: "DeltaTable", wider: Mapping[str, ColumnType]) -> "Sc
     """The schema of a table with other types of some columns."""
     from deltalake import Schema
 
-    def field(there: Any) -> Any:
+    def widened(field: Any) -> Any:
         """The field of a column in its new type."""
-        if there.name not in wider:
-            return there
-        told = (there.metadata or {}).get("comment", "")
-        return delta_schema([Column(there.name, str(wider[there.name]), told, there.nullable)]).fields[0]
+        if field.name not in wider:
+            return field
+        comment = (field.metadata or {}).get("comment", "")
+        return delta_schema([Column(field.name, str(wider[field.name]), comment, field.nullable)]).fields[0]
 
-    return Schema([field(f) for f in opened.schema().fields])
+    return Schema([widened(f) for f in opened.schema().fields])
 
 
 def schema_contract(
     contract: Contract, opened: "DeltaTable", wider: Mapping[str, ColumnType] = MappingProxyType({})
 ) -> Contract:
-    """The columns of the table's schema, with the types `wider`, as a contract, which files of earlier versions fit.
+    """Contract with the columns of the table's schema (types replaced by `wider`), which files of earlier versions fit.
     Columns of types that contracts do not know are left out."""
     kinds, fields = {**column_types(opened), **wider}, opened.schema().fields
     columns = tuple(Column(f.name, str(kinds[f.name]), "", f.nullable) for f in fields if kinds[f.name] is not None)
@@ -134,20 +134,22 @@ def schema_contract(
 
 
 def _properties(contract: Contract, note: str) -> "CommitProperties":
-    """A receipt of no days, which marks the commit as ours."""
+    """Commit properties with a receipt of no days, which marks the commit as ours."""
     from deltalake import CommitProperties
 
     receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=note)
     return CommitProperties(custom_metadata={"userMetadata": receipt.to_json()}, max_commit_retries=0)
 
 
-def _refuse_other_types(path: Path, contract: Contract, there: "dict[str, ColumnType | None]") -> None:
-    other = [(c, there[c.name]) for c in contract.columns if c.name in there and there[c.name] != c.kind]
+def _refuse_other_types(path: Path, contract: Contract, types: "dict[str, ColumnType | None]") -> None:
+    other = [(c, types[c.name]) for c in contract.columns if c.name in types and types[c.name] != c.kind]
     if other:
-        told = ", ".join(f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}" for c, kind in other)
+        differences = ", ".join(
+            f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}" for c, kind in other
+        )
         raise ContractBroken(
             f"the table {path.name}",
-            f"{told}: a column's type cannot change by a write, nor widen",
+            f"{differences}: a column's type cannot change by a write, nor widen",
             "Nothing was written",
             "INT may become BIGINT, and a DECIMAL have more digits: `backfill-assets maintain --widen`. Else "
             "give the column its type back, and the new type to a column of another name (e.g. "
@@ -158,10 +160,10 @@ def _refuse_other_types(path: Path, contract: Contract, there: "dict[str, Column
 
 @dataclass(frozen=True)
 class Footer:
-    """What a Parquet file says of itself: pyarrow's metadata, and the columns as Arrow has them.
+    """Footer of a Parquet file: pyarrow's metadata, and the columns as Arrow types.
 
-    Ask for columns here, never for `metadata.schema`: those two name each other, so that the 20 KiB of a footer would
-    stay until Python looks for garbage, of 3,650 files 70 MiB.
+    Read columns from `schema`, never from `metadata.schema`: those two refer to each other, so that the 20 KiB of a
+    footer would stay until Python collects garbage: 70 MiB for 3,650 files.
     """
 
     metadata: Any
@@ -192,11 +194,11 @@ def file_statistics(footer: Footer) -> str:
             if column.path_in_schema in flat:  # else of an array's elements, which says nothing of the column
                 chunks[column.path_in_schema].append(column)
     nulls = {
-        name: sum(c.statistics.null_count for c in found)
-        for name, found in chunks.items()
-        if all(c.statistics is not None and c.statistics.has_null_count for c in found)
+        name: sum(c.statistics.null_count for c in columns)
+        for name, columns in chunks.items()
+        if all(c.statistics is not None and c.statistics.has_null_count for c in columns)
     }
-    bounds = {name: known for name, found in chunks.items() if (known := _bounds(found)) is not None}
+    bounds = {name: known for name, columns in chunks.items() if (known := _bounds(columns)) is not None}
     body = {
         "numRecords": metadata.num_rows,
         "minValues": {c: _text(least, up=False) for c, (least, _) in sorted(bounds.items())},
@@ -207,9 +209,9 @@ def file_statistics(footer: Footer) -> str:
 
 
 def _bounds(chunks: list[Any]) -> tuple[Any, Any] | None:
-    """The least and greatest value of a column; None if a chunk does not say, all is NULL, or Python or Delta's log has
-    no word for one, such as the year 12000."""
-    found = []
+    """Least and greatest value of a column; None if a chunk does not name them, all values are NULL, or Python or JSON
+    cannot hold one, such as the year 12000."""
+    of_chunks = []
     for statistics, values in ((c.statistics, c.num_values) for c in chunks):
         if statistics is not None and not statistics.has_min_max and statistics.null_count == values:
             continue
@@ -219,8 +221,8 @@ def _bounds(chunks: list[Any]) -> tuple[Any, Any] | None:
             return None
         if not bounds or not all(map(_is_plain, bounds)):
             return None
-        found.append(bounds)
-    return (min(b[0] for b in found), max(b[1] for b in found)) if found else None
+        of_chunks.append(bounds)
+    return (min(b[0] for b in of_chunks), max(b[1] for b in of_chunks)) if of_chunks else None
 
 
 def _is_plain(value: Any) -> bool:

@@ -110,12 +110,12 @@ def commit_files(
     removes: Sequence[LiveFile],
     restored: bool = False,
 ) -> int:
-    """One commit that adds and removes exactly these files and carries the receipt; returns its version. Files have
+    """Add and remove exactly these files in one commit that carries the receipt; returns its version. Files have
     the columns of the contract. Those of a rollback (`restored`) may lack nullable ones; unless they were copied for
     it, the commit that added them first names their digests.
 
-    Raises Conflict where another commit came first, BackfillError where an action is not what it should be (then
-    nothing was written). After any other error the log decides whether it happened.
+    Raises Conflict where another commit came first, BackfillError where an action is invalid (then nothing was
+    written). After any other error the log decides whether the commit happened.
     """
     opened, now_ms = open_table(path), _now_ms()
     if evolve(opened, path, contract):
@@ -124,9 +124,9 @@ def commit_files(
     actions = _removals(opened, path, contract.partition_column, removes, now_ms)
     actions += _additions(path, contract, adds, now_ms, contract.nullable_columns if restored else ())
     days = {str(d) for d in receipt.days}
-    strays = [f.partition for f in adds if contract.partition_column == contract.day_column and f.partition not in days]
-    if strays:
-        raise _wrong(path, f"a file of {strays[0]} is to be added, a day that the receipt does not name")
+    others = [f.partition for f in adds if contract.partition_column == contract.day_column and f.partition not in days]
+    if others:
+        raise _wrong(path, f"a file of {others[0]} is to be added, a day that the receipt does not name")
     files.sync_all([f.path for f in adds], path)  # before the log names them: a power cut must leave no torn file
     are_known = restored and not all(receipt.write_id in f.path.parts for f in adds)
     return _commit(opened, path, receipt, actions, "" if are_known else _digests(path, adds))
@@ -142,12 +142,13 @@ def rewrite_files(
     path: Path, contract: Contract, receipt: Receipt, adds: Sequence[StagedFile], removes: Sequence[LiveFile],
     wider: Mapping[str, ColumnType] | None = None,
 ) -> int:  # fmt: skip
-    """As `commit_files`, of files that together hold the same rows as before: readers of changes see none. Files have
-    columns of the table's schema. With `wider` types of columns they are all its files, and its schema changes, too."""
+    """Commit as `commit_files` does, but files that together hold the same rows as before, in columns of the table's
+    schema: readers of changes see none. With types `wider` of columns, `adds` replace all files and the schema changes
+    too."""
     opened, now_ms = open_table(path), _now_ms()
-    there = schema_contract(contract, opened, wider or {})
+    by_schema = schema_contract(contract, opened, wider or {})
     actions = _removals(opened, path, contract.partition_column, removes, now_ms, change=False)
-    added = _additions(path, there, adds, now_ms, there.nullable_columns, change=False)
+    added = _additions(path, by_schema, adds, now_ms, by_schema.nullable_columns, change=False)
     files.sync_all([f.path for f in adds], path)
     if not wider:
         return _commit(opened, path, receipt, [*actions, *added], _digests(path, adds))
@@ -160,7 +161,7 @@ def _now_ms() -> int:
 
 
 def commit_receipt(path: Path, receipt: Receipt) -> int:
-    """One commit of a receipt alone: no file comes or goes. Returns its version; raises what `commit_files` raises."""
+    """Commit a receipt alone, without files. Returns its version; raises what `commit_files` raises."""
     return _commit(open_table(path), path, receipt, [])
 
 
@@ -209,7 +210,7 @@ def _commit(
 
 
 def _not_committed(path: Path, before: int, failed: Exception | None) -> Exception:
-    """A conflict if another commit took our version; else the error itself, such as that of a full disk."""
+    """Error of a commit that the log lacks: Conflict if another commit took its version, else `failed` itself."""
     if failed is None:
         return TransientError(
             f"the table {path.name}", "the commit was reported done and the log holds no such write",
@@ -222,8 +223,8 @@ def _not_committed(path: Path, before: int, failed: Exception | None) -> Excepti
 
 
 def _checkpoint(opened: "DeltaTable", path: Path, version: int) -> None:
-    """Write all live files to one file that makes opening quicker, now that the commit is on the disk. If it cannot be
-    written, that costs only time."""
+    """Write all live files to a checkpoint, which makes opening quicker, now that the commit is on the disk. A failure
+    costs only time."""
     from deltalake.exceptions import DeltaError
 
     with suppress(DeltaError, OSError):
@@ -233,15 +234,15 @@ def _checkpoint(opened: "DeltaTable", path: Path, version: int) -> None:
 
 
 def _removals(
-    opened: "DeltaTable", path: Path, column: str, gone: Sequence[LiveFile], now_ms: int, *, change: bool = True
+    opened: "DeltaTable", path: Path, column: str, removes: Sequence[LiveFile], now_ms: int, *, change: bool = True
 ) -> list[Any]:
     from deltalake.transaction import RemoveAction
 
-    live = {f.path: f for f in live_files(opened, column)} if gone else {}
-    for file in gone:
+    live = {f.path: f for f in live_files(opened, column)} if removes else {}
+    for file in removes:
         if live.get(file.path) != file:
             raise _wrong(path, f"{file.path} is to be removed and is no file of version {opened.version()}")
-    return [RemoveAction(f.path, change, now_ms, f.size, {column: f.partition} if column else {}) for f in gone]
+    return [RemoveAction(f.path, change, now_ms, f.size, {column: f.partition} if column else {}) for f in removes]
 
 
 def _additions(
@@ -282,12 +283,11 @@ def _checked(path: Path, contract: Contract, file: StagedFile, may_lack: Collect
 
 
 def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection[str] = ()) -> str:
-    """In words what a file's columns are and should be; empty where they are the contract's, but for some that it
-    `may_lack`."""
-    found = {f.name: arrow_name(f.type) for f in schema}
-    needed = (c for c in contract.columns if c.name in found or c.name not in may_lack)
-    wanted = {c.name: arrow_name(arrow_type(c.kind)) for c in needed if c.name != contract.partition_column}
-    return "" if found == wanted else f"{found}, not {wanted}"
+    """Describe how a file's columns differ from the contract's, apart from some that it `may_lack`; "" if equal."""
+    columns = {f.name: arrow_name(f.type) for f in schema}
+    needed = (c for c in contract.columns if c.name in columns or c.name not in may_lack)
+    expected = {c.name: arrow_name(arrow_type(c.kind)) for c in needed if c.name != contract.partition_column}
+    return "" if columns == expected else f"{columns}, not {expected}"
 
 
 def _wrong(path: Path, culprit: str) -> BackfillError:

@@ -38,12 +38,12 @@ def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
 
     Raises ContractBroken if the files are not laid out by that column.
     """
-    there = opened.metadata().partition_columns
-    if column and column not in there:
+    laid_out = opened.metadata().partition_columns
+    if column and column not in laid_out:
         table = Path(opened.table_uri)
         raise ContractBroken(
             f"the table {table.name}",
-            f"its files are laid out by {', '.join(there) or 'no column'}, not by {column}: a day column stays",
+            f"its files are laid out by {', '.join(laid_out) or 'no column'}, not by {column}: a day column stays",
             "Nothing was read or written",
             f"Give the column its name back; or move its folder {table.name} away and make all its days again",
         )
@@ -60,12 +60,12 @@ def files_of(lake: LakeFolder, contract: Contract, version: int | None = None) -
     return live_files(LOGS.opened(lake.table_path(contract.name), version), contract.partition_column)
 
 
-def files_of_days(found: Iterable[LiveFile], contract: Contract, days: Collection[date] | None) -> list[LiveFile]:
+def files_of_days(candidates: Iterable[LiveFile], contract: Contract, days: Collection[date] | None) -> list[LiveFile]:
     """Those of the files that may hold rows of these days (None: of any day)."""
     if days is None or contract.partition_column != contract.day_column:
-        return list(found)
-    named = {str(d) for d in days}
-    return [f for f in found if f.partition in named]
+        return list(candidates)
+    day_texts = {str(d) for d in days}
+    return [f for f in candidates if f.partition in day_texts]
 
 
 def folder_of(address: str) -> str:
@@ -73,24 +73,24 @@ def folder_of(address: str) -> str:
     return address.rsplit("/", 2)[-2]
 
 
-def _altered(table: Path, found: Iterable[LiveFile]) -> list[tuple[LiveFile, int | None]]:
+def _altered(table: Path, candidates: Iterable[LiveFile]) -> list[tuple[LiveFile, int | None]]:
     """Data files whose size is not the log's, each with its size now (None: it is gone)."""
-    sizes = ((f, files.size(f"{table}/{f.path}")) for f in found)
+    sizes = ((f, files.size(f"{table}/{f.path}")) for f in candidates)
     return [(f, now) for f, now in sizes if now != f.size]
 
 
-def gone_or_altered(table: Path, found: Iterable[LiveFile]) -> list[LiveFile]:
+def gone_or_altered(table: Path, candidates: Iterable[LiveFile]) -> list[LiveFile]:
     """Data files that are gone, or have another size than the log says."""
-    return [f for f, _ in _altered(table, found)]
+    return [f for f, _ in _altered(table, candidates)]
 
 
 def damaged(lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool) -> list[LiveFile]:
     """Data files of days (None: all) that are gone or have another size; if `decoded`, also those that Arrow cannot
     read to the end."""
     path = lake.table_path(contract.name)
-    found = files_of_days(files_of(lake, contract), contract, days)
-    bad = gone_or_altered(path, found)
-    return bad + [f for f in found if decoded and f not in bad and not _is_readable(path / f.path)]
+    live = files_of_days(files_of(lake, contract), contract, days)
+    damaged_files = gone_or_altered(path, live)
+    return damaged_files + [f for f in live if decoded and f not in damaged_files and not _is_readable(path / f.path)]
 
 
 def _is_readable(file: Path) -> bool:
@@ -103,34 +103,34 @@ def _is_readable(file: Path) -> bool:
     return True
 
 
-def refuse_altered(table: Path, found: Iterable[LiveFile]) -> None:
+def refuse_altered(table: Path, candidates: Iterable[LiveFile]) -> None:
     """Raise Altered if one of these data files is gone, or has another size than the log says."""
-    if altered := _altered(table, found):
+    if altered := _altered(table, candidates):
         culprit, way_out = _in_words(table, altered)
         raise Altered(f"the table {table.name}", culprit, "It was not read", way_out)
 
 
 def altered_text(lake: LakeFolder, contract: Contract) -> str:
-    """Which data files of the newest version are gone or altered, and what to do; empty if none is.
+    """Describe which data files of the newest version are gone or altered, and the remedy; empty if none is.
 
-    Also empty if the log cannot be opened: `inspection.inspect` says more of that.
+    Also empty if the log cannot be opened, which `inspection.inspect` reports.
     """
     from deltalake.exceptions import DeltaError
 
     path = lake.table_path(contract.name)
     try:
-        found = _altered(path, files_of(lake, contract)) if versions(path) else []
+        altered = _altered(path, files_of(lake, contract)) if versions(path) else []
     except DeltaError:
         return ""
-    return ". ".join(_in_words(path, found)) if found else ""
+    return ". ".join(_in_words(path, altered)) if altered else ""
 
 
 def _in_words(table: Path, altered: Sequence[tuple[LiveFile, int | None]]) -> tuple[str, str]:
-    """What is wrong, and how to rebuild the days of these files, as sentences without their full stops."""
+    """Culprit and remedy for these files, as sentences without their full stops."""
     file, size = altered[0]
     more = f", and {len(altered) - 1} more" if len(altered) > 1 else ""
-    wrong = "is gone" if size is None else f"was altered: it has {size} bytes, the log says {file.size}"
-    culprit = f"the data file {file.path} {wrong}{more}"
+    state = "is gone" if size is None else f"was altered: it has {size} bytes, the log says {file.size}"
+    culprit = f"the data file {file.path} {state}{more}"
     days = sorted(file.partition for file, _ in altered if file.partition and re.fullmatch(DAY, file.partition))
     if not days:
         return culprit, "Restore it from a backup, then run `backfill-assets verify`"
@@ -162,11 +162,11 @@ def columns(lake: LakeFolder, table: str) -> dict[str, str]:
 
 def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
     """Bytes of data files per day; days without a file are left out. Empty if there is no table."""
-    found = Counter[date]()
+    sizes = Counter[date]()
     for file in files_of(lake, contract) if versions(lake.table_path(contract.name)) else []:
         if file.partition:
-            found[date.fromisoformat(file.partition)] += file.size
-    return dict(found)
+            sizes[date.fromisoformat(file.partition)] += file.size
+    return dict(sizes)
 
 
 @dataclass(frozen=True)
@@ -216,8 +216,8 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     laid_out = opened.metadata().partition_columns == [day_column]
     if not laid_out or opened.protocol().min_reader_version > PLAIN_READER or len(columns) < len(kinds):
         return None
-    named = None if days is None else {str(d) for d in days}
-    chosen = [f for f in live_files(opened, day_column) if named is None or f.partition in named]
+    day_texts = None if days is None else {str(d) for d in days}
+    chosen = [f for f in live_files(opened, day_column) if day_texts is None or f.partition in day_texts]
     refuse_altered(table, chosen)
     foldered = all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
     if not foldered or any(s in str(table) for s in GLOB_SIGNS):
@@ -250,8 +250,8 @@ def _read_named(session: "SparkSession", plain: PlainFiles) -> "DataFrame":
 
 
 def _read_links(session: "SparkSession", plain: PlainFiles, scratch: Path) -> "DataFrame":
-    """The rows by an engine of ours, from a folder of links whose partitions it reads: once per file, where the name of
-    a row's file took a twelfth of the CPU of a long range."""
+    """Read the rows by an engine of ours from a folder of links, whose partitions it reads once per file: taking the
+    day from the file name of each row cost a twelfth of the CPU of a long range."""
     day = plain.partition_column
     named = ((path.rpartition(f"/{day}=")[2].partition("/")[0], Path(path)) for path in plain.paths)
     schema = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns)

@@ -91,8 +91,8 @@ def rows_of_files(files: Sequence[str], columns: Sequence[tuple[str, str]], laid
         named = ", ".join(f"{quoted(c)}: VARCHAR" for c in laid_out)
         layout = f"hive_partitioning = true, hive_types = {{{named}}}"
     cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
-    found = f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], union_by_name = true, {layout})"
-    return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {found})"
+    rows = f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], union_by_name = true, {layout})"
+    return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {rows})"
 
 
 def literal(text: str) -> str:
@@ -129,11 +129,11 @@ def file_batches(files: Sequence[str], contract: Contract, at_once: int = AT_ONC
         return
     batch: list[str] = []
     for _, of_day in groupby(sorted(files, key=folder_of), key=folder_of):
-        together = list(of_day)
-        if batch and len(batch) + len(together) > at_once:
+        same_day = list(of_day)
+        if batch and len(batch) + len(same_day) > at_once:
             yield batch
             batch = []
-        batch += together
+        batch += same_day
     yield batch
 
 
@@ -199,5 +199,5 @@ def _refused(folder: Path, culprit: str) -> BackfillError:
 def data_files_at(place: str) -> list[str]:
     """The Parquet and CSV files that a path, a pattern or a folder names, sorted."""
     pattern = f"{place.rstrip('/')}/**/*" if Path(place).is_dir() else place
-    found = glob.iglob(pattern, recursive=True)  # noqa: PTH207  # a pattern may be absolute
-    return sorted(f for f in found if FILES.search(f))
+    paths = glob.iglob(pattern, recursive=True)  # noqa: PTH207  # a pattern may be absolute
+    return sorted(f for f in paths if FILES.search(f))

@@ -39,16 +39,16 @@ Found = dict[date | None, dict[Bucket, int]]
 Counted = Mapping[str, Mapping[date | None, tuple[int, int]]]
 
 
-def _end_of(kind: str, bits: int) -> str:
-    """The number that DuckDB's infinite date or time is in a file: it gives NULL for both."""
+def _infinity(kind: str, bits: int) -> str:
+    """Expression of the number that stands in a file for an infinite date or time, for which DuckDB gives NULL."""
     greatest = (1 << bits - 1) - 1
     return f"CASE WHEN {{0}} > {kind} '1970-01-01' THEN {greatest} ELSE {-greatest} END"
 
 
 _TEXTS = {
     "STRING": "concat(strlen({0}), ':', {0})",
-    "TIMESTAMP": f"cast(coalesce(epoch_us({{0}}), {_end_of('TIMESTAMP', 64)}) as varchar)",
-    "DATE": f"cast(coalesce(date_diff('day', DATE '1970-01-01', {{0}}), {_end_of('DATE', 32)}) as varchar)",
+    "TIMESTAMP": f"cast(coalesce(epoch_us({{0}}), {_infinity('TIMESTAMP', 64)}) as varchar)",
+    "DATE": f"cast(coalesce(date_diff('day', DATE '1970-01-01', {{0}}), {_infinity('DATE', 32)}) as varchar)",
     "DOUBLE": (
         f"CASE WHEN {{0}} = 0 THEN '0' WHEN isnan({{0}}) THEN '{NAN_BITS}' "
         "ELSE cast(cast(cast({0} as bit) as bigint) as varchar) END"
@@ -131,15 +131,15 @@ def frequent_texts(engine: "DuckDBPyConnection", rows: str, day_column: str, cou
     `distinct` texts.
     """
     most = 2 * VALUES_KEPT
-    found: dict[str, Found] = {
+    frequent: dict[str, Found] = {
         c: {d: {REST: n} for d, (n, texts) in days.items() if texts > most} for c, days in counted.items()
     }
-    few = {c: [d for d, (n, _) in days.items() if d and n and d not in found[c]] for c, days in counted.items()}
+    few = {c: [d for d, (n, _) in days.items() if d and n and d not in frequent[c]] for c, days in counted.items()}
     if not (few := {c: days for c, days in few.items() if days}):
-        return found
+        return frequent
     for day, which, text, n in engine.execute(_query(rows, day_column, few)).fetchall():
-        found[[*few][which]].setdefault(day, {})[REST if text is None else text] = int(n)
-    return found
+        frequent[[*few][which]].setdefault(day, {})[REST if text is None else text] = int(n)
+    return frequent
 
 
 def _query(rows: str, day_column: str, few: Mapping[str, Sequence[date]]) -> str:

@@ -70,8 +70,8 @@ class TableGate(Section):
 
 
 class GateSettings(Section):
-    """`incomplete`: what a day with missing required input days does. `tables`: the bounds per table. `reads`: SELECTs
-    of consumers, which must still answer with the rows that are to be written."""
+    """Bounds per table (`tables`), the effect of missing required input days on a day (`incomplete`), and `reads`:
+    SELECTs of consumers, which must still answer with the rows that are to be written."""
 
     incomplete: Literal["warn", "refuse"] = "warn"
     reads: tuple[Text, ...] = ()
@@ -93,7 +93,7 @@ class Finding:
 @dataclass(frozen=True)
 class Surroundings:
     """Context of a day: rows, NULL shares and histograms of earlier days, whether it may be empty, missing required
-    input days with what they do, and why reads of consumers fail with its rows."""
+    input days with their effect, and why reads of consumers fail with its rows."""
 
     trailing_rows: Sequence[int] = ()
     may_be_empty: bool = False
@@ -201,34 +201,36 @@ def _unique_key(judged: Judged) -> Finding:
 
 
 def _profile(judged: Judged) -> Finding:
-    found, around = judged.found, judged.around
+    profile, context = judged.found, judged.around
     warnings, refusing = [], list[str]()
-    if around.absent:
-        table, first = around.absent[0]
-        warnings.append(f"incomplete: {len(around.absent)} required input day(s) are missing, first {table} {first}")
-    facts: Facts = {f"sum {c}": n if isinstance(n, int) else str(n) for c, n in found.sums.items()}
-    facts |= {f"nulls {c}": n for c, n in found.nulls.items()} | {f"most {key}": n for key, n in found.most.items()}
-    (refusing if judged.bounds.skew == "refuse" else warnings).extend(_skew_broken(found, judged.bounds))
-    for column in dict.fromkeys((*judged.bounds.columns, *around.usual_null_shares, *around.usual_histograms)):
+    if context.absent:
+        table, first = context.absent[0]
+        warnings.append(f"incomplete: {len(context.absent)} required input day(s) are missing, first {table} {first}")
+    facts: Facts = {f"sum {c}": n if isinstance(n, int) else str(n) for c, n in profile.sums.items()}
+    facts |= {f"nulls {c}": n for c, n in profile.nulls.items()} | {f"most {key}": n for key, n in profile.most.items()}
+    (refusing if judged.bounds.skew == "refuse" else warnings).extend(_skew_broken(profile, judged.bounds))
+    for column in dict.fromkeys((*judged.bounds.columns, *context.usual_null_shares, *context.usual_histograms)):
         bounds = judged.bounds.columns.get(column, NO_BOUNDS)
-        broken = _nulls_broken(column, found, bounds, around) + _drift_broken(column, found, bounds, around, facts)
+        broken = _nulls_broken(column, profile, bounds, context) + _drift_broken(
+            column, profile, bounds, context, facts
+        )
         (refusing if bounds.broken == "refuse" else warnings).extend(broken)
-    refuses = bool(refusing) or (bool(around.absent) and around.incomplete == "refuse")
+    refuses = bool(refusing) or (bool(context.absent) and context.incomplete == "refuse")
     messages = [*refusing, *warnings]
     return Finding(PROFILE, judged.day, not messages, refuses, "; ".join(messages) or "nothing unusual", facts)
 
 
-def _skew_broken(found: DayProfile, bounds: TableGate) -> Iterator[str]:
-    for key, rows in found.most.items():
-        if bounds.max_key_share is not None and is_skewed(rows, found.rows, bounds.max_key_share):
-            share = f"one key of ({key}) holds {rows / found.rows:.0%} of the rows"
+def _skew_broken(profile: DayProfile, bounds: TableGate) -> Iterator[str]:
+    for key, rows in profile.most.items():
+        if bounds.max_key_share is not None and is_skewed(rows, profile.rows, bounds.max_key_share):
+            share = f"one key of ({key}) holds {rows / profile.rows:.0%} of the rows"
             yield f"{share}, more than max_key_share = {bounds.max_key_share:g}"
 
 
-def _nulls_broken(column: str, found: DayProfile, bounds: ColumnGate, around: Surroundings) -> list[str]:
-    if not found.rows:
+def _nulls_broken(column: str, profile: DayProfile, bounds: ColumnGate, context: Surroundings) -> list[str]:
+    if not profile.rows:
         return []
-    share, usual = found.nulls.get(column, 0) / found.rows, around.usual_null_shares.get(column)
+    share, usual = profile.nulls.get(column, 0) / profile.rows, context.usual_null_shares.get(column)
     broken = []
     if bounds.max_null_share is not None and share > bounds.max_null_share:
         broken.append(f"{share:.0%} of {column} is NULL, more than max_null_share = {bounds.max_null_share:g}")
@@ -238,16 +240,18 @@ def _nulls_broken(column: str, found: DayProfile, bounds: ColumnGate, around: Su
     return broken
 
 
-def _drift_broken(column: str, found: DayProfile, bounds: ColumnGate, around: Surroundings, facts: Facts) -> list[str]:
-    usual, now = around.usual_histograms.get(column), found.histograms.get(column)
-    if not usual or not now:
+def _drift_broken(
+    column: str, profile: DayProfile, bounds: ColumnGate, context: Surroundings, facts: Facts
+) -> list[str]:
+    usual, histogram = context.usual_histograms.get(column), profile.histograms.get(column)
+    if not usual or not histogram:
         return []
-    drifted, bound = drift(now, usual), bounds.max_drift or LARGE_DRIFT
+    drifted, bound = drift(histogram, usual), bounds.max_drift or LARGE_DRIFT
     facts[f"drift {column}"] = round(drifted.index, 4)
     if not drifted.exceeds(bound):
         return []
     index = f"population stability index {drifted.index:.2f}, more than {bound:g}"
-    return [f"the values of {column} drifted: {index}; {moved(now, usual)}"]
+    return [f"the values of {column} drifted: {index}; {moved(histogram, usual)}"]
 
 
 def _rules(judged: Judged) -> Finding:
@@ -261,9 +265,9 @@ def _rules(judged: Judged) -> Finding:
 
 
 def _reads(judged: Judged) -> Finding:
-    failed, asked = judged.around.unanswered, len(judged.contract.asked)
-    message = "; ".join(failed) or f"{asked} read(s) of consumers answer"
-    return Finding(READS, judged.day, not failed, bool(failed), message, {"reads": asked})
+    failed, reads = judged.around.unanswered, len(judged.contract.asked)
+    message = "; ".join(failed) or f"{reads} read(s) of consumers answer"
+    return Finding(READS, judged.day, not failed, bool(failed), message, {"reads": reads})
 
 
 def _reads_in_words(contract: Contract) -> str:

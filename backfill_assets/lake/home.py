@@ -16,7 +16,8 @@ from backfill_assets.lake.store import TableStore
 
 @dataclass(frozen=True)
 class Lake(LakeFolder):
-    """A lake whose settings were read (`LakeFolder`), with the store of its tables (`store`). Made by `open_lake`."""
+    """A lake whose settings were read (`LakeFolder`), with the store of its tables (`store`). Created by
+    `open_lake`."""
 
     @property
     def store(self) -> TableStore:
@@ -36,9 +37,9 @@ def open_lake(root: Path) -> Lake:
     os.umask(settings.access.umask)
     for name in OWN_FOLDERS:
         close_folder(root / name, settings.access.umask)
-    if not (told := read_json(root / CANDIDATE_FILE)):
+    if not (candidate := read_json(root / CANDIDATE_FILE)):
         return Lake(root, settings)
-    return Lake(root, settings, shared=root.parent.parent, own=frozenset(told["tables"]))
+    return Lake(root, settings, shared=root.parent.parent, own=frozenset(candidate["tables"]))
 
 
 def refuse_unwritable(lake: Lake) -> None:

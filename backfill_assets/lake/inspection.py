@@ -80,8 +80,8 @@ class _Replayed:
 
     def flipped(self, path: Path, names: Iterable[str]) -> tuple[str, ...]:
         """Those of the files that are there and hold other bytes than were committed."""
-        there = ((n, self.named.get(n)) for n in names if files.exists(path / n))
-        return tuple(n for n, digest in there if digest and not files.sha256_of_bytes(path / n).startswith(digest))
+        present = ((n, self.named.get(n)) for n in names if files.exists(path / n))
+        return tuple(n for n, digest in present if digest and not files.sha256_of_bytes(path / n).startswith(digest))
 
 
 @dataclass(frozen=True)
@@ -106,52 +106,52 @@ class Damage:
 
 
 def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool = False) -> Inspection:
-    """All findings about a table of the lake; `read`: also about the bytes of the data files of the newest version,
-    `deep`: of every version."""
+    """Inspect a table of the lake; `read`: also the bytes of the data files of the newest version, `deep`: of every
+    version."""
     path = lake.table_path(contract.name)
     ended, present = _ended(path), versions(path)
     lacking = tuple(sorted(set(range(present[-1] + 1)) - set(present))) if present else ()
     torn = tuple(v for v in present if not is_whole(path, v))
     if lacking or torn or ended:
         return Inspection(commits=len(present), lacking=lacking, torn=torn, ended=ended)
-    found = _replay(path, present)
-    active = found.active
+    replayed = _replay(path, present)
+    active = replayed.active
     sizes = {file: files.size(path / file) for file in active}
     altered = tuple(file for file, size in sizes.items() if size not in (None, active[file].size))
-    there = (p for p in files.below(path, "*.parquet") if LOG not in p.parts)
-    lost = [files.size(p) or 0 for p in there if p.relative_to(path).as_posix() not in found.named]
+    data_files = (p for p in files.below(path, "*.parquet") if LOG not in p.parts)
+    lost = [files.size(p) or 0 for p in data_files if p.relative_to(path).as_posix() not in replayed.named]
     return Inspection(
         commits=len(present), files=len(active), rows=sum(_rows(a) or 0 for a in active.values()),
-        foreign=tuple(found.foreign),
+        foreign=tuple(replayed.foreign),
         absent=tuple(file for file, size in sizes.items() if size is None), altered=altered,
         lost=len(lost), lost_bytes=sum(lost), day_rows=_day_rows(contract, active),
         checkpoints_torn=bool(torn_checkpoints(path)),
         edited=edited_commits(path, present, rewritten_commits(lake, contract.name)),
-        flipped=found.flipped(path, active.keys() - altered) if read else (),
-        flipped_before=found.flipped(path, found.named.keys() - active.keys()) if deep else (),
+        flipped=replayed.flipped(path, active.keys() - altered) if read else (),
+        flipped_before=replayed.flipped(path, replayed.named.keys() - active.keys()) if deep else (),
     )  # fmt: skip
 
 
 def _ended(path: Path) -> tuple[int, ...]:
-    """Versions that were committed after the last one that the log has."""
+    """Versions that were committed after the last version in the log."""
     last = read_head(path).get("version", -1)  # before the versions: a write may come in between
     present = versions(path)
     return tuple(range(present[-1] + 1, last + 1)) if present else ()
 
 
 def _replay(path: Path, present: list[int]) -> _Replayed:
-    found = _Replayed()
+    replayed = _Replayed()
     for version in present:
         changes = list(file_changes(path, version))
         for change in changes:
-            found.named.setdefault(change.path, "")
-            found.active.pop(change.path, None)
+            replayed.named.setdefault(change.path, "")
+            replayed.active.pop(change.path, None)
             if change.is_added:
-                found.active[change.path] = change
-        found.named.update(file_digests(path, version, changes))
+                replayed.active[change.path] = change
+        replayed.named.update(file_digests(path, version, changes))
         if any(c.moves_rows for c in changes) and read_commit(path, version).receipt is None:
-            found.foreign.append(version)
-    return found
+            replayed.foreign.append(version)
+    return replayed
 
 
 def _day_rows(contract: Contract, active: Mapping[str, FileChange]) -> dict[date, int] | None:
@@ -214,18 +214,18 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
     lake.refuse_shared(contract.name)
     path = lake.table_path(contract.name)
     with files.table_lock(lake.locks, contract.name):
-        found = damage(lake, contract)
-        if found.aside:  # a checkpoint may stand for commits that left the log
+        damaged = damage(lake, contract)
+        if damaged.aside:  # a checkpoint may stand for commits that left the log
             unpack(path)
-        for name in found.aside:
+        for name in damaged.aside:
             files.rename(path / LOG / name, f"{name}.torn")
         files.sync(path / LOG)
-        if found.aside:  # the torn commit may have been an earlier mend's
-            found = replace(found, lost=_lost_files(lake, contract))
-        receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=found.told, tags=provenance.tags or {})
-        if found.lost:
-            commit_files(path, contract, receipt, (), found.lost)
+        if damaged.aside:  # the torn commit may have been an earlier mend's
+            damaged = replace(damaged, lost=_lost_files(lake, contract))
+        receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.told, tags=provenance.tags or {})
+        if damaged.lost:
+            commit_files(path, contract, receipt, (), damaged.lost)
         elif versions(path):
-            for _ in found.ended or (path,):
+            for _ in damaged.ended or (path,):
                 commit_receipt(path, replace(receipt, write_id=uuid.uuid4().hex))
-        return found
+        return damaged

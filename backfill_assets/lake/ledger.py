@@ -97,7 +97,7 @@ FIRST, LAST, ARRIVED, CONTENTS = "event_days_from", "event_days_to", "arrival_da
 
 
 def of_source(ledger: Contract, source: str) -> Contract:
-    """The contract of a ledger as a source has it: the same, under a name of its own where the source has one."""
+    """Contract of a source's ledger: the same columns, with a name of its own where the source has a name."""
     inputs = tuple(replace(i, table=ledgers.named(i.table, source)) for i in ledger.inputs)
     return replace(ledger, name=ledgers.named(ledger.name, source), inputs=inputs)
 
@@ -129,14 +129,14 @@ class FileRecord:
 
     @property
     def as_input(self) -> str:
-        """The content's name in input digests. After another first scan it is another: rows may have become usable.
-        Likewise for one that its manifest refuses: its rows return once that is corrected."""
+        """Name of the content in input digests. It changes with another first scan, because rows may have become
+        usable, and while a manifest refuses the file, because its rows return once that is corrected."""
         name = f"{self.sha256} refused for its totals" if self.is_refused_for_totals else self.sha256
         return f"{name} first scanned {self.first_scan.isoformat()}" if self.rescanned else name
 
     @property
     def is_refused_for_totals(self) -> bool:
-        """Whether it is refused for what its manifest declares, not for itself."""
+        """Whether the totals that its manifest declares refuse it, not the file itself."""
         return (self.refused or "").startswith(OF_TOTALS)
 
     @property
@@ -277,10 +277,11 @@ def _kept_back(lake: Lake, first: date, last: date) -> list[tuple[date, date, st
 
 
 def release(lake_session: LakeSession, first: date, last: date, note: str) -> Mapping[tuple[date, date], int]:
-    """Record that what is kept for these event days counts from now on; returns what that is, per (arrival, event) day.
+    """Record that the rows kept back of these event days count from now on; returns their number per (arrival, event)
+    day.
 
-    Rows of files that land later are not released by it. Nothing is rebuilt here: the arrival days become stale by it,
-    and with them what is made from them. The caller holds the load lock.
+    Rows of files that land later are not released. Nothing is rebuilt here: the arrival days become stale, and with
+    them the days built from them. The caller holds the load lock.
     """
     lake, table = lake_session.lake, named(TOO_LATE, lake_session.lake.source)
     found = _kept_back(lake, first, last)

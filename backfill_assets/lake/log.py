@@ -100,17 +100,17 @@ def is_whole(table: Path, version: int) -> bool:
 
     Our commits say how many actions they hold, which also shows a file cut off between two lines.
     """
-    found, named, wanted = 0, 0, None
+    count, infos, expected = 0, 0, None
     try:
         for action in map(json.loads, commit_lines(table, version)):
             if not isinstance(action, dict):
                 return False
-            found, named = found + 1, named + ("commitInfo" in action)
+            count, infos = count + 1, infos + ("commitInfo" in action)
             info = action.get("commitInfo")
-            wanted = info.get(ACTIONS) if wanted is None and isinstance(info, dict) else wanted
+            expected = info.get(ACTIONS) if expected is None and isinstance(info, dict) else expected
     except (ValueError, OSError):
         return False
-    return found > 0 and (wanted is None or found - named == int(wanted))
+    return count > 0 and (expected is None or count - infos == int(expected))
 
 
 def read_commit(table: Path, version: int) -> Commit:
@@ -141,8 +141,8 @@ def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class FileChange:
-    """A commit's change of a data file: its path below the table, its partition values, whether rows came or went with
-    it, and its statistics as JSON. `is_added` is False where the file was removed."""
+    """A data file that a commit added or removed: its path below the table, its partition values, whether rows changed
+    by it (`moves_rows`), and its statistics as JSON. `is_added` is False where the file was removed."""
 
     path: str
     is_added: bool
@@ -179,8 +179,8 @@ def mend_command(table: Path) -> str:
 
 def find_write(table: Path, write_id: str, after: int = -1) -> int | None:
     """The version whose receipt names `write_id`, or None: the answer to 'did my commit happen?'."""
-    found = commits(table) if after < 0 else _following(table, after)
-    return next((c.version for c in found if c.receipt and c.receipt.write_id == write_id), None)
+    following = commits(table) if after < 0 else _following(table, after)
+    return next((c.version for c in following if c.receipt and c.receipt.write_id == write_id), None)
 
 
 def _following(table: Path, after: int) -> Iterator[Commit]:
@@ -201,20 +201,19 @@ def read_head(table: Path) -> Mapping[str, Any]:
 
 
 def edited_commits(table: Path, present: Iterable[int], rewritten: Mapping[int, Collection[str]]) -> tuple[int, ...]:
-    """Those of the versions (ascending, whole) whose bytes are not those that the commit after them names, or, of the
-    newest, the note beside the log; nor those that an erasure left there (`rewritten`: digests by version). Commits of
-    other programs and of earlier versions of this package name nothing.
-    """
-    found, digest, version = [], "", -1
+    """Versions among `present` (ascending, whole) whose bytes differ from the digest that the commit after them names,
+    or, for the newest, that the note beside the log names; except digests that an erasure left there (`rewritten`, by
+    version). Commits of other programs and of earlier versions of this package name no digest."""
+    edited, digest, version = [], "", -1
     for version in present:
         named = commit_info(table, version).get(BEFORE, digest)
         if digest and named != digest and digest not in rewritten.get(version - 1, ()):
-            found.append(version - 1)
+            edited.append(version - 1)
         digest = commit_digest(table, version)
     head = read_head(table)
     if digest and head.get("version") == version and head["sha256"] != digest:
-        found += [version] if digest not in rewritten.get(version, ()) else []
-    return tuple(found)
+        edited += [version] if digest not in rewritten.get(version, ()) else []
+    return tuple(edited)
 
 
 def file_digests(table: Path, version: int, changes: Iterable[FileChange]) -> Mapping[str, str]:
@@ -262,17 +261,17 @@ def checkpoint_files(path: Path, version: int) -> list[Path]:
 
 def torn_checkpoints(path: Path) -> list[Path]:
     """Checkpoints that are no whole Parquet file, hold other bytes than were written, or whose version has no whole
-    commit, and a hint that names such a checkpoint or one that is gone."""
+    commit; and a hint that names such a checkpoint or a missing one."""
     log = path / LOG
     named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(files.names(log))]
-    found = {int(version): log / n for n, version in named if n != version and version.isdigit()}
-    whole = {v for v, file in found.items() if files.ends(file, len(MAGIC)) == (MAGIC, MAGIC)}
-    named_bytes = read_head(path).get("checkpoints", {})
-    whole = {v for v in whole if named_bytes.get(found[v].name) in (None, files.sha256_of_bytes(found[v]))}
+    file_of = {int(version): log / n for n, version in named if n != version and version.isdigit()}
+    whole = {v for v, file in file_of.items() if files.ends(file, len(MAGIC)) == (MAGIC, MAGIC)}
+    digests = read_head(path).get("checkpoints", {})
+    whole = {v for v in whole if digests.get(file_of[v].name) in (None, files.sha256_of_bytes(file_of[v]))}
     whole = {v for v in whole if is_whole(path, v)}
-    torn = [file for v, file in found.items() if v not in whole]
+    torn = [file for v, file in file_of.items() if v not in whole]
     try:
-        misleads = json.loads(b"".join(files.lines(log / HINT)))["version"] not in whole
+        is_misleading = json.loads(b"".join(files.lines(log / HINT)))["version"] not in whole
     except (OSError, ValueError, KeyError, TypeError):
-        misleads = False  # readers ignore a hint that they cannot read
-    return [*torn, log / HINT] if misleads else torn
+        is_misleading = False  # readers ignore a hint that they cannot read
+    return [*torn, log / HINT] if is_misleading else torn

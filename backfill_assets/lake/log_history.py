@@ -56,9 +56,9 @@ def refuse_cleaned(table: Path, version: int) -> None:
 
 def archive_of(table: Path, version: int) -> Path | None:
     """The file of the history that holds a version; None if none does. Asked once per commit: by names alone."""
-    wanted, folder = f"{version:020d}", table / HISTORY
-    found = (n for n in files.names(folder) if n[:20] <= wanted <= n[21:41] and NAME.fullmatch(n))
-    return folder / name if (name := next(found, None)) else None
+    number, folder = f"{version:020d}", table / HISTORY
+    names = (n for n in files.names(folder) if n[:20] <= number <= n[21:41] and NAME.fullmatch(n))
+    return folder / name if (name := next(names, None)) else None
 
 
 def place_of(table: Path, version: int) -> Path:

@@ -29,10 +29,10 @@ KEPT_VALUES = 128  # a lake of ten tables has about twenty; a process that opens
 def _commit_files(table: Path) -> list[CommitFile]:
     """Every commit file as it is now, by version; of a version that left the log, the file of its history."""
     archived = files.stamps(table / HISTORY)
-    found = {v: archived[file.name] for span, file in archives(table).items() for v in span if file.name in archived}
+    stamp_of = {v: archived[file.name] for span, file in archives(table).items() for v in span if file.name in archived}
     named = ((*name.rpartition("."), stamp) for name, stamp in files.stamps(table / LOG).items())
-    found |= {int(stem): stamp for stem, _, suffix, stamp in named if suffix == "json" and stem.isdigit()}
-    return sorted(found.items())
+    stamp_of |= {int(stem): stamp for stem, _, suffix, stamp in named if suffix == "json" and stem.isdigit()}
+    return sorted(stamp_of.items())
 
 
 class LogCache:
@@ -51,18 +51,18 @@ class LogCache:
         `read(before, last)` computes it from the commits up to version `last` (-1: no commit); `before` is the value
         of an earlier version of the same log, or None.
         """
-        found = _commit_files(table)
+        current = _commit_files(table)
         if version is not None:  # commits that came since the caller learnt of the version are not in the value
-            found = [f for f in found if f[0] <= version]
-        known, value = self._kept.get((table, name), ([], None))
-        if known == found and known:
+            current = [f for f in current if f[0] <= version]
+        cached_files, value = self._kept.get((table, name), ([], None))
+        if cached_files == current and cached_files:
             return cast("T", value)
-        continued = cast("T", value) if known and found[: len(known)] == known else None
+        continued = cast("T", value) if cached_files and current[: len(cached_files)] == cached_files else None
         self._kept.pop((table, name), None)
-        new = read(continued, found[-1][0] if found else -1)
+        new = read(continued, current[-1][0] if current else -1)
         while len(self._kept) >= KEPT_VALUES:
             self._kept.pop(next(iter(self._kept)), None)
-        self._kept[table, name] = found, new
+        self._kept[table, name] = current, new
         return new
 
     def commits(self, table: Path) -> list[Commit]:
@@ -101,12 +101,12 @@ def states_at(table: Path, day_column: str, versions: Collection[int]) -> dict[i
     Raises as `log.commits` does. Versions that the log does not have are left out.
     """
     state, history = TableView(), commits(table)
-    found = {version: state for version in versions if version < 0}
+    states = {version: state for version in versions if version < 0}
     for version in sorted(v for v in versions if v >= 0):
         state = _fold(state, table, day_column, _through(history, version))
         if state.version == version:
-            found[version] = state
-    return found
+            states[version] = state
+    return states
 
 
 def _through(history: Iterable[Commit], version: int) -> Iterable[Commit]:
@@ -118,7 +118,7 @@ def _through(history: Iterable[Commit], version: int) -> Iterable[Commit]:
 
 
 def _fold(before: TableView, table: Path, day_column: str, history: Iterable[Commit]) -> TableView:
-    """The state after further commits; `before` stays as it is."""
+    """State after the commits of `history`; `before` stays unchanged."""
     version, frontier = before.version, before.frontier
     stamps, inputs, frontiers = {**before.stamps}, {**before.inputs}, {**before.frontiers}
     foreign = set(before.foreign)
@@ -132,8 +132,8 @@ def _fold(before: TableView, table: Path, day_column: str, history: Iterable[Com
         inputs.update(receipt.inputs)
         if receipt.frontier is not None:
             frontier = max(frontier or receipt.frontier, receipt.frontier)
-        for source, told in told_frontiers(receipt.tags).items():
-            frontiers[source] = max(told, frontiers.get(source, told))
+        for source, moment in told_frontiers(receipt.tags).items():
+            frontiers[source] = max(moment, frontiers.get(source, moment))
     return TableView(version, stamps, inputs, frontier, frozenset(foreign), frontiers)
 
 

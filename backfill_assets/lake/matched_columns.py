@@ -88,23 +88,23 @@ class ComparedColumn:
     def looks(self) -> Mapping[str, str]:
         """Return conditions by what a difference looks like, within tolerance or beyond it."""
         one, two, kind = self.left, self.right, family(self.type)
-        found = {"NULL on one side": f"({one} IS NULL) <> ({two} IS NULL)"}
+        conditions = {"NULL on one side": f"({one} IS NULL) <> ({two} IS NULL)"}
         if kind == TEXT:
-            found["case"] = f"lower({one}) = lower({two})"
-            found["blanks"] = f"trim({one}) = trim({two})"
+            conditions["case"] = f"lower({one}) = lower({two})"
+            conditions["blanks"] = f"trim({one}) = trim({two})"
         if kind == DATE:
-            found["a day apart"] = f"abs({one} - {two}) = 1"
+            conditions["a day apart"] = f"abs({one} - {two}) = 1"
         if kind == TIME:
             apart = f"abs(epoch_us({one}) - epoch_us({two}))"
-            found["a day apart"] = f"{apart} = {DAY_US}"
-            found["time zone"] = f"{apart} % {ZONES_US} = 0 AND {apart} <= {FARTHEST_US}"
+            conditions["a day apart"] = f"{apart} = {DAY_US}"
+            conditions["time zone"] = f"{apart} % {ZONES_US} = 0 AND {apart} <= {FARTHEST_US}"
         if kind == NUMBER:
             rounded = [f"{a} = round({b}, {n})" for n in DIGITS_KEPT for a, b in ((one, two), (two, one))]
             noise = [f"abs({one} / {two} - 1) <= {NOISE}"] if self.is_floating else []
-            found["rounding"] = f"{one} <> {two} AND ({' OR '.join(rounded + noise)})"
+            conditions["rounding"] = f"{one} <> {two} AND ({' OR '.join(rounded + noise)})"
         if self.is_floating:
-            found["sign of zero"] = f"{one} = 0 AND {two} = 0"
-        return found
+            conditions["sign of zero"] = f"{one} = 0 AND {two} = 0"
+        return conditions
 
     def _unlike(self, one: str, two: str) -> str:
         signs = f" OR ({one} = 0 AND signbit({one}) <> signbit({two}))" if self.is_floating else ""
@@ -156,12 +156,12 @@ def _united(engine: "DuckDBPyConnection", left: str, right: str) -> str:
         return "VARCHAR"
 
 
-def parse_tolerances(columns: Sequence[ComparedColumn], given: Mapping[str, str]) -> tuple[ComparedColumn, ...]:
+def parse_tolerances(columns: Sequence[ComparedColumn], texts: Mapping[str, str]) -> tuple[ComparedColumn, ...]:
     """Return the columns with their tolerances; raises BackfillError for one that does not fit its column."""
-    found = []
+    parsed_columns = []
     for column in columns:
-        if (text := given.get(column.name)) is None:
-            found.append(column)
+        if (text := texts.get(column.name)) is None:
+            parsed_columns.append(column)
             continue
         parsed = TOLERANCE.fullmatch(text)
         fits = {"s": TIME, "": NUMBER, "%": NUMBER}
@@ -171,8 +171,8 @@ def parse_tolerances(columns: Sequence[ComparedColumn], given: Mapping[str, str]
                 "Nothing was compared",
                 "Write a number (0.01) or a share (1%) for numbers, seconds (5s) for times",
             )  # fmt: skip
-        found.append(replace(column, tolerance=parsed[1], unit=parsed[2]))
-    return tuple(found)
+        parsed_columns.append(replace(column, tolerance=parsed[1], unit=parsed[2]))
+    return tuple(parsed_columns)
 
 
 def row_digest(columns: Sequence[ComparedColumn], rows: str) -> str:

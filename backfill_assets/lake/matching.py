@@ -87,9 +87,9 @@ class Matching:
         cells = [f"t.{quoted(c.name)}" for c in self.columns]
         often = (f"SELECT '{n}' AS \"@side\", {keys} FROM {n} GROUP BY ALL HAVING count(*) > 1" for n in (LEFT, RIGHT))
         self._run(f"CREATE TEMP TABLE repeated AS {' UNION ALL '.join(often)}")
-        found = dict(self._run('SELECT "@side", count(*) FROM repeated GROUP BY ALL'))
+        repeating = dict(self._run('SELECT "@side", count(*) FROM repeated GROUP BY ALL'))
         repeats = f"FROM {{}} AS t {{}} JOIN repeated ON {self._same('t', 'repeated')}"
-        for name in (LEFT, RIGHT) if found else ():
+        for name in (LEFT, RIGHT) if repeating else ():
             copy = f'row_number() OVER (PARTITION BY {", ".join(cells)}) AS "@copy"'
             self._run(f"CREATE TEMP TABLE {name}_repeated AS SELECT *, {copy} {repeats.format(name, 'SEMI')}")
         equal = " AND ".join(f"{c} IS NOT DISTINCT FROM o{c[1:]}" for c in [*cells, 't."@copy"'])
@@ -97,11 +97,11 @@ class Matching:
         number = f"row_number() OVER (PARTITION BY {', '.join(f't.{quoted(k)}' for k in self.key)} ORDER BY {order})"
         for name, other in ((LEFT, RIGHT), (RIGHT, LEFT)):
             rows = f'SELECT *, 1 AS "@n" FROM {name}'
-            if found:
+            if repeating:
                 rows = f'SELECT t.*, 1 AS "@n" {repeats.format(name, "ANTI")} UNION ALL SELECT t.* EXCLUDE ("@copy"), '
                 rows += f"{number} FROM {name}_repeated AS t LEFT JOIN {other}_repeated AS o ON {equal}"
             self._run(f"CREATE TEMP VIEW {name}_numbered AS {rows}")
-        return found.get(LEFT, 0), found.get(RIGHT, 0)
+        return repeating.get(LEFT, 0), repeating.get(RIGHT, 0)
 
     def _same(self, one: str, two: str) -> str:
         """Return the condition that two rows have one key, of which NULL is a value."""
@@ -143,11 +143,11 @@ class Matching:
     def days(self) -> tuple[DayCount, ...]:
         """Return the days with rows, ascending."""
         rows = [dict(self._run(f'SELECT "@day", count(*) FROM {n} GROUP BY 1 ORDER BY 1')) for n in (LEFT, RIGHT)]
-        found: dict[date | None, dict[str, int]] = {}
+        kinds_of_day: dict[date | None, dict[str, int]] = {}
         for day, kind, count in self._run('SELECT "@day", "@kind", count(*) FROM off GROUP BY ALL ORDER BY ALL'):
-            found.setdefault(day, {})[kind] = count
-        days = sorted({*rows[0], *rows[1], *found}, key=lambda d: d or date.min)
-        return tuple(DayCount(d, rows[0].get(d, 0), rows[1].get(d, 0), found.get(d, {})) for d in days)
+            kinds_of_day.setdefault(day, {})[kind] = count
+        days = sorted({*rows[0], *rows[1], *kinds_of_day}, key=lambda d: d or date.min)
+        return tuple(DayCount(d, rows[0].get(d, 0), rows[1].get(d, 0), kinds_of_day.get(d, {})) for d in days)
 
     def columns_found(self) -> tuple[ColumnCount, ...]:
         """Return the compared columns with the values that differ."""
@@ -155,19 +155,19 @@ class Matching:
         figures = [f for c in values for f in c.figures()]
         both = f"\"@kind\" IN ('{DIFFERS}', '{WITHIN}')"
         cells = iter(self._run(f"SELECT {', '.join(figures)} FROM off WHERE {both}")[0] if figures else ())
-        found = []
+        counts = []
         for c in self.columns:
-            differing, within, *how = [next(cells) for _ in c.figures()] if c in values else (0, 0)
-            named = {word: n for word, n in zip(c.looks(), how, strict=False) if n}
-            found.append(ColumnCount(c.name, c.left_type, c.right_type, differing, within, named, c.same_kind))
-        return tuple(found)
+            differing, within, *looks = [next(cells) for _ in c.figures()] if c in values else (0, 0)
+            named = {word: n for word, n in zip(c.looks(), looks, strict=False) if n}
+            counts.append(ColumnCount(c.name, c.left_type, c.right_type, differing, within, named, c.same_kind))
+        return tuple(counts)
 
     def changed_by_day(self) -> dict[date | None, dict[str, int]]:
         """Return per day and column the values that differ beyond tolerance; columns without any are left out."""
         counts = ['"@day"', *(c.figures()[0] for c in self._values)]
-        found = self._run(f"SELECT {', '.join(counts)} FROM off WHERE \"@kind\" = '{DIFFERS}' GROUP BY 1")
+        rows = self._run(f"SELECT {', '.join(counts)} FROM off WHERE \"@kind\" = '{DIFFERS}' GROUP BY 1")
         names = [c.name for c in self._values]
-        return {day: {c: n for c, n in zip(names, cells, strict=True) if n} for day, *cells in found}
+        return {day: {c: n for c, n in zip(names, cells, strict=True) if n} for day, *cells in rows}
 
     def examples(self) -> tuple[MatchedRow, ...]:
         """Return rows of each kind that differ, the same ones for the same seed, whatever the order of rows."""
@@ -196,7 +196,7 @@ class Matching:
 
     def _rows(self, query: str) -> tuple[MatchedRow, ...]:
         values, width = [c.name for c in self._values], len(self.key)
-        found = []
+        rows = []
         for kind, *row in self._run(query):
             texts = [None if v is None else shortened(str(v), CELL_CHARS) for v in row]
             left, right = (dict(zip(values, texts[width + i :: 2], strict=True)) for i in (0, 1))
@@ -204,8 +204,8 @@ class Matching:
                 left, right = ({c: t[c] for c in values if left[c] != right[c]} for t in (left, right))
             empty = {MISSING_LEFT: 0, DOUBLED_RIGHT: 0, MISSING_RIGHT: 1, DOUBLED_LEFT: 1}.get(kind)
             sides = [{} if i == empty else s for i, s in enumerate((left, right))]
-            found.append(MatchedRow(kind, dict(zip(self.key, texts[:width], strict=True)), sides[0], sides[1]))
-        return tuple(found)
+            rows.append(MatchedRow(kind, dict(zip(self.key, texts[:width], strict=True)), sides[0], sides[1]))
+        return tuple(rows)
 
     def digests(self) -> tuple[str, str]:
         """Return a SHA-256 of the key and the compared columns of each side, whatever the order of rows."""
@@ -260,14 +260,14 @@ def differences(
         matching = Matching(engine, selects, keys, contract.day_column, columns, days)
         matching.match()
         changed = matching.changed_by_day()
-        found = tuple(_day(d, changed.get(d.day, {})) for d in matching.days() if d.day)
+        days_found = tuple(_day(d, changed.get(d.day, {})) for d in matching.days() if d.day)
         samples = tuple(_sample(contract, row) for row in matching.examples() if row.kind != WITHIN)
-        return Differences(found, samples, _histograms(engine, contract, others))
+        return Differences(days_found, samples, _histograms(engine, contract, others))
 
 
-def _day(found: DayCount, columns: Mapping[str, int]) -> DayDifference:
-    added, removed, changed = (sum(found.kinds.get(kind, 0) for kind in kinds) for kinds in WORDS.values())
-    return DayDifference(found.day or date.min, found.left, found.right, added, removed, changed, columns)
+def _day(count: DayCount, columns: Mapping[str, int]) -> DayDifference:
+    added, removed, changed = (sum(count.kinds.get(kind, 0) for kind in kinds) for kinds in WORDS.values())
+    return DayDifference(count.day or date.min, count.left, count.right, added, removed, changed, columns)
 
 
 def _sample(contract: Contract, row: MatchedRow) -> SampleRow:
@@ -282,10 +282,10 @@ def _histograms(
     if not others:
         return {}
     measured = set(contract.measured_columns)
-    told = [bucket(contract.column(c)) if c in measured else f"hash({quoted(c)}) % {TEXT_BUCKETS}" for c in others]
+    buckets = [bucket(contract.column(c)) if c in measured else f"hash({quoted(c)}) % {TEXT_BUCKETS}" for c in others]
     figures = [
         f"histogram(CASE WHEN {quoted(c)} IS NULL THEN {NULL_BUCKET} ELSE CAST({b} AS BIGINT) END)"
-        for c, b in zip(others, told, strict=True)
+        for c, b in zip(others, buckets, strict=True)
     ]
     sides = [engine.execute(f"SELECT {', '.join(figures)} FROM {side}").fetchone() or () for side in ("one", "two")]
     return {c: (one or {}, two or {}) for c, one, two in zip(others, *sides, strict=True)}

@@ -134,17 +134,17 @@ def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = Non
     by_name = {t.name: t for t in ordered}
     codes = {}
     for table in ordered:
-        # What was known at a cut is judged by arrivals, not by rows: the code that made those rows is part of ours.
+        # Rows known at a cut are judged by arrivals, not by rows: the code of that input counts as part of this one.
         known = [i for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table in by_name]
         read = [(table, None), *((by_name[i.table], i.columns) for i in known)]
         settings = [dict(t.settings) for t, _ in read]
-        more = {f"read by {t.name}": t.settings_read for t, _ in read if t.settings_read} | (
+        further = {f"read by {t.name}": t.settings_read for t, _ in read if t.settings_read} | (
             {"confs": confs} if confs else {}
         )
         legacy = zip(*(_legacy_code(t, columns) for t, columns in read), strict=False)
         codes[table.name] = Codes(
             digest_of([_code(t, columns) for t, columns in read]),
-            digest_of(json.loads(json.dumps([*settings, *([more] if more else [])], default=_typed))),
+            digest_of(json.loads(json.dumps([*settings, *([further] if further else [])], default=_typed))),
             tuple(dict.fromkeys((digest_of(code), digest_of(settings)) for code in legacy)),
         )
     return Pipeline(ordered, codes)
@@ -158,27 +158,27 @@ def _typed(value: object) -> list[str]:
 def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     """The pipeline of a lake. Raises SettingsError for a setting that names an unknown table."""
     confs = {name: value for name, value in lake.settings.spark.confs.items() if name.startswith("spark.sql.")}
-    made, asked = make_pipeline(tables, confs), lake.settings.gates.reads
-    made = replace(made, tables=tuple(_with_reads(t, asked) for t in made.tables)) if asked else made
+    pipeline, reads = make_pipeline(tables, confs), lake.settings.gates.reads
+    pipeline = replace(pipeline, tables=tuple(_with_reads(t, reads) for t in pipeline.tables)) if reads else pipeline
     gates = lake.settings.gates.tables
-    _refuse_unknown(lake, "[gates.tables]", gates, [t.name for t in made.tables], "the lake has no such table")
+    _refuse_unknown(lake, "[gates.tables]", gates, [t.name for t in pipeline.tables], "the lake has no such table")
     for name, bounds in gates.items():
-        columns = made.table(name).contract.column_names
+        columns = pipeline.table(name).contract.column_names
         _refuse_unknown(lake, f"[gates.tables.{name}.columns]", bounds.columns, columns, "the table has no such column")
         if bounds.max_key_share is not None:
-            keyed = [t.name for t in made.tables if t.contract.read_by]
+            keyed = [t.name for t in pipeline.tables if t.contract.read_by]
             why = "no table groups or joins it by a key (`by` of an input)"
             _refuse_unknown(lake, "[gates.tables] max_key_share", [name], keyed, why)
-    return made if lake.shared is None else _without_followers(made, lake.own)
+    return pipeline if lake.shared is None else _without_followers(pipeline, lake.own)
 
 
-def _without_followers(made: Pipeline, own: Collection[str]) -> Pipeline:
-    """The pipeline of a candidate: without tables of the lake beside it that are made from the candidate's own."""
-    made_from_own = set(own)
-    for contract in made.contracts:
-        if any(i.table in made_from_own for i in contract.inputs):
-            made_from_own.add(contract.name)
-    return replace(made, tables=tuple(t for t in made.tables if t.name in own or t.name not in made_from_own))
+def _without_followers(pipeline: Pipeline, own: Collection[str]) -> Pipeline:
+    """Pipeline of a candidate: without the lake's tables that read the candidate's own tables, `own`."""
+    followers = set(own)
+    for contract in pipeline.contracts:
+        if any(i.table in followers for i in contract.inputs):
+            followers.add(contract.name)
+    return replace(pipeline, tables=tuple(t for t in pipeline.tables if t.name in own or t.name not in followers))
 
 
 def _refuse_unknown(lake: Lake, key: str, named: Iterable[str], known: Sequence[str], why: str) -> None:
@@ -219,8 +219,8 @@ def source_files(table: Table) -> tuple[Path, ...]:
 
 def _with_files(table: Table) -> Table:
     """The table with the content of all files of its code outside this package."""
-    found = tuple(s if isinstance(s, SourceFile) or _is_ours(s) else SourceFile.read(_path(s)) for s in _sources(table))
-    return table if found == table.sources or all(map(_is_ours, found)) else replace(table, sources=found)
+    files = tuple(s if isinstance(s, SourceFile) or _is_ours(s) else SourceFile.read(_path(s)) for s in _sources(table))
+    return table if files == table.sources or all(map(_is_ours, files)) else replace(table, sources=files)
 
 
 def _with_keys(tables: tuple[Table, ...]) -> tuple[Table, ...]:
@@ -233,9 +233,9 @@ def _with_keys(tables: tuple[Table, ...]) -> tuple[Table, ...]:
     return tuple(replace(t, contract=replace(t.contract, read_by=k)) if (k := keys[t.name]) else t for t in tables)
 
 
-def _with_reads(table: Table, asked: Iterable[str]) -> Table:
+def _with_reads(table: Table, reads: Iterable[str]) -> Table:
     """The table with those SELECTs that name it; a name in a text or a comment only makes one more read be tried."""
-    named = tuple(q for q in asked if re.search(rf"\b{table.name}\b", q, re.IGNORECASE))
+    named = tuple(q for q in reads if re.search(rf"\b{table.name}\b", q, re.IGNORECASE))
     return replace(table, contract=replace(table.contract, asked=named)) if named else table
 
 

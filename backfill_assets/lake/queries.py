@@ -40,15 +40,15 @@ def named_tables(query: str) -> frozenset[str] | None:
 
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # its warnings show the query as it is, also to a screen
     try:
-        found = sqlglot.parse_one(query, read="duckdb").find_all(sqlglot.exp.Table)
+        tables = sqlglot.parse_one(query, read="duckdb").find_all(sqlglot.exp.Table)
     except sqlglot.errors.SqlglotError:
         return None
-    return frozenset(table.name.lower() for table in found)
+    return frozenset(table.name.lower() for table in tables)
 
 
 def refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
-    """Raise BackfillError for a query whose plan writes: DuckDB calls a SELECT also what writes in a common table
-    expression. Nothing is run for it."""
+    """Raise BackfillError for a query whose plan writes: DuckDB also calls SELECT a statement that writes in a common
+    table expression. Runs nothing."""
     [(_, plan)] = engine.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
     operators = json.loads(plan)
     for operator in operators:  # which grows meanwhile by those below it
@@ -63,15 +63,15 @@ def refused_query(culprit: str, fix: str) -> BackfillError:
 
 
 def unanswered(
-    lake: Lake, contracts: Sequence[Contract], asked: Collection[str],
+    lake: Lake, contracts: Sequence[Contract], reads: Collection[str],
     written: Contract | None = None, staged: Sequence[str] = (), days: Collection[date] = (),
 ) -> list[str]:  # fmt: skip
-    """Why SELECTs over the lake's tables do not answer, a text each, where `staged` files stand in place of `days` of
-    the table `written`. The answers are read to the end and thrown away; an empty one is an answer."""
+    """Try SELECTs over the lake's tables and return a text for each that fails, where `staged` files replace `days` of
+    the table `written`. Answers are read to the end and discarded; an empty one is an answer."""
     import duckdb
 
-    found = []
-    for query in asked:
+    failures = []
+    for query in reads:
         named = named_tables(query)
         with connection(lake) as engine:
             try:
@@ -86,14 +86,14 @@ def unanswered(
                 for _ in engine.sql(query).to_arrow_reader():
                     pass
             except (duckdb.Error, OSError, BackfillError) as error:
-                told = " ".join(str(error).split("LINE 1:")[0].split())
-                found.append(f"the read `{' '.join(query.split())}` fails: {told}")
-    return found
+                reason = " ".join(str(error).split("LINE 1:")[0].split())
+                failures.append(f"the read `{' '.join(query.split())}` fails: {reason}")
+    return failures
 
 
 def _rows(lake: Lake, contract: Contract) -> str:
-    there = lake.store.data_files(contract) if lake.store.exists(contract.name) else []
-    return selection(there, contract)
+    paths = lake.store.data_files(contract) if lake.store.exists(contract.name) else []
+    return selection(paths, contract)
 
 
 def _rows_after(lake: Lake, contract: Contract, staged: Sequence[str], days: Collection[date]) -> str:
@@ -130,8 +130,8 @@ def label_calls(label: str) -> Iterator[LabelCall]:
         term = TERM.fullmatch(label[token.start : token.end + 1])
         if term and tokens[index + 1].token_type.name == "L_PAREN":
             closing = _closing(tokens, index + 1)
-            of = label[tokens[index + 1].end + 1 : closing.start]
-            yield LabelCall(term[1].lower(), term[2].lower(), of, token.start, closing.end + 1)
+            argument = label[tokens[index + 1].end + 1 : closing.start]
+            yield LabelCall(term[1].lower(), term[2].lower(), argument, token.start, closing.end + 1)
 
 
 def _closing(tokens: "Sequence[Token]", opening: int) -> "Token":

@@ -63,16 +63,16 @@ class Write:
     entries: Mapping[date, DayEntry]
     base_version: int
     provenance: Provenance
-    always: bool = False  # commit the receipt even if nothing moved: it names newer input versions
-    force: bool = False  # write the rows even if they are what is there
+    always: bool = False  # commit the receipt even if nothing changed: it names newer input versions
+    force: bool = False  # write the rows even if the table holds the same
     mode: WriteMode = WriteMode.OVERWRITE
 
 
 @dataclass(frozen=True)
 class Published:
-    """The result of a write: the table's version, the write's id ("": nothing was committed), the days whose rows were
-    replaced, those that got only a receipt, and of the replaced those that the same inputs, code and settings gave
-    other rows before."""
+    """Result of a write: the table's version, the write's id ("": nothing was committed), the days whose rows were
+    replaced, the days that got only a receipt (`receipted`), and the replaced days to which the same inputs, code and
+    settings gave other rows before (`unlike`)."""
 
     version: int
     write_id: str
@@ -106,8 +106,8 @@ def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
     touched = [d for d in write.entries if (s := view.stamps.get(d)) is not None and s.version > write.base_version]
     if not touched:
         return
-    now = digests_now(touched) if not write.mode.upserts else dict.fromkeys(touched, "")
-    behind = [d for d in touched if now[d] != write.entries[d].input_digest]
+    current = digests_now(touched) if not write.mode.upserts else dict.fromkeys(touched, "")
+    behind = [d for d in touched if current[d] != write.entries[d].input_digest]
     if behind:
         raise Superseded(
             f"the table {write.contract.name}",
@@ -118,7 +118,7 @@ def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
 
 
 def days_held(contract: Contract, days: Sequence[date]) -> DaysHeld:
-    """The refusal to write days (ascending) that a rollback put back, with the command that lets them go."""
+    """The refusal to write days (ascending) that a rollback put back, with the command that releases them."""
     return DaysHeld(
         f"the table {contract.name}",
         f"{ranges(days)} put back by a rollback and held",
@@ -129,59 +129,59 @@ def days_held(contract: Contract, days: Sequence[date]) -> DaysHeld:
 
 
 def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozenset[date]]:
-    """The days whose rows differ from the receipts, and those of which only inputs, code or settings moved."""
-    changed, moved = set(), set()
+    """Days whose rows differ from the receipts, and days of which only inputs, code or settings changed."""
+    changed, receipt_only = set(), set()
     code = (write.provenance.code_digest, write.provenance.settings_digest)
     for day, entry in write.entries.items():
         stamp = view.stamps.get(day)
         if stamp is None or day in view.foreign or write.force or stamp.entry.content != entry.content:
             changed.add(day)
         elif stamp.entry != entry or (stamp.code_digest, stamp.settings_digest) != code:
-            moved.add(day)
-    return frozenset(changed), frozenset(moved)
+            receipt_only.add(day)
+    return frozenset(changed), frozenset(receipt_only)
 
 
 def _commit(store: TableStore, write: Write, view: TableView) -> Published:
-    changed, moved = _differences(write, view)
-    if not (changed or moved or write.always):
+    changed, receipt_only = _differences(write, view)
+    if not (changed or receipt_only or write.always):
         if write.staged is not None:
             write.staged.drop()
         return Published(view.version, "")
     unlike = _unlike(write, view)
-    receipt = _receipt(write, sorted(changed | moved), unlike)
+    receipt = _receipt(write, sorted(changed | receipt_only), unlike)
     # A day that never had rows needs no data commit: its receipt says that it is empty.
     had_rows = view.foreign | {d for d, stamp in view.stamps.items() if stamp.entry.rows}
-    rows_move = {d for d in changed if write.entries[d].rows or d in had_rows}
-    version = store.replace_days(write.contract, write.staged, rows_move, receipt)
-    return Published(version, receipt.write_id, changed, moved, unlike)
+    with_rows = {d for d in changed if write.entries[d].rows or d in had_rows}
+    version = store.replace_days(write.contract, write.staged, with_rows, receipt)
+    return Published(version, receipt.write_id, changed, receipt_only, unlike)
 
 
 def _unlike(write: Write, view: TableView) -> frozenset[date]:
-    """The days that differ from what the same inputs, code and settings gave before; none of a merge or a ledger."""
-    p = write.provenance
-    code, engine = (p.code_digest, p.settings_digest), (p.tags or {}).get(ENGINE, "")
+    """Days that got other rows than before from the same inputs, code and settings; none for a merge or a ledger."""
+    provenance = write.provenance
+    code, engine = (provenance.code_digest, provenance.settings_digest), (provenance.tags or {}).get(ENGINE, "")
     if write.mode.upserts or not write.contract.inputs:
         return frozenset()
-    again = write.entries.keys() & view.stamps.keys()
-    return frozenset(d for d in again if disagreement(view.stamps[d], write.entries[d], code, engine))
+    rebuilt = write.entries.keys() & view.stamps.keys()
+    return frozenset(d for d in rebuilt if disagreement(view.stamps[d], write.entries[d], code, engine))
 
 
 def _receipt(write: Write, days: list[date], unlike: Collection[date]) -> Receipt:
-    p = write.provenance
-    told = {UNLIKE: ",".join(map(str, sorted(unlike)))} if unlike else {}
+    provenance = write.provenance
+    unlike_tags = {UNLIKE: ",".join(map(str, sorted(unlike)))} if unlike else {}
     return Receipt(
         write_id=write.staged.write_id if write.staged is not None else uuid.uuid4().hex,
         table=write.contract.name,
-        reason=p.reason,
-        run_id=p.run_id,
-        note=p.note,
+        reason=provenance.reason,
+        run_id=provenance.run_id,
+        note=provenance.note,
         days={d: write.entries[d] for d in days},
-        code_digest=p.code_digest,
-        settings_digest=p.settings_digest,
-        frontier=p.frontier,
-        inputs=p.inputs or {},
-        tags={**(p.tags or {}), **told},
-        seconds=round(time.monotonic() - p.began, 3),
-        cpu_seconds=p.cpu_seconds,
-        start_seconds=p.start_seconds,
+        code_digest=provenance.code_digest,
+        settings_digest=provenance.settings_digest,
+        frontier=provenance.frontier,
+        inputs=provenance.inputs or {},
+        tags={**(provenance.tags or {}), **unlike_tags},
+        seconds=round(time.monotonic() - provenance.began, 3),
+        cpu_seconds=provenance.cpu_seconds,
+        start_seconds=provenance.start_seconds,
     )

@@ -109,15 +109,15 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
         raise _refusal(contract, why, "Put back the tables that are made from it, or correct what landed")
     now = LOGS.state(path, contract.day_column)
     _fence(wanted, now)
-    then = states_at(path, contract.day_column, set(wanted.targets.values()))
-    _refuse_unknown(wanted, then)
-    stamps = {d: s for d, at in wanted.targets.items() if (s := then[at].stamps.get(d)) is not None}
+    states_then = states_at(path, contract.day_column, set(wanted.targets.values()))
+    _refuse_unknown(wanted, states_then)
+    stamps = {d: s for d, at in wanted.targets.items() if (s := states_then[at].stamps.get(d)) is not None}
     entries = {
         d: replace(stamps[d].entry if d in stamps else NEVER_MADE, built=Built.HELD) for d in sorted(wanted.targets)
     }
     entries = {d: e for d, e in entries.items() if d in now.foreign or now.stamps[d].entry != e}
     targets = {d: wanted.targets[d] for d in entries}
-    adds, removes = _moves(path, contract, targets)
+    adds, removes = _file_changes(path, contract, targets)
     wider = _wider(path, schema_contract(contract, open_table(path)), adds)
     held_now = {d: now.stamps[d] for d in entries}
     return PreparedRestore(contract, targets, held_now, stamps, entries, adds, removes, wider)
@@ -128,19 +128,19 @@ def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenanc
     `prepare_restore`."""
     lake.refuse_shared(wanted.contract.name)
     with table_lock(lake.locks, wanted.contract.name):
-        found = prepare_restore(lake, wanted)
-        if not found.entries:
+        prepared = prepare_restore(lake, wanted)
+        if not prepared.entries:
             return None
         path = lake.table_path(wanted.contract.name)
         by_schema = schema_contract(wanted.contract, open_table(path))
-        receipt = _receipt(found, provenance)
-        if not found.wider:
-            comes = [StagedFile(path / f.path, f.partition) for f in found.adds]
-            return commit_files(path, by_schema, receipt, comes, found.removes, restored=True)
+        receipt = _receipt(prepared, provenance)
+        if not prepared.wider:
+            adds = [StagedFile(path / f.path, f.partition) for f in prepared.adds]
+            return commit_files(path, by_schema, receipt, adds, prepared.removes, restored=True)
         with filling(lake, wanted.contract) as staged:
-            cast_files(lake, wanted.contract, found.adds, found.wider, staged)
+            cast_files(lake, wanted.contract, prepared.adds, prepared.wider, staged)
             staged.tried, receipt = True, replace(receipt, write_id=staged.write_id)
-            version = commit_files(path, by_schema, receipt, staged.files, found.removes, restored=True)
+            version = commit_files(path, by_schema, receipt, staged.files, prepared.removes, restored=True)
             staged.keep(staged.paths)
         return version
 
@@ -175,11 +175,11 @@ def can_restore(contract: Contract) -> bool:
 
 
 def _fence(wanted: RestoreRequest, now: TableView) -> None:
-    moved = [d for d in wanted.targets if d not in now.stamps or now.stamps[d].version != wanted.seen.get(d)]
-    if moved:
+    rewritten = [d for d in wanted.targets if d not in now.stamps or now.stamps[d].version != wanted.seen.get(d)]
+    if rewritten:
         raise Superseded(
             f"the table {wanted.contract.name}",
-            f"{len(moved)} day(s) from {min(moved)} were written while the rollback was decided",
+            f"{len(rewritten)} day(s) from {min(rewritten)} were written while the rollback was decided",
             "Nothing was written",
             "Look again without --yes, then decide again",
         )
@@ -195,8 +195,8 @@ def _refuse_unknown(wanted: RestoreRequest, then: Mapping[int, TableView]) -> No
             raise _refusal(wanted.contract, culprit, "Name a version before that")
 
 
-def _moves(path: Path, contract: Contract, targets: Mapping[date, int]) -> tuple[tuple[LiveFile, ...], ...]:
-    """The files to add and those to remove."""
+def _file_changes(path: Path, contract: Contract, targets: Mapping[date, int]) -> tuple[tuple[LiveFile, ...], ...]:
+    """Files to add and files to remove so that the days have the content of their target versions."""
     if not targets:
         return (), ()
     wanted: set[LiveFile] = set()
@@ -247,13 +247,13 @@ def _refusal(contract: Contract, culprit: str, fix: str) -> BackfillError:
     return BackfillError(f"the table {contract.name}", culprit, "Nothing was put back", fix)
 
 
-def _receipt(found: PreparedRestore, provenance: Provenance) -> Receipt:
+def _receipt(prepared: PreparedRestore, provenance: Provenance) -> Receipt:
     """The receipt of a restore; it has code, settings and parameters if those of all days are the same."""
-    made = {(s.code_digest, s.settings_digest, s.parameters) for s in found.then.values()}
-    code, settings, parameters = made.pop() if len(made) == 1 else ("", "", "")
+    origins = {(s.code_digest, s.settings_digest, s.parameters) for s in prepared.then.values()}
+    code, settings, parameters = origins.pop() if len(origins) == 1 else ("", "", "")
     known = {PARAMETERS: parameters} if parameters else {}
-    plain = Receipt("", found.contract.name, ROLLBACK, found.entries, code_digest=code, settings_digest=settings)
-    return _signed(plain, {**known, **(provenance.tags or {}), TO_VERSION: targets_text(found.targets)}, provenance)
+    plain = Receipt("", prepared.contract.name, ROLLBACK, prepared.entries, code_digest=code, settings_digest=settings)
+    return _signed(plain, {**known, **(provenance.tags or {}), TO_VERSION: targets_text(prepared.targets)}, provenance)
 
 
 def _signed(receipt: Receipt, tags: Mapping[str, str], provenance: Provenance) -> Receipt:
@@ -273,23 +273,24 @@ def _origin(history: Sequence[Commit], day: date, version: int) -> int:
         receipt = history[version].receipt
         if receipt is None or receipt.days[day].built is not Built.HELD:
             return version
-        to = target_of(receipt, day)
-        if to is None:
+        target = target_of(receipt, day)
+        if target is None:
             culprit = f"the receipt of version {version} holds {day} and does not say to which version it was put back"
             fix = "Put the day back once more, naming the version, then release it"
             raise BackfillError(f"the table {receipt.table}", culprit, "Its hold was not ended", fix)
-        before = [c.version for c in history[: to + 1] if c.names(day)]
+        before = [c.version for c in history[: target + 1] if c.names(day)]
         if not before:
             return -1
         version = before[-1]
 
 
 def _released(history: Sequence[Commit], origin: int, days: Sequence[date], provenance: Provenance) -> Receipt:
-    """The receipt of the write `origin` for these days, once more; for days never made, one that makes them stale."""
+    """Receipt of the write `origin` repeated for these days; for days never written, a receipt that makes
+    them stale."""
     before = history[origin].receipt if origin >= 0 else None
     if before is None:  # signed as the write that was undone, with the digest of no inputs at all
         undone = next(c.receipt for c in history if c.receipt is not None and days[0] in c.receipt.days)
         before = replace(undone, days=dict.fromkeys(days, NEVER_MADE))
     known = {PARAMETERS: before.tags[PARAMETERS]} if PARAMETERS in before.tags else {}
-    again = replace(before, reason=RELEASE, days={d: before.days[d] for d in days})
-    return _signed(again, {**known, **(provenance.tags or {})}, provenance)
+    released = replace(before, reason=RELEASE, days={d: before.days[d] for d in days})
+    return _signed(released, {**known, **(provenance.tags or {})}, provenance)

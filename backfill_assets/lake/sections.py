@@ -64,8 +64,8 @@ class DeliveredSettings(Section):
     @model_validator(mode="after")
     def _named_in_one_way(self) -> Self:
         if (self.single is None) == (not self.sources):
-            told = "give one of them" if self.single is None else "leave one of them out"
-            raise ValueError(f"[source] and [sources.NAME] say what is delivered: {told}")
+            advice = "give one of them" if self.single is None else "leave one of them out"
+            raise ValueError(f"[source] and [sources.NAME] say what is delivered: {advice}")
         if bad := [n for n in self.sources if not SOURCE_NAME.fullmatch(n)]:
             raise ValueError(f"sources.{bad[0]}: a source's name has small letters, digits and _, a letter first")
         return self
@@ -74,8 +74,8 @@ class DeliveredSettings(Section):
     def source(self) -> SourceSettings:
         """The only source. Raises SettingsError in a lake with several."""
         if self.single is None:
-            told = f"it has several sources: {', '.join(self.sources)}"
-            raise SettingsError("lake.toml", told, "Nothing was done", "Name one of them")
+            culprit = f"it has several sources: {', '.join(self.sources)}"
+            raise SettingsError("lake.toml", culprit, "Nothing was done", "Name one of them")
         return self.single
 
     @property

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: str) -> "DataFrame":
-    """A few rows of ours as a frame; `schema` is `name type, …`. Timestamps are aware."""
+    """Frame of a few given rows; `schema` is `name type, …`. Timestamps are aware."""
     import pyarrow as pa
 
     fields = [part.split() for part in schema.split(", ")]
@@ -46,10 +46,10 @@ def telling_losses() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = explained(error)
-        if told is None or told is error:
+        explanation = explained(error)
+        if explanation is None or explanation is error:
             raise
-        raise told from error
+        raise explanation from error
 
 
 def free(frame: "DataFrame") -> None:
@@ -65,7 +65,7 @@ def free(frame: "DataFrame") -> None:
 
 
 class CpuMeter:
-    """Counts from its creation on."""
+    """Meter of processor seconds and of waiting for an engine, from its creation on."""
 
     def __init__(self, lake: Path, engine: EngineSettings) -> None:
         self.lake, self.engine = lake, engine
@@ -86,8 +86,8 @@ class CpuMeter:
         if not self.engine.computes_here:
             return None
         record = ServerFolder.of(self.lake).record()
-        found = [Process.this(), *([record.process] if record else [])]
-        return {p: used for p in found if (used := p.cpu_seconds()) is not None}
+        processes = [Process.this(), *([record.process] if record else [])]
+        return {p: used for p in processes if (used := p.cpu_seconds()) is not None}
 
 
 @dataclass(frozen=True)

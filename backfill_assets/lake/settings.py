@@ -186,8 +186,8 @@ class LakeSettings(DeliveredSettings):
                 raise ValueError(f"features.entity: {misfit}{f' (for [{section}])' if self.sources else ''}")
         types = [{c.name: c.type for c in payload} for payload in payloads.values()]
         for column in self.features.entity:
-            if len({found[column] for found in types}) > 1:
-                both = " and ".join(found[column] for found in types)
+            if len({type_of[column] for type_of in types}) > 1:
+                both = " and ".join(type_of[column] for type_of in types)
                 raise ValueError(f"features.entity: {column} is {both} in two sources")
         return self
 
@@ -219,9 +219,9 @@ def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeS
     try:
         return LakeSettings.model_validate(body)
     except ValidationError as error:
-        told = "; ".join(_explained(e, variables) for e in error.errors())
+        refusals = "; ".join(_explained(e, variables) for e in error.errors())
         fix = "Correct these values (`backfill-assets init` writes a commented example)"
-        raise SettingsError(str(path), told, "Nothing was done", fix) from None
+        raise SettingsError(str(path), refusals, "Nothing was done", fix) from None
 
 
 def _overlay(path: Path, body: dict[str, Any], environ: Mapping[str, str]) -> dict[tuple[str, ...], str]:
@@ -235,8 +235,8 @@ def _overlay(path: Path, body: dict[str, Any], environ: Mapping[str, str]) -> di
         for key in keys[:-1]:
             target = target.setdefault(key, {})
             if not isinstance(target, dict):
-                told = f"${name} lies below {key}, which is a value and no section"
-                raise SettingsError(str(path), told, "Nothing was done", "Correct the name of the variable")
+                culprit = f"${name} lies below {key}, which is a value and no section"
+                raise SettingsError(str(path), culprit, "Nothing was done", "Correct the name of the variable")
         try:
             target[keys[-1]] = tomllib.loads(f"value = {value}")["value"]  # a number, a date, a list
         except tomllib.TOMLDecodeError:
@@ -260,7 +260,7 @@ def _explained(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
 
 
 def _meant(keys: tuple[str, ...]) -> str:
-    """The known key most like a mistyped one, as a question; empty if none is alike."""
+    """Suggest the known key most like a mistyped one, as a question; empty if none is alike."""
     model: Any = LakeSettings
     for key in keys[:-1]:
         model = getattr(getattr(model, "model_fields", {}).get(key), "annotation", None)
@@ -277,8 +277,8 @@ def lake_toml(values: Mapping[str, Any]) -> str:
     from backfill_assets.landing.select import expressions  # imports sqlglot
 
     filled = {**DEFAULTS, **values}
-    told = {k: str(v) if isinstance(v, date) else json.dumps(v, ensure_ascii=False) for k, v in filled.items()}
-    text = TEMPLATE.read_text(encoding="utf-8").format(**told)
+    literals = {k: str(v) if isinstance(v, date) else json.dumps(v, ensure_ascii=False) for k, v in filled.items()}
+    text = TEMPLATE.read_text(encoding="utf-8").format(**literals)
     try:
         settings = LakeSettings.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:

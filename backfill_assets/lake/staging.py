@@ -42,10 +42,10 @@ class StagedFile:
     @property
     def size(self) -> int:
         """Its bytes. Raises OSError, also if it is gone: a commit names no size that nobody read."""
-        found = files.size(self.path)
-        if found is None:
+        size = files.size(self.path)
+        if size is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
-        return found
+        return size
 
 
 @dataclass
@@ -138,16 +138,16 @@ def stage_links(lake: LakeFolder, contract: Contract, other: LakeFolder, days: C
     """Stage the data files that another lake's table, laid out by day, holds for these days, by further names: no byte
     is copied where the file system has hard links. Raises Altered if a file is gone or altered."""
     path = other.table_path(contract.name)
-    found = files_of_days(files_of(other, contract), contract, days)
-    refuse_altered(path, found)
+    live = files_of_days(files_of(other, contract), contract, days)
+    refuse_altered(path, live)
     with filling(lake, contract) as staged:
-        made = []
-        for number, file in enumerate(found):
+        links = []
+        for number, file in enumerate(live):
             target = staged.folder / f"{contract.partition_column}={file.partition}" / f"part-{number}.parquet"
             files.make_folder(target.parent)
             files.link(path / file.path, target)
-            made.append(StagedFile(target, file.partition))
-        staged.files = tuple(made)
+            links.append(StagedFile(target, file.partition))
+        staged.files = tuple(links)
     return staged
 
 
@@ -158,13 +158,13 @@ def markers(lake: LakeFolder, table: str) -> Path:
 
 def found_files(folder: Path, column: str) -> tuple[StagedFile, ...]:
     """The data files below the folder of a write; `column` is its partition column ("": none)."""
-    found = []
+    staged = []
     for path in files.below(folder):
         if path.name.endswith(".crc"):
             files.delete(path)  # Hadoop's own checksum of a file, which no other writer updates
         elif path.suffix == ".parquet" and not path.name.startswith(("_", ".")):
-            found.append(StagedFile(path, _value(path.parent.name, column) if column else None))
-    return tuple(found)
+            staged.append(StagedFile(path, _value(path.parent.name, column) if column else None))
+    return tuple(staged)
 
 
 def _value(folder: str, column: str) -> str | None:

@@ -85,10 +85,10 @@ class TableStore:
         Altered if a file is gone or has another size than the log says, unless `altered` ones are wanted, too.
         """
         path = self.lake.table_path(contract.name)
-        found = files_of_days(files_of(self.lake, contract, version), contract, days)
+        live = files_of_days(files_of(self.lake, contract, version), contract, days)
         if not altered:
-            refuse_altered(path, found)
-        return [str(path / f.path) for f in found]
+            refuse_altered(path, live)
+        return [str(path / f.path) for f in live]
 
     def rows(
         self, table: str, version: int | None = None, columns: Sequence[str] | None = None, where: str = "true"
@@ -104,19 +104,20 @@ class TableStore:
         names = list(columns) if columns else [f.name for f in pinned.schema().fields]
         try:
             query = f"SELECT {', '.join(map(quoted, names))} FROM t WHERE {where}"
-            found = list(self.query(query, {"t": (table, pinned.version())}))
+            batches = list(self.query(query, {"t": (table, pinned.version())}))
         except Exception as error:
             if gone := gone_or_altered(path, live_files(pinned, "")):
                 raise _lost(path, gone) from error
             raise
-        return [dict(zip(names, row, strict=True)) for batch in found for row in _rows_of(batch, names)]
+        return [dict(zip(names, row, strict=True)) for batch in batches for row in _rows_of(batch, names)]
 
     def logged_rows(self, engine: "DuckDBPyConnection", table: str, version: int) -> str:
-        """A query for a version of a table whose contract is not known here, in the columns that its log names."""
+        """Query for the rows of a version of a table whose contract is not known here, with the columns that its log
+        names."""
         return delta_rows(engine, self.lake.table_path(table), version)[1]
 
     def own_rows(self, table: str) -> list[dict[str, Any]]:
-        """The rows that commits of ours appended to a small table, whatever other programs did to it since.
+        """Rows that commits of ours appended to a small table, whatever other programs changed since.
 
         Raises BackfillError if a data file of ours is gone.
         """
@@ -125,8 +126,8 @@ class TableStore:
         path = self.lake.table_path(table)
         if not changed_by_others(path):
             return self.rows(table)
-        kept = _own_files(path)
-        gone = [f for f in kept if not files.exists(path / f)]
+        own_files = _own_files(path)
+        gone = [f for f in own_files if not files.exists(path / f)]
         if gone:
             raise BackfillError(
                 f"the table {table}",
@@ -134,7 +135,7 @@ class TableStore:
                 "It was not read",
                 "Restore the table's folder from a backup; nothing else knows what had landed",
             )
-        return [row for f in kept for row in pq.ParquetFile(path / f).read().to_pylist()]
+        return [row for f in own_files for row in pq.ParquetFile(path / f).read().to_pylist()]
 
     def query(self, sql: str, tables: Mapping[str, tuple[str, int | None]]) -> Iterator[Any]:
         """Arrow batches of a query; `tables` maps the names it uses to (table, version; None: the newest)."""
@@ -210,7 +211,7 @@ def changed_by_others(table: Path) -> bool:
 
 
 def _own_files(table: Path) -> list[str]:
-    """Data files that commits of ours added and did not remove again."""
+    """Data files that our commits added and that no commit of ours removed."""
     added: dict[str, None] = {}
     for commit in log.commits(table):
         for change in log.file_changes(table, commit.version):

@@ -55,11 +55,11 @@ def _delivered(lake: Lake, source: str, tables: dict[str, TableView]) -> Deliver
 
 
 def _doubting(ledger: TableView, arrived: Mapping[date, tuple[tuple[date, str], ...]]) -> TableView:
-    """The ledger with days as foreign that have other numbers of rows than their receipts say: before 2026-11-22 a load
+    """Mark as foreign the days of the ledger whose number of rows differs from their receipts: before 2026-11-22 a load
     could write a day twice that came again unchanged. The next load rewrites them."""
-    lines = Counter(day for rows in arrived.values() for day, _ in rows)
-    wrong = {d for d, s in ledger.stamps.items() if s.entry.rows != lines[d]}
-    return replace(ledger, foreign=ledger.foreign | wrong) if wrong else ledger
+    counted = Counter(day for rows in arrived.values() for day, _ in rows)
+    doubted = {d for d, s in ledger.stamps.items() if s.entry.rows != counted[d]}
+    return replace(ledger, foreign=ledger.foreign | doubted) if doubted else ledger
 
 
 def writes_of(
@@ -69,12 +69,12 @@ def writes_of(
 
     Raises BackfillError if a commit is torn.
     """
-    found = defaultdict[int, dict[date, Stamp]](dict)
+    by_version = defaultdict[int, dict[date, Stamp]](dict)
     for day, stamp in stamps.items():
-        found[stamp.version][day] = stamp
-    if found:
-        receipts = {c.version: c.receipt for c in store.commits(table, min(found) - 1) if c.version in found}
-        yield from ((receipts[version], days) for version, days in found.items())
+        by_version[stamp.version][day] = stamp
+    if by_version:
+        receipts = {c.version: c.receipt for c in store.commits(table, min(by_version) - 1) if c.version in by_version}
+        yield from ((receipts[version], days) for version, days in by_version.items())
 
 
 def settled_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:

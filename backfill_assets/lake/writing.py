@@ -1,4 +1,4 @@
-"""Writes rows to a staging: by the engine from a frame, by DuckDB from a query, and rows that stand merged with new.
+"""Write rows to a staging: by the engine from a frame, by DuckDB from a query, and published rows merged with new ones.
 
 Not here: the life of a staging (`staging`), the queries (`load.arrivals`), whether an upsert is allowed
 (`load.making`), and publishing (`replace`).
@@ -72,9 +72,9 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
         # One task of Spark handles few rows.
         if days >= MANY_FOLDERS and column and said_or_asked(frame.sparkSession, SHUFFLE) == "1":
             write(frame, staged.folder / WHOLE, "", days, memory)
-            found = ", ".join(literal(str(f.path)) for f in found_files(staged.folder / WHOLE, ""))
+            parts = ", ".join(literal(str(f.path)) for f in found_files(staged.folder / WHOLE, ""))
             with telling_unreadable(contract):
-                _copy(lake, contract, f"SELECT * FROM read_parquet([{found}], hive_partitioning = false)", staged)
+                _copy(lake, contract, f"SELECT * FROM read_parquet([{parts}], hive_partitioning = false)", staged)
         else:
             write(frame, staged.folder, column, days, memory, varied)
             staged.files = found_files(staged.folder, column)
@@ -112,15 +112,15 @@ def write(
     the engine raises, and leaves its files.
     """
     server = own_server(frame.sparkSession)
-    most = server.engine.files_at_once(memory, len(frame.columns)) if server else None
-    if server is None or most is None:
+    at_once = server.engine.files_at_once(memory, len(frame.columns)) if server else None
+    if server is None or at_once is None:
         _write(_in_tasks(frame, column), folder, column, varied)
     elif not column:
         _write(frame.coalesce(1), folder, column)
-    elif values <= most:
+    elif values <= at_once:
         _write(_by_value(_named(frame, column), column), folder, column)
     else:
-        _in_turn(_named(frame, column), folder, column, most, server.scratch / f"unordered_{folder.name}")
+        _in_turn(_named(frame, column), folder, column, at_once, server.scratch / f"unordered_{folder.name}")
 
 
 def _write(rows: "DataFrame", folder: Path, column: str, varied: Collection[str] = ()) -> None:
@@ -153,7 +153,7 @@ def _by_value(rows: "DataFrame", column: str) -> "DataFrame":
     return rows.repartition(column).sortWithinPartitions(column)
 
 
-def _in_turn(rows: "DataFrame", folder: Path, column: str, most: int, unordered: Path) -> None:
+def _in_turn(rows: "DataFrame", folder: Path, column: str, at_once: int, unordered: Path) -> None:
     """Write at most so many values at once: the engine keeps a file open for each until the last row, and cannot
     spill them. The rows are computed once, to files `unordered`."""
     from pyspark.sql import functions as F
@@ -162,9 +162,9 @@ def _in_turn(rows: "DataFrame", folder: Path, column: str, most: int, unordered:
         _write(rows.sortWithinPartitions(column), unordered, "")
         known = rows.sparkSession.read.schema(rows.schema).parquet(str(unordered))
         values = sorted(r[0] for r in known.select(column).distinct().collect())
-        for place in range(0, len(values), most):
-            some = values[place : place + most]
-            _write(_by_value(known.where(F.col(column).between(some[0], some[-1])), column), folder, column)
+        for place in range(0, len(values), at_once):
+            group = values[place : place + at_once]
+            _write(_by_value(known.where(F.col(column).between(group[0], group[-1])), column), folder, column)
     finally:
         files.delete_folder(unordered)
 
@@ -177,19 +177,21 @@ def merge_days(
     """
     if staged is None:
         raise ValueError(f"{contract.name}: days of a table laid out by {contract.partition_column} need a staging")
-    table, among = lake.table_path(contract.name), on_days(contract.day_column, sorted(days))
-    standing = selection([str(table / f.path) for f in live], contract)
+    table, of_days = lake.table_path(contract.name), on_days(contract.day_column, sorted(days))
+    live_rows = selection([str(table / f.path) for f in live], contract)
     with connection(lake) as engine:
         column = quoted(contract.partition_column)
-        found = engine.execute(f"SELECT DISTINCT {column} FROM ({standing}) WHERE {among}").fetchall()
-    touched = {f.partition for f in staged.files} | {value for (value,) in found}
+        values = engine.execute(f"SELECT DISTINCT {column} FROM ({live_rows}) WHERE {of_days}").fetchall()
+    touched = {f.partition for f in staged.files} | {value for (value,) in values}
     adds = []
     for value in sorted(v for v in touched if v is not None):
         target = staged.folder / f"{contract.partition_column}={value}" / "merged.parquet"
-        stays = selection([str(table / f.path) for f in live if f.partition == value], contract)
+        live_part = selection([str(table / f.path) for f in live if f.partition == value], contract)
         new = selection([str(f.path) for f in staged.files if f.partition == value], contract)
         # Only of these days: a day that is staged and did not change is kept, and would be there twice.
-        rows = f"SELECT * FROM ({stays}) WHERE NOT ({among}) UNION ALL BY NAME SELECT * FROM ({new}) WHERE {among}"
+        rows = (
+            f"SELECT * FROM ({live_part}) WHERE NOT ({of_days}) UNION ALL BY NAME SELECT * FROM ({new}) WHERE {of_days}"
+        )
         if _write_rows(lake, contract, target, rows):
             adds.append(StagedFile(target, value))
     return adds, [f for f in live if f.partition in touched]
