@@ -96,29 +96,29 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
     return tuple(n for n in known if n in wanted)
 
 
-def made(lake: Lake, pipeline: Pipeline, asked: BackfillRequest) -> RunOutcome:
+def made(lake: Lake, pipeline: Pipeline, request: BackfillRequest) -> RunOutcome:
     """Run the request; where every day is as a run would leave it, return that outcome without Dagster and Spark."""
     if overrides().work is not None:
-        return work(lake, asked)
+        return work(lake, request)
     began = time.perf_counter()
-    found = foreseen(lake, pipeline, asked.tables, asked.days, asked.force)
+    found = foreseen(lake, pipeline, request.tables, request.days, request.force)
     if found.rows is None:
-        return work(lake, asked, begin=found.needs_engine)
-    tables = tuple(TableOutcome(name, len(asked.days), 0, n, 0.0) for name, n in found.rows.items())
+        return work(lake, request, begin=found.needs_engine)
+    tables = tuple(TableOutcome(name, len(request.days), 0, n, 0.0) for name, n in found.rows.items())
     return RunOutcome("", True, tables, "", time.perf_counter() - began)
 
 
-def work(lake: Lake, asked: BackfillRequest, begin: bool = False) -> RunOutcome:
+def work(lake: Lake, request: BackfillRequest, begin: bool = False) -> RunOutcome:
     """Run the request, with its progress on stderr. `begin`: start the engine meanwhile, as it is sure to be needed."""
     if (instead := overrides().work) is not None:
-        return instead(lake, asked)
+        return instead(lake, request)
     if begin:
         refuse_unwritable(lake)
         LakeSession(lake).begin()
-    with Lines(asked.days) as lines:
+    with Lines(request.days) as lines:
         from backfill_assets.cli.runner import run_backfill
 
-        return run_backfill(lake, asked, lines)
+        return run_backfill(lake, request, lines)
 
 
 def draw_phases(outcome: RunOutcome) -> None:
@@ -144,8 +144,8 @@ def draw_outcomes(runs: Iterable[tuple[BackfillRequest, RunOutcome]], with_span:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
 
 
-def _draw(lake: Lake, asked: BackfillRequest, outcome: RunOutcome) -> None:
-    draw_outcomes([(asked, outcome)], with_span=False)
+def _draw(lake: Lake, request: BackfillRequest, outcome: RunOutcome) -> None:
+    draw_outcomes([(request, outcome)], with_span=False)
     for t in (t for t in outcome.tables if t.unlike):
         days = ", ".join(map(str, contiguous(t.unlike)))
         say(f"{t.table} {days}: other rows than the same inputs, code and settings gave before: see `status`")

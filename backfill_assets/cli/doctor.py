@@ -100,7 +100,7 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"done": yes, "table": table, "aside": found.aside, "lost": [f.path for f in found.lost]})
         return
-    click.echo(f"{table}: {found.told}")
+    click.echo(f"{table}: {found.steps}")
     click.echo("Next: backfill-assets catch-up" if yes else "Nothing was done. Add --yes to do it.")
 
 

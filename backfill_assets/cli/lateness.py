@@ -96,7 +96,7 @@ def page(report: LatenessReport) -> Page:
 
 def _head(report: LatenessReport) -> list[str]:
     frontier = f"frontier: {report.frontier:%Y-%m-%d %H:%M} UTC" if report.frontier else "frontier: none"
-    arrived = f", arrived on {report.asked.days}" if report.asked.days else ""
+    arrived = f", arrived on {report.scope.days}" if report.scope.days else ""
     first = f"{number(report.rows)} upserts{arrived}; {number(report.deletes)} deletes apart"
     if report.overall is None:
         return [first, frontier, NOTHING]
@@ -138,7 +138,7 @@ def _look_backs(report: LatenessReport) -> PageSection:
     ]
     title = "what a nightly look-back of N days would have missed"
     table = TextTable(["N", "rows missed", "share", "95 % interval"], rows, title)
-    sought, days = wanted(report.asked.share), report.look_back_days
+    sought, days = wanted(report.scope.share), report.look_back_days
     line = f"The smallest that sees {sought} of the rows: {days} day(s)."
     if days is None:
         line = f"No look-back of up to {report.look_backs[-1].days} days sees {sought} of the rows."
@@ -148,7 +148,7 @@ def _look_backs(report: LatenessReport) -> PageSection:
 def watermarks(report: LatenessReport) -> PageSection:
     """Return the newest day of each table, and the day up to which its rows are expected to be in."""
     rows = [(w.table, w.newest_day, w.day, span(w.lag_days), span(w.clock_lag_days)) for w in report.watermarks]
-    title = f"watermark: the day up to which {wanted(report.asked.share)} of the rows are expected to be in"
+    title = f"watermark: the day up to which {wanted(report.scope.share)} of the rows are expected to be in"
     table = TextTable(["table", "newest day", "watermark", "behind the frontier", "behind the clock"], rows, title)
     none = "There is none: too few days were watched to know when that share has arrived."
     return PageSection("Watermarks", [table], [none] if report.age_days is None else [], [WATERMARK])
@@ -175,7 +175,7 @@ def lateness_gauges(report: LatenessReport) -> "Iterator[Gauge]":
     yield "completeness_ratio", "Share of a day's rows that has arrived by an age.", "age_days", arrived
     missed = {str(a.days): a.missed_share for a in report.look_backs}
     yield "look_back_missed_ratio", "Share of rows that a look-back would have missed.", "days", missed
-    least = {f"{report.asked.share:g}": report.look_back_days}
+    least = {f"{report.scope.share:g}": report.look_back_days}
     yield "look_back_days", "Smallest look-back that sees the wanted share.", "share", least
     marks = report.watermarks
     newest = {w.table: end_of(w.newest_day).timestamp() for w in marks if w.newest_day}

@@ -124,7 +124,7 @@ def _draw_completeness(axes: "Axes", report: LatenessReport) -> None:
     axes.grid(visible=False, axis="x")
     axes.set_title("of the rows", loc="left", color=MUTED)
     if (age := report.age_days) is not None:
-        share = report.asked.share
+        share = report.scope.share
         axes.plot([age, age], [0, share], color=SECOND, lw=0.9, ls=":")
         axes.plot([age], [share], "o", color=SECOND, ms=5, clip_on=False)
         is_right = age**2 >= end  # the axis is logarithmic: this is about its middle

@@ -103,7 +103,7 @@ def _landed(delivered: Delivered) -> Iterator[PageSection]:
 
 def _controls(report: LakeReport) -> Iterator[PageSection]:
     """Yield the newest outcome of every control that was judged; nothing where a lake has none."""
-    rows = [(o.name, "holds" if o.holds else "broken", o.at, o.told) for o in report.controls]
+    rows = [(o.name, "holds" if o.holds else "broken", o.at, o.message) for o in report.controls]
     if rows:
         yield PageSection("Known totals", [TextTable(("control", "", "judged", "outcome"), rows)])
 
@@ -112,7 +112,7 @@ def _lateness(report: LakeReport) -> PageSection:
     late = report.lateness
     if late is None or late.overall is None:
         return PageSection("Lateness", about=["No upsert is loaded, so there is nothing to measure."])
-    source = f" from {late.asked.source}" if late.asked.source else ""
+    source = f" from {late.scope.source}" if late.scope.source else ""
     share = percent(late.late / late.rows)
     about = f"{share} of {number(late.rows)} upserts{source} arrived on a later day than their event's."
     marks, folded = watermarks(late), completeness(late).tables if late.completeness else ()

@@ -99,10 +99,12 @@ def _check(plan: str, chunk: str, table: str, days: DayRange | None, note: str) 
         raise click.UsageError("--days goes with a table; a plan knows its days.")
 
 
-def _draw(report: RollbackReport, asked: RollbackRequest) -> None:
+def _draw(report: RollbackReport, request: RollbackRequest) -> None:
     for line in report.lines():
         say(line, HANG)
     if report.is_done:
-        click.echo(f"Held until: {Hold({asked.table: tuple(asked.days or ())}, asked.plan, asked.chunk).release}")
+        click.echo(
+            f"Held until: {Hold({request.table: tuple(request.days or ())}, request.plan, request.chunk).release}"
+        )
     elif report.tables:
         click.echo("Nothing was done. Add --yes to do it.")

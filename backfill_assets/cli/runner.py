@@ -26,24 +26,24 @@ from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG, markers_of,
 from backfill_assets.pipeline.chosen import tables_at
 
 
-def run_backfill(lake: Lake, asked: BackfillRequest, lines: Lines) -> RunOutcome:
+def run_backfill(lake: Lake, request: BackfillRequest, lines: Lines) -> RunOutcome:
     """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
     refuse_unwritable(lake)
     began, run_id = time.perf_counter(), str(uuid.uuid4())
-    listener, forced = _Listener(lines), {t: asked.force and t not in asked.written for t in asked.tables}
+    listener, forced = _Listener(lines), {t: request.force and t not in request.written for t in request.tables}
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
-        job = rebuild_job(lake.root, tables_at(lake.root), asked.tables, listener.published, whoami())
+        job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami())
         instance.add_event_listener(run_id, listener.hear)
         try:
             with processes_hear_none():
-                tags = {REASON_TAG: asked.reason, NOTE_TAG: asked.note, **asked.tags}
-                result = run_rebuild(job, instance, run_id, asked.days, forced, tags)
+                tags = {REASON_TAG: request.reason, NOTE_TAG: request.note, **request.tags}
+                result = run_rebuild(job, instance, run_id, request.days, forced, tags)
         except dg.DagsterError as error:
             cause = " ".join(str(error).split())
             raise BackfillError("the run", cause, "Nothing was started", "Correct the cause, then run again") from error
         markers_of(instance, lake).forget(run_id)
     if ending.number is not None and not result.success:
-        raise Interrupted(ending.number, written(lake, asked.tables, run_id))
+        raise Interrupted(ending.number, written(lake, request.tables, run_id))
     seconds = time.perf_counter() - began
     return RunOutcome(run_id, result.success, tuple(listener.ended), listener.cause, seconds)
 

@@ -28,7 +28,7 @@ def steps(folder: Path) -> Iterator[LabStep]:
         write(lake, table, ROWS)
         (control,) = judge_controls(lake, chosen_pipeline(lake))
         foreign = lake.store.view(table.name, table.day_column).foreign
-        seen.append((run, len(lake.store.rows(table.name)), control.told, len(foreign)))
+        seen.append((run, len(lake.store.rows(table.name)), control.message, len(foreign)))
     columns = ("run", "events", "control", "days changed by others")
     yield LabStep(
         "Three years, three times", "Each job ended with success and raised no alert of its own.", columns, seen

@@ -94,7 +94,7 @@ class Damage:
     ended: tuple[int, ...] = ()
 
     @property
-    def told(self) -> str:
+    def steps(self) -> str:
         """The steps that mend it, in words."""
         done = (
             [f"version(s) {', '.join(map(str, self.ended))}, which are gone, given to receipts"] if self.ended else []
@@ -222,7 +222,7 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
         files.sync(path / LOG)
         if damaged.aside:  # the torn commit may have been an earlier mend's
             damaged = replace(damaged, lost=_lost_files(lake, contract))
-        receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.told, tags=provenance.tags or {})
+        receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.steps, tags=provenance.tags or {})
         if damaged.lost:
             commit_files(path, contract, receipt, (), damaged.lost)
         elif versions(path):

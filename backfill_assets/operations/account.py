@@ -88,8 +88,8 @@ def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Accoun
     raw = {day: entry.rows for day, entry in loaded.items()}
     parts: dict[str, dict[date, int]] = {"uncounted": {}, "waiting": {}, "surplus": {}, "wrong": {}}
     for day in sorted({*landed, *loaded}):
-        found = raw.get(day, 0) + quarantine.get(day, 0) + too_late.get(day, 0) + (duplicates.get(day) or 0)
-        difference = landed.get(day, 0) - found
+        explained = raw.get(day, 0) + quarantine.get(day, 0) + too_late.get(day, 0) + (duplicates.get(day) or 0)
+        difference = landed.get(day, 0) - explained
         if is_whole(source, day):
             kind = "uncounted" if duplicates[day] is None and difference > 0 else "wrong"
         else:
@@ -120,9 +120,9 @@ def is_whole(source: Source, day: date) -> bool:
     return day in source.loaded.stamps and not is_cut and day not in source.loaded.foreign and is_loaded(day, source)
 
 
-def together(found: Iterable[Account]) -> Account:
+def together(parts: Iterable[Account]) -> Account:
     """Return the sum of the accounts of several sources."""
-    each = [vars(account) for account in found]
+    each = [vars(account) for account in parts]
     sums: dict[str, Any] = {
         name: summed(a[name] for a in each) if isinstance(value, Mapping) else sum(a[name] for a in each)
         for name, value in vars(Account()).items()

@@ -89,20 +89,20 @@ def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
     engine = Sail()
     version = version_of(engine.identity(settings))
     engine.refuse(settings)
-    found = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"
-    found += ", open to this machine's users" if settings.open_port else ", in a private network"
-    yield fine(engine.name, found)
+    text = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"
+    text += ", open to this machine's users" if settings.open_port else ", in a private network"
+    yield fine(engine.name, text)
     yield from _differences(engine, lake, tables)
 
 
 def _differences(engine: Engine, lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
     """Yield what is declared, or written as SQL, and known to differ; else how to prove that nothing does."""
-    found = {str(d): d.names for d in differing_settings(lake.settings, [t.contract for t in tables], engine)}
+    differing = {str(d): d.names for d in differing_settings(lake.settings, [t.contract for t in tables], engine)}
     for table in tables:
         inputs = [t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}]
         types = {c.name.lower(): str(c.type) for contract in inputs for c in contract.columns}
         for path in (s for s in source_files(table) if s.suffix == ".sql"):
             text = path.read_text(encoding="utf-8")
-            found[f"the table {table.name}"] = engine.differences(text, types, keys_of(inputs))
-    refused = [broken(where, culprit(names, engine), advice(names)) for where, names in found.items() if names]
+            differing[f"the table {table.name}"] = engine.differences(text, types, keys_of(inputs))
+    refused = [broken(where, culprit(names, engine), advice(names)) for where, names in differing.items() if names]
     yield from refused or [fine("the second engine", PROOF)]

@@ -70,13 +70,13 @@ def _idempotent(seen: _Seen) -> Judged:
     wrong = [f"{name} {ranges(days)}" for name, days in unlike.items() if days]
     equal = [p for p in proofs(seen.lake) if p.outcome == EQUAL]
     wrong += [str(p) for failed in unproven(seen.lake, seen.pipeline).values() for p in failed]
-    told = (
+    evidence = (
         f"{len(equal)} day(s) of tables were computed again and came out equal"
         if equal
         else "no day was computed again"
     )
-    told = f"the same inputs gave other rows: {'; '.join(wrong[:3])}" if wrong else told
-    return "a rerun changes nothing", bool(equal) and not wrong, told, "backfill-assets prove --random 3"
+    evidence = f"the same inputs gave other rows: {'; '.join(wrong[:3])}" if wrong else evidence
+    return "a rerun changes nothing", bool(equal) and not wrong, evidence, "backfill-assets prove --random 3"
 
 
 def _atomic(seen: _Seen) -> Judged:
@@ -95,12 +95,12 @@ def _one_path(seen: _Seen) -> Judged:
     """Daily loads, late data and backfills are the same function: the newest receipts carry one code per table."""
     view, codes = seen.states.view, seen.pipeline.codes
     runs = Counter(c.receipt.reason for n in view.tables for c in seen.lake.store.commits(n) if c.receipt)
-    own = {n: t.stamps.values() for n, t in view.tables.items() if n in codes}
-    other = {n: sum(s.code_digest != codes[n].code_digest for s in stamps) for n, stamps in own.items()}
-    wrong = [f"by other code than today's: {days} day(s) of {name}" for name, days in other.items() if days]
-    told = ", ".join(f"{count} by {reason or 'hand'}" for reason, count in runs.most_common())
-    well = f"{sum(runs.values())} commits ({told}), and every day's newest one is by today's code of its table"
-    names = ",".join(n for n, days in other.items() if days)
+    stamps_of = {n: t.stamps.values() for n, t in view.tables.items() if n in codes}
+    outdated = {n: sum(s.code_digest != codes[n].code_digest for s in stamps) for n, stamps in stamps_of.items()}
+    wrong = [f"by other code than today's: {days} day(s) of {name}" for name, days in outdated.items() if days]
+    reasons = ", ".join(f"{count} by {reason or 'hand'}" for reason, count in runs.most_common())
+    well = f"{sum(runs.values())} commits ({reasons}), and every day's newest one is by today's code of its table"
+    names = ",".join(n for n, days in outdated.items() if days)
     mend = f"backfill-assets plan --from DAY --to DAY --tables {names}" if names else "backfill-assets catch-up"
     return "one load path", bool(runs) and not wrong, "; ".join(wrong) or well, mend
 
@@ -126,12 +126,12 @@ def _deduplicated(seen: _Seen) -> Judged:
         f"{n} by {', '.join(c.key)}" for n, c in seen.states.contracts.items() if c.key and not c.is_landed
     )
     wrong = sum(landed.wrong.values())
-    told = (
+    evidence = (
         f"{landed.duplicates:,} of {landed.rows:,} landed rows repeat one; of a key the greatest version counts; {keys}"
     )
     if wrong:
-        told = f"{wrong:,} landed row(s) are in no table: {', '.join(map(str, contiguous(landed.wrong)))}"
-    return "one row per key, the latest wins", bool(landed.rows) and not wrong, told, "backfill-assets doctor"
+        evidence = f"{wrong:,} landed row(s) are in no table: {', '.join(map(str, contiguous(landed.wrong)))}"
+    return "one row per key, the latest wins", bool(landed.rows) and not wrong, evidence, "backfill-assets doctor"
 
 
 def _skew(seen: _Seen) -> Judged:
@@ -143,38 +143,38 @@ def _skew(seen: _Seen) -> Judged:
         f"{s.table} {ranges(s.beyond)} exceed max_key_share = {s.bound:g}" for s in shares if s.bound and s.beyond
     ]
     unbounded = sorted({s.table for s in shares if s.bound is None})
-    told = "; ".join(beyond) or "; ".join(map(str, shares[:2])) or "no receipt counted a greatest key"
+    evidence = "; ".join(beyond) or "; ".join(map(str, shares[:2])) or "no receipt counted a greatest key"
     holds = bool(shares) and not beyond and not unbounded and bool(view.tables)
     table = (unbounded or [s.table for s in shares] or ["TABLE"])[0]
-    return "skew is known and bounded", holds, told, f"set [gates.tables.{table}] max_key_share in lake.toml"
+    return "skew is known and bounded", holds, evidence, f"set [gates.tables.{table}] max_key_share in lake.toml"
 
 
 def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[Item]:
     """Judge the newest plan: what a person should be able to answer before and after a backfill."""
     ids = plan_ids(lake)
-    now = progress(lake, pipeline, find_plan(lake, ids[-1])) if ids else None
+    current = progress(lake, pipeline, find_plan(lake, ids[-1])) if ids else None
     for name, judge in PLANNED.items():
-        holds, evidence, fix = judge(now) if now else (False, "no backfill was ever planned", PLAN_FIX)
+        holds, evidence, fix = judge(current) if current else (False, "no backfill was ever planned", PLAN_FIX)
         yield Item(PLAN, name, holds, evidence, "" if holds else fix)
 
 
 Answer = tuple[bool, str, str]
 
 
-def _strategy(now: Progress) -> Answer:
-    keys = ", ".join(f"{t} by {', '.join(now.states.contracts[t].key) or 'no key'}" for t in now.plan.tables)
-    return True, f"{now.plan.id}: {now.plan.policy.mode or 'overwrite'}; {keys}", ""
+def _strategy(current: Progress) -> Answer:
+    keys = ", ".join(f"{t} by {', '.join(current.states.contracts[t].key) or 'no key'}" for t in current.plan.tables)
+    return True, f"{current.plan.id}: {current.plan.policy.mode or 'overwrite'}; {keys}", ""
 
 
-def _chunked(now: Progress) -> Answer:
-    gates, chunks = now.plan.policy.canary, len(now.plan.chunks)
-    told = f"{chunks} chunk(s) with a gate after each; {gates} day(s) first, alone"
-    return gates > 0, told, f"{PLAN_FIX} --canary 1"
+def _chunked(current: Progress) -> Answer:
+    gates, chunks = current.plan.policy.canary, len(current.plan.chunks)
+    evidence = f"{chunks} chunk(s) with a gate after each; {gates} day(s) first, alone"
+    return gates > 0, evidence, f"{PLAN_FIX} --canary 1"
 
 
-def _ticked(now: Progress, name: str = "") -> Answer:
+def _ticked(current: Progress, name: str = "") -> Answer:
     """Whether these ticks of the preflight hold, or all."""
-    ticks = [t for t in now.plan.preflight if name in ("", t.name)]
+    ticks = [t for t in current.plan.preflight if name in ("", t.name)]
     failed = [f"{t.name}: {t.told}" for t in ticks if not t.passed]
     if not ticks:
         return False, "an older version made the plan, without this check", PLAN_FIX
@@ -182,16 +182,16 @@ def _ticked(now: Progress, name: str = "") -> Answer:
     return not failed, "; ".join(failed) or well, PLAN_FIX
 
 
-def _range(now: Progress) -> Answer:
-    policy = now.plan.policy
+def _range(current: Progress) -> Answer:
+    policy = current.plan.policy
     spread = f"{policy.order}, at most {policy.max_parallel} chunk(s) at once"
-    return True, f"{now.plan.days} of {', '.join(now.plan.tables)}, {spread}", ""
+    return True, f"{current.plan.days} of {', '.join(current.plan.tables)}, {spread}", ""
 
 
-def _verified(now: Progress) -> Answer:
-    done = [c.chunk.number for c in now.chunks if c.state is ChunkState.DONE]
-    told = f"{len(done)} of {len(now.chunks)} chunk(s) passed their gate; the plan is {now.state}"
-    return now.is_done and now.state == "finished", told, f"backfill-assets run {now.plan.id}"
+def _verified(current: Progress) -> Answer:
+    done = [c.chunk.number for c in current.chunks if c.state is ChunkState.DONE]
+    evidence = f"{len(done)} of {len(current.chunks)} chunk(s) passed their gate; the plan is {current.state}"
+    return current.is_done and current.state == "finished", evidence, f"backfill-assets run {current.plan.id}"
 
 
 PLANNED: dict[str, Callable[[Progress], Answer]] = {

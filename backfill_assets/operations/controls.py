@@ -45,10 +45,10 @@ class ControlOutcome:
 
     def __str__(self) -> str:
         """The outcome as one line."""
-        return f"control {self.name}: {self.told}"
+        return f"control {self.name}: {self.message}"
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """The outcome without the control's name."""
         if self.error:
             return f"could not be judged: {self.error}"
@@ -67,25 +67,25 @@ def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) 
             f"Known are {', '.join(settings) or 'none: see [controls] in lake.toml'}",
         )  # fmt: skip
     chosen = {n: s for n, s in settings.items() if not names or n in names}
-    found = [_judged(lake, pipeline, name, control) for name, control in chosen.items()]
+    outcomes = [_judged(lake, pipeline, name, control) for name, control in chosen.items()]
     with FileLock(lake.locks / OUTCOMES):  # another process may judge others
-        kept = {o.name: o for o in (*last_outcomes(lake), *found) if o.name in settings}
-        write_json(lake.root / RECONCILED / OUTCOMES, {name: asdict(o) for name, o in kept.items()})
-        keep_attention(lake.root, "lake", "controls", {o.name: str(o) for o in kept.values() if not o.holds})
-    return found
+        newest = {o.name: o for o in (*last_outcomes(lake), *outcomes) if o.name in settings}
+        write_json(lake.root / RECONCILED / OUTCOMES, {name: asdict(o) for name, o in newest.items()})
+        keep_attention(lake.root, "lake", "controls", {o.name: str(o) for o in newest.values() if not o.holds})
+    return outcomes
 
 
 def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:
     """Name the controls that read one of these tables, or one that this lake makes from them; and those of which it is
     not known what they read."""
-    reached, known = {*written}, {*known_tables(lake, pipeline)}
+    affected, known = {*written}, {*known_tables(lake, pipeline)}
     for contract in pipeline.contracts:
-        if lake.writes(contract.name) and any(i.table in reached for i in contract.inputs):
-            reached.add(contract.name)
-    if any(c.is_landed and c.name in reached for c in pipeline.contracts):
-        reached |= known - {c.name for c in pipeline.contracts}  # ledgers of what landed
-    found = {name: _reads(control) for name, control in lake.settings.controls.items()}
-    return [name for name, read in found.items() if read is None or read & reached or not read & known]
+        if lake.writes(contract.name) and any(i.table in affected for i in contract.inputs):
+            affected.add(contract.name)
+    if any(c.is_landed and c.name in affected for c in pipeline.contracts):
+        affected |= known - {c.name for c in pipeline.contracts}  # ledgers of what landed
+    tables_of = {name: _reads(control) for name, control in lake.settings.controls.items()}
+    return [name for name, read in tables_of.items() if read is None or read & affected or not read & known]
 
 
 def _reads(control: ControlSettings) -> frozenset[str] | None:
@@ -150,7 +150,7 @@ def _words(report: ReconcileReport) -> str:
     for row in [e for e in report.examples if e.kind != WITHIN][:SHOWN]:
         where = ", ".join(str(v) for v in row.key.values())
         left, right = (side.get(VALUE) or "nothing" for side in (row.left, row.right))
-        again = f" ({row.kind})" if row.kind in (DOUBLED_LEFT, DOUBLED_RIGHT) else ""
-        texts.append(f"{where}: {left}, expected {right}{again}")
+        doubled = f" ({row.kind})" if row.kind in (DOUBLED_LEFT, DOUBLED_RIGHT) else ""
+        texts.append(f"{where}: {left}, expected {right}{doubled}")
     more = report.mismatches - len(texts)
     return "; ".join([*texts, f"and {more} more"] if more > 0 else texts)

@@ -70,7 +70,7 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], dee
         return [*run_checks(machine), finding_of(error)]
     if not engine_named(lake.settings.spark.engine).needs_java:
         machine = [("the engine", partial(examine_engine, lake, tables))]
-    found = run_checks([
+    findings = run_checks([
         *machine,
         ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
         ("the engine", partial(_server, lake)),
@@ -81,13 +81,13 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], dee
     of_tables = verify(lake, contracts, VerifyRequest(rows=deep, deep=deep))
     if not has_errors(of_tables):  # sums over broken tables would mislead
         of_tables += run_checks([("the ledger", partial(_sums, lake, contracts))])
-    found += [*of_tables, *run_checks([("snapshots", partial(examine_snapshots, lake))])]
-    return found if has_errors(found) else [*found, fine("Dagster's pages", PAGES)]
+    findings += [*of_tables, *run_checks([("snapshots", partial(examine_snapshots, lake))])]
+    return findings if has_errors(findings) else [*findings, fine("Dagster's pages", PAGES)]
 
 
-def has_errors(found: Iterable[Diagnosis]) -> bool:
+def has_errors(findings: Iterable[Diagnosis]) -> bool:
     """Whether a promise of the product is broken."""
-    return any(finding.level is Level.ERROR for finding in found)
+    return any(finding.level is Level.ERROR for finding in findings)
 
 
 def _java() -> Iterator[Diagnosis]:
@@ -107,12 +107,12 @@ def _server(lake: Lake) -> Iterator[Diagnosis]:
     name = "the engine's server"
     if not engine.has_server:
         yield fine("the engine", f"{scrub(engine.engine)}, not ours to look at")
-    elif (found := server_status(lake.root)) is None:
+    elif (status := server_status(lake.root)) is None:
         yield fine(name, "not running; it starts at the first use")
     else:
-        used = "in use" if found.in_use else "idle"
-        memory = f"{found.rss_bytes // MIB} MiB"
-        yield fine(name, f"process {found.pid}, {used}, up {found.uptime_seconds:.0f} s, {memory}")
+        used = "in use" if status.in_use else "idle"
+        memory = f"{status.rss_bytes // MIB} MiB"
+        yield fine(name, f"process {status.pid}, {used}, up {status.uptime_seconds:.0f} s, {memory}")
 
 
 def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
@@ -127,11 +127,11 @@ def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
 
 def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
     """Each declared column once, with all tables in which it is the same: both truths have the same features."""
-    found: dict[tuple[str, str], list[str]] = {}
+    tables_of: dict[tuple[str, str], list[str]] = {}
     for table in tables:
         for column, sql in table.compiled.items():
-            found.setdefault((column, sql), []).append(table.name)
-    for (column, sql), names in found.items():
+            tables_of.setdefault((column, sql), []).append(table.name)
+    for (column, sql), names in tables_of.items():
         yield fine(f"{' and '.join(names)}.{column}", f"compiled to {sql}")
 
 
@@ -144,41 +144,41 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
         advice = f"Make it, or correct {section_of(lake.source)} files in lake.toml"
         yield odd(name, "its folder does not exist", advice)
         return
-    found = compare(listing, records, Hashes(lake.stock))
-    if found.altered:
-        paths = some(plain(r.path) for r in found.altered)
-        told = f"{len(found.altered)} file(s) altered since they were loaded: {paths}"
-        yield broken(name, told, f"Put it back, {ACCEPT}")
-    if found.missing:
-        paths = some(plain(r.path) for r in found.missing)
+    comparison = compare(listing, records, Hashes(lake.stock))
+    if comparison.altered:
+        paths = some(plain(r.path) for r in comparison.altered)
+        what = f"{len(comparison.altered)} file(s) altered since they were loaded: {paths}"
+        yield broken(name, what, f"Put it back, {ACCEPT}")
+    if comparison.missing:
+        paths = some(plain(r.path) for r in comparison.missing)
         unseen = any(UNLISTED in r.reason for r in listing.refused)
         advice = "Make the folders below readable first, then look again" if unseen else f"Put it back, {ACCEPT}"
-        yield broken(name, f"{len(found.missing)} file(s) missing since they were loaded: {paths}", advice)
+        yield broken(name, f"{len(comparison.missing)} file(s) missing since they were loaded: {paths}", advice)
     if disputed := [r for r in records if r.contradicted and not r.withdrawn]:
         paths = some(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
-        told = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"
-        yield broken(name, told, f"Correct the manifest, {ACCEPT}")
+        what = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"
+        yield broken(name, what, f"Correct the manifest, {ACCEPT}")
     if listing.refused:
         paths = some(f"{r.name} ({r.reason})" for r in listing.refused)
         yield odd(name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them")
-    fresh = f", {len(found.fresh)} wait for the next scan or load" if found.fresh else ""
+    fresh = f", {len(comparison.fresh)} wait for the next scan or load" if comparison.fresh else ""
     yield fine(name, f"{len(listing.files)} file(s){fresh}")
 
 
 def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
     """Compare the rows of the landed files with the rows that the loads counted, per source and day."""
     view = read_view(lake, contracts)
-    for landed, found in accounts(lake, view).items():
+    for landed, account in accounts(lake, view).items():
         name = f"the ledger{f' of {landed}' if view.source(landed).name else ''}"
-        if not found.wrong:
-            told = ", ".join(f"{'less ' if rows < 0 else ''}{abs(rows)} {what}" for rows, what in found.parts())
-            yield fine(name, f"{found.rows} landed rows: {told}")
+        if not account.wrong:
+            parts = ", ".join(f"{'less ' if rows < 0 else ''}{abs(rows)} {what}" for rows, what in account.parts())
+            yield fine(name, f"{account.rows} landed rows: {parts}")
             continue
-        first, last = min(found.wrong), max(found.wrong)
-        rows = found.wrong[first]
+        first, last = min(account.wrong), max(account.wrong)
+        rows = account.wrong[first]
         yield broken(
             name,
-            f"{len(found.wrong)} loaded day(s) do not add up ({some(contiguous(found.wrong))}); {first}: "
+            f"{len(account.wrong)} loaded day(s) do not add up ({some(contiguous(account.wrong))}); {first}: "
             f"{abs(rows)} row(s) {'landed and are nowhere' if rows > 0 else 'more than landed'}",
             f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} --to {last}`",
         )

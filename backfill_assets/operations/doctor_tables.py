@@ -84,8 +84,8 @@ def _findings(name: str, check: Check) -> list[Diagnosis]:
     except BackfillError as error:
         return [finding_of(error)]
     except OSError as error:
-        told = f"{error.filename or name}: {error.strerror or type(error).__name__}"
-        return [broken(name, f"it cannot be read ({told})", "Give this user the right to read it, then look again")]
+        cause = f"{error.filename or name}: {error.strerror or type(error).__name__}"
+        return [broken(name, f"it cannot be read ({cause})", "Give this user the right to read it, then look again")]
     except Exception as error:  # noqa: BLE001  # whatever a damaged file causes is the finding
         return [broken(name, f"it cannot be examined ({type(error).__name__}: {error})", "Look at the cause")]
 
@@ -103,87 +103,87 @@ def examine_table(
 
     A torn or gapped log ends the check, as nothing else can be known.
     """
-    name, found = f"the table {contract.name}", inspect(lake, contract, read, deep)
-    figures = f"{found.commits} commits, {found.files} files, {found.rows} rows"
-    whole = f"{figures}: log whole, files there, receipts equal contents" if found.commits else "it does not exist yet"
-    yield from list(_damage(lake, contract, found, landed)) or [fine(name, whole)]
-    if found.lost:
-        told = f"{found.lost} data file(s), {found.lost_bytes} bytes, belong to no version"
-        yield fine(name, f"{told}: left by a write that was stopped, or of one that runs; nothing reads them")
+    name, report = f"the table {contract.name}", inspect(lake, contract, read, deep)
+    figures = f"{report.commits} commits, {report.files} files, {report.rows} rows"
+    whole = f"{figures}: log whole, files there, receipts equal contents" if report.commits else "it does not exist yet"
+    yield from list(_damage(lake, contract, report, landed)) or [fine(name, whole)]
+    if report.lost:
+        unnamed = f"{report.lost} data file(s), {report.lost_bytes} bytes, belong to no version"
+        yield fine(name, f"{unnamed}: left by a write that was stopped, or of one that runs; nothing reads them")
 
 
-def _damage(lake: Lake, contract: Contract, found: Inspection, landed: str) -> Iterator[Diagnosis]:
-    yield from _damage_of_log(contract, found)
-    if found.lacking or found.torn or found.ended or not found.commits:
+def _damage(lake: Lake, contract: Contract, report: Inspection, landed: str) -> Iterator[Diagnosis]:
+    yield from _damage_of_log(contract, report)
+    if report.lacking or report.torn or report.ended or not report.commits:
         return
     view = lake.store.view(contract.name, contract.day_column)
-    yield from _foreign(f"the table {contract.name}", contract, found, view, landed)
-    yield from _damage_of_files(contract, found)
-    yield from _receipts(f"the table {contract.name}", contract, found, view)
+    yield from _foreign(f"the table {contract.name}", contract, report, view, landed)
+    yield from _damage_of_files(contract, report)
+    yield from _receipts(f"the table {contract.name}", contract, report, view)
 
 
-def _damage_of_log(contract: Contract, found: Inspection) -> Iterator[Diagnosis]:
+def _damage_of_log(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
     name, mend = f"the table {contract.name}", f"`backfill-assets mend {contract.name} --yes`"
-    if found.lacking:
-        yield broken(name, f"its log lacks version(s) {some(found.lacking)}", RESTORE)
-    if found.ended:
-        told = f"version(s) {some(found.ended)}, the newest of its log, are gone"
-        yield broken(name, told, f"Restore them from a backup, or run {mend}, then `backfill-assets catch-up`")
-    newest = found.commits + len(found.lacking) - 1
-    for version in found.torn:
-        told = " (the newest: a power cut does that)" if version == newest else ""
-        advice = f"Set it aside with {mend}, then run `backfill-assets catch-up`" if told else RESTORE
-        yield broken(name, f"version {version} of its log is torn{told}", advice)
-    if found.edited:
-        told = f"version(s) {some(found.edited)} of its log were edited: they hold other bytes than were committed"
+    if report.lacking:
+        yield broken(name, f"its log lacks version(s) {some(report.lacking)}", RESTORE)
+    if report.ended:
+        what = f"version(s) {some(report.ended)}, the newest of its log, are gone"
+        yield broken(name, what, f"Restore them from a backup, or run {mend}, then `backfill-assets catch-up`")
+    newest = report.commits + len(report.lacking) - 1
+    for version in report.torn:
+        cause = " (the newest: a power cut does that)" if version == newest else ""
+        advice = f"Set it aside with {mend}, then run `backfill-assets catch-up`" if cause else RESTORE
+        yield broken(name, f"version {version} of its log is torn{cause}", advice)
+    if report.edited:
+        told = f"version(s) {some(report.edited)} of its log were edited: they hold other bytes than were committed"
         advice = "Restore these files of its log from a backup; until then nothing proves who wrote these days, and why"
         yield broken(name, told, advice)
-    if found.checkpoints_torn:
+    if report.checkpoints_torn:
         told = "a checkpoint of its log is torn or holds other bytes than were written (a power cut does that)"
         yield broken(name, told, f"Set it aside with {mend}: every commit is kept, and nothing is lost")
 
 
-def _damage_of_files(contract: Contract, found: Inspection) -> Iterator[Diagnosis]:
-    name, wrong = f"the table {contract.name}", (found.absent, found.altered, found.flipped)
-    days = sorted(m[1] for names in wrong for file in names if (m := IN_DAY.search(file)))
+def _damage_of_files(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
+    name, damaged = f"the table {contract.name}", (report.absent, report.altered, report.flipped)
+    days = sorted(m[1] for names in damaged for file in names if (m := IN_DAY.search(file)))
     span = f" --from {days[0]} --to {days[-1]} --tables {contract.name}" if days else ""
     advice = f"Rebuild the days with `backfill-assets backfill --force{span}`, or restore the files from a backup"
     if is_mended(contract):
         mend = f"`backfill-assets mend {contract.name} --yes`"
         advice = f"Take them out of its log with {mend}, then run `backfill-assets catch-up`"
     words = ("of its newest version are gone", "have another size than written", "hold other bytes than were written")
-    for names, what in zip(wrong, words, strict=True):
+    for names, what in zip(damaged, words, strict=True):
         if names:
             yield broken(name, f"{len(names)} data file(s) {what}: {some(names)}", advice)
-    if before := found.flipped_before:
-        told = f"{len(before)} data file(s) of earlier versions hold other bytes than were written: {some(before)}"
-        yield broken(name, told, "Restore them from a backup; else a rollback to these versions brings other rows")
+    if before := report.flipped_before:
+        text = f"{len(before)} data file(s) of earlier versions hold other bytes than were written: {some(before)}"
+        yield broken(name, text, "Restore them from a backup; else a rollback to these versions brings other rows")
 
 
-def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, landed: str) -> Iterator[Diagnosis]:
+def _foreign(name: str, contract: Contract, report: Inspection, view: TableView, landed: str) -> Iterator[Diagnosis]:
     """Commits of other programs whose changes still stand; a day that we wrote again since is ours."""
-    if not found.foreign:
+    if not report.foreign:
         return
-    told = f"version(s) {some(found.foreign)} changed data and are not ours"
+    what = f"version(s) {some(report.foreign)} changed data and are not ours"
     if contract.columns == FILES.columns:
-        yield odd(name, f"{told}: not read, what we wrote counts", "Keep other programs from writing here")
+        yield odd(name, f"{what}: not read, what we wrote counts", "Keep other programs from writing here")
         return
     days = view.foreign if contract.partition_column == contract.day_column else view.foreign & view.stamps.keys()
     if not days:
         return
-    again = (
+    advice = (
         f"Load its arrival days again: `{load_command(landed, days)}`"
         if contract.columns in (ARRIVALS.columns, QUARANTINE.columns)
         else f"These days show as stale: `backfill-assets backfill --from {min(days)} --to {max(days)} --tables "
         f"{contract.name}`"
     )
-    told = f"{told} ({some(contiguous(days))})"
-    yield odd(name, told, f"{again}, and keep other programs from writing here")
+    what = f"{what} ({some(contiguous(days))})"
+    yield odd(name, what, f"{advice}, and keep other programs from writing here")
 
 
-def _receipts(name: str, contract: Contract, found: Inspection, view: TableView) -> Iterator[Diagnosis]:
+def _receipts(name: str, contract: Contract, report: Inspection, view: TableView) -> Iterator[Diagnosis]:
     """Compare the rows per day in the log's statistics with the receipts; only for tables partitioned by their day."""
-    counted = found.day_rows
+    counted = report.day_rows
     if counted is None:
         if contract.partition_column == contract.day_column:
             yield odd(name, "its log does not say how many rows a day has", "Use `backfill-assets verify`")
@@ -205,24 +205,25 @@ def examine_rows(lake: Lake, contract: Contract, seen: TableView, days: Collecti
     """Compare the rows and fingerprints of days of a table (None: all) with their receipts, by DuckDB. Days whose files
     are gone or cannot be read are named, the others are compared all the same."""
     name = f"the contents of {contract.name}"
-    found, unread = audit_readable(lake, contract, days)
+    profiles, unread = audit_readable(lake, contract, days)
     receipts = {d: s.entry for d, s in seen.stamps.items() if (days is None or d in days) and str(d) not in unread}
     if unread and contract.partition_column != contract.day_column:
         return broken(name, f"files of it are gone or cannot be read, nothing was compared: {some(unread)}", RESTORE)
-    differing = differing_days(lake, contract, receipts, {d: p for d, p in found.items() if d is None or d in receipts})
-    strays = found[None].rows if None in found else 0
-    if not (differing or strays or unread):
+    compared = {d: p for d, p in profiles.items() if d is None or d in receipts}
+    differing = differing_days(lake, contract, receipts, compared)
+    without_day = profiles[None].rows if None in profiles else 0
+    if not (differing or without_day or unread):
         older = sum(e.scheme != SCHEME and e.rows > 0 for e in receipts.values())
         known = f"; of {older} only the count of rows, their receipts fingerprint in another way" if older else ""
         rows = sum(e.rows for e in receipts.values())
         return fine(name, f"{len(receipts)} day(s), {rows} rows equal their receipts{known}")
-    told = [f"{len(differing)} day(s) differ from their receipts: {some(contiguous(differing))}"] if differing else []
-    told += [f"{strays} row(s) have no day"] if strays else []
-    told += [f"{len(unread)} day(s) cannot be read: {some(unread)}"] if unread else []
+    faults = [f"{len(differing)} day(s) differ from their receipts: {some(contiguous(differing))}"] if differing else []
+    faults += [f"{without_day} row(s) have no day"] if without_day else []
+    faults += [f"{len(unread)} day(s) cannot be read: {some(unread)}"] if unread else []
     wrong = sorted({*map(str, differing), *unread})
     span = f"--from {wrong[0]} --to {wrong[-1]} " if wrong else ""
     advice = f"Rebuild with `backfill-assets backfill --force {span}--tables {contract.name}`"
-    return broken(name, "; ".join(told), advice)
+    return broken(name, "; ".join(faults), advice)
 
 
 def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:

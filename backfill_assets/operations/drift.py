@@ -119,29 +119,29 @@ def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogr
     columns: dict[str, dict[date, Histogram]] = {}
     counted = {d: counted_histograms(e.counts) for d, e in sorted(entries.items())}
     names = sorted({c for histograms in counted.values() for c in histograms})
-    for day, found in counted.items():
+    for day, by_name in counted.items():
         nulls = counted_nulls(entries[day].counts)
         for c in names:  # a day of NULLs only has no histogram
-            if c in found or nulls.get(c) == entries[day].rows:
-                columns.setdefault(c, {})[day] = {**found.get(c, {}), NULL_BUCKET: nulls.get(c, 0)}
+            if c in by_name or nulls.get(c) == entries[day].rows:
+                columns.setdefault(c, {})[day] = {**by_name.get(c, {}), NULL_BUCKET: nulls.get(c, 0)}
     return columns
 
 
 def _compared(
     table: str, column: str, day: date, rows: int, histograms: Mapping[date, Histogram], before: Histogram | None
 ) -> ColumnDrift:
-    behind = [h for d, h in histograms.items() if 0 < (day - d).days <= TRAILING_DAYS]
+    trailing = [h for d, h in histograms.items() if 0 < (day - d).days <= TRAILING_DAYS]
     weekdays = [h for d, h in histograms.items() if (day - d).days in range(WEEK, WEEK * WEEKS + 1, WEEK)]
     usual = (
-        pooled(behind) if len(behind) >= NEEDED_DAYS and recurs(behind) else None,
+        pooled(trailing) if len(trailing) >= NEEDED_DAYS and recurs(trailing) else None,
         pooled(weekdays) if len(weekdays) >= NEEDED_WEEKS and recurs(weekdays) else None,
         before,
     )
     drifts = [None if u is None else drift(histograms[day], u) for u in usual]
     excess = [None if d is None else d.index - d.chance - LARGE_DRIFT for d in drifts]
     usually = min((e for e in excess[:2] if e is not None), default=0.0)
-    most = max(usually, excess[2] or 0.0, 0.0)
+    greatest = max(usually, excess[2] or 0.0, 0.0)
     indexes = [None if d is None else round(d.index, 4) for d in drifts]
-    against = before if usually <= 0 else usual[0] or usual[1]
-    words = moved(histograms[day], against) if most and against else ""
-    return ColumnDrift(table, column, day, rows, indexes[0], indexes[1], indexes[2], round(most, 4), words)
+    reference = before if usually <= 0 else usual[0] or usual[1]
+    words = moved(histograms[day], reference) if greatest and reference else ""
+    return ColumnDrift(table, column, day, rows, indexes[0], indexes[1], indexes[2], round(greatest, 4), words)

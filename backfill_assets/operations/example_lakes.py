@@ -245,8 +245,8 @@ def not_ours(root: Path) -> SettingsError:
 def sample_days(root: Path) -> DayRange | None:
     """Return the days of the sample lake at `root`, None without one; raises SettingsError for a damaged marker."""
     try:
-        said = json.loads((root / MARKER).read_text(encoding="utf-8"))
-        return DayRange(date.fromisoformat(said["first"]), date.fromisoformat(said["end"]))
+        marker = json.loads((root / MARKER).read_text(encoding="utf-8"))
+        return DayRange(date.fromisoformat(marker["first"]), date.fromisoformat(marker["end"]))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):

@@ -25,7 +25,7 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import settled_view
-from backfill_assets.operations.fitness import told, unfit_days_now
+from backfill_assets.operations.fitness import unfit_days_now, unfit_text
 from backfill_assets.operations.postgres import DATABASE, connected
 
 NOTES = "_exported.json"  # beside a folder's days; readers of Parquet leave out names that begin with _
@@ -160,9 +160,9 @@ class PostgresSink:
             cursor.execute(CREATE)
             if not self._exists(cursor):
                 cursor.execute(f"DELETE FROM {TABLE_OF_NOTES} WHERE target = $1", (self.table,))
-            found = self._noted(cursor)
+            held_days = self._noted(cursor)
         self.connection.commit()
-        return found
+        return held_days
 
     def _noted(self, cursor: Any) -> dict[date, HeldDay]:
         cursor.execute(f"SELECT day, version, rows, fingerprint FROM {TABLE_OF_NOTES} WHERE target = $1", (self.table,))
@@ -176,8 +176,8 @@ class PostgresSink:
         """Replace the days and their notes in one transaction; days that hold a newer version by then stay."""
         with self.connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext($1))", (self.table,))
-            there = self._noted(cursor)
-            days = [d for d, h in batch.days.items() if d not in there or there[d].version <= h.version]
+            noted = self._noted(cursor)
+            days = [d for d, h in batch.days.items() if d not in noted or noted[d].version <= h.version]
             listed = ", ".join(f"DATE '{d}'" for d in days) or "NULL"
             if self._exists(cursor):
                 cursor.execute(f"DELETE FROM {self.table} WHERE {quoted(self.contract.day_column)} IN ({listed})")
@@ -254,16 +254,17 @@ def export(lake: Lake, pipeline: Pipeline, table: str, to: str, days: DayRange |
 
 def _export(lake: Lake, contract: Contract, states: States, wanted: Sequence[date], sink: Sink) -> Exported:
     table, view = contract.name, states.view.table(contract.name)
-    unfit, there = unfit_days_now(states, table, wanted), sink.held()
+    unfit, kept = unfit_days_now(states, table, wanted), sink.held()
     ours = {d: HeldDay.of(view.version, view.stamps[d].entry) for d in wanted if d not in unfit}
-    newer = {d for d in ours if d in there and there[d].version > view.version}
-    changed = [d for d, held in ours.items() if d not in newer and (d not in there or not there[d].equals(held))]
+    newer = {d for d in ours if d in kept and kept[d].version > view.version}
+    changed = [d for d, held in ours.items() if d not in newer and (d not in kept or not kept[d].equals(held))]
     for first in range(0, len(changed), BATCH_DAYS):
         days = changed[first : first + BATCH_DAYS]
         files = lake.store.data_files(contract, view.version, days)
         sink.replace(DayBatch({d: ours[d] for d in days}, files))
     same, rows = len(ours) - len(changed) - len(newer), sum(ours[d].rows for d in changed)
-    return Exported(table, sink.name, view.version, tuple(changed), rows, same, told(unfit), len(newer), len(there))
+    left = unfit_text(unfit), len(newer), len(kept)
+    return Exported(table, sink.name, view.version, tuple(changed), rows, same, *left)
 
 
 def export_all(lake: Lake, pipeline: Pipeline, names: Sequence[str] = ()) -> list[Exported]:

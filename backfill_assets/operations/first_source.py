@@ -92,16 +92,16 @@ class FirstSource:
 def landed_form(root: Path, form: str | None, files: str | None) -> tuple[str, str, LandedFile] | None:
     """The glob, the format and the first of the files that lie there; of several formats the one with most files. None
     if no file is there yet. `form` and `files` (a glob) narrow the search. Raises SettingsError for a bad glob."""
-    found: list[tuple[int, str, str, LandedFile]] = []
+    candidates: list[tuple[int, str, str, LandedFile]] = []
     for known, extensions in EXTENSIONS.items():
         for glob in [files] if files else [f"landing/**/*{extension}" for extension in extensions]:
-            if form in (None, known) and (there := [f for f in list_landing(glob, root, known).files if f.size]):
-                found.append((len(there), glob, known, there[0]))
-    return max(found, key=lambda f: f[0])[1:] if found else None
+            if form in (None, known) and (matching := [f for f in list_landing(glob, root, known).files if f.size]):
+                candidates.append((len(matching), glob, known, matching[0]))
+    return max(candidates, key=lambda f: f[0])[1:] if candidates else None
 
 
-def first_source(file: LandedFile, form: str, given: Mapping[str, str]) -> tuple[FirstSource, "Preview"]:
-    """Read the file, and return what it suggests with its first deliveries. `given`: roles that a person named
+def first_source(file: LandedFile, form: str, chosen: Mapping[str, str]) -> tuple[FirstSource, "Preview"]:
+    """Read the file, and return what it suggests with its first deliveries. `chosen`: roles that a person named
     (event_key, event_ts, arrival_ts, entity). Raises SettingsError where a role has no column or the file no rows."""
     import duckdb
 
@@ -112,15 +112,15 @@ def first_source(file: LandedFile, form: str, given: Mapping[str, str]) -> tuple
             raise _unfit(file, f"it cannot be read: {copy.refused}", "Correct the file, or name its --format")
         engine.execute(f"CREATE VIEW landed AS SELECT * FROM read_parquet({literal(str(copy.parquet))})")
         columns = _columns(engine, form)
-        guess = _guess(engine, file, form, columns, given)
+        guess = _guess(engine, file, form, columns, chosen)
         return guess, _preview(engine, guess)
 
 
 def first_toml(guess: FirstSource, glob: str, values: Mapping[str, Any]) -> str:
     """The commented `lake.toml` with this source and, over a payload of its own, a first feature and label. `values`
     as in `lake_toml`; what they name wins. Raises SettingsError for values that a lake would not accept."""
-    said = {"start_date": guess.start_date, "files": glob, "format": guess.form, "select": guess.select}
-    text = lake_toml({**said, **values})
+    source = {"start_date": guess.start_date, "files": glob, "format": guess.form, "select": guess.select}
+    text = lake_toml({**source, **values})
     if guess.is_plain:
         return text
     numbers = [n for n, c in guess.payload.items() if c.type.startswith(("BIGINT", "INT", "DECIMAL"))]
@@ -165,26 +165,26 @@ def _column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColumn:
         "DATE": "regexp_full_match(v, '\\d{4}-\\d\\d-\\d\\d') AND try_cast(v AS DATE) IS NOT NULL",
         "TIMESTAMP": f"regexp_full_match(v, '{TIME}') AND try_cast(v AS TIMESTAMPTZ) IS NOT NULL",
     }
-    asked = ", ".join(f"count(*) FILTER ({test})" for test in tests.values())
-    query = f"SELECT count(v), count(DISTINCT v), {asked} FROM (SELECT {value} AS v FROM landed)"
+    counts = ", ".join(f"count(*) FILTER ({test})" for test in tests.values())
+    query = f"SELECT count(v), count(DISTINCT v), {counts} FROM (SELECT {value} AS v FROM landed)"
     row = engine.execute(query).fetchone() or ()
-    some, distinct, *read = (int(n) for n in row)
+    filled, distinct, *read = (int(n) for n in row)
     if kind != "VARCHAR":
         return FileColumn(name, SPARKS.get(kind, kind), False, distinct)
-    fitting = (t for t, count in zip(tests, read, strict=True) if some and count >= ENOUGH * some)
+    fitting = (t for t, count in zip(tests, read, strict=True) if filled and count >= ENOUGH * filled)
     return FileColumn(name, next(fitting, "STRING"), True, distinct)
 
 
 def _guess(
-    engine: "DuckDBPyConnection", file: LandedFile, form: str, columns: Sequence[FileColumn], given: Mapping[str, str]
+    engine: "DuckDBPyConnection", file: LandedFile, form: str, columns: Sequence[FileColumn], chosen: Mapping[str, str]
 ) -> FirstSource:
     known = {c.name.lower(): c for c in columns}
-    for role, name in given.items():
+    for role, name in chosen.items():
         if name.lower() not in known:
             raise _unfit(
                 file, f"it has no column {name} for {role}", f"Name one of {', '.join(c.name for c in columns)}"
             )
-    roles = {role: known[name.lower()].name for role, name in given.items() if role != "entity"}
+    roles = {role: known[name.lower()].name for role, name in chosen.items() if role != "entity"}
     for role, names in ROLES.items():
         fits = [known[n] for n in names if n in known and known[n].name not in roles.values()]
         fits = [c for c in fits if (c.type in TIMES) == role.endswith("_ts")]
@@ -196,7 +196,7 @@ def _guess(
     if "event_key" not in roles:
         others = [c for c in others if c.name != roles["event_ts"]]
         roles["event_key"] = _first(file, "event_key", sorted(_namers(others), key=lambda c: -c.distinct))
-    payload, entity = _payload(columns, roles, given.get("entity"))
+    payload, entity = _payload(columns, roles, chosen.get("entity"))
     day = engine.execute(
         f"SELECT quantile_disc(CAST({_moment(roles['event_ts'])} AS DATE), 0.01) FROM landed"
     ).fetchone()
@@ -213,9 +213,9 @@ def _namers(columns: Iterable[FileColumn]) -> list[FileColumn]:
 
 
 def _first(file: LandedFile, role: str, columns: Iterable[FileColumn]) -> str:
-    if (found := next(iter(columns), None)) is None:
+    if (column := next(iter(columns), None)) is None:
         raise _unfit(file, f"no column of it looks like {role}", f"Name it with --{role.replace('_', '-')}")
-    return found.name
+    return column.name
 
 
 def _payload(
@@ -236,20 +236,20 @@ def _preview(engine: "DuckDBPyConnection", guess: FirstSource) -> Preview:
     """Evaluate the guess by DuckDB, as the load would by Spark."""
     bad = BAD_REASON if guess.form != "parquet" else "NULL"
     reasons = [f"WHEN {bad} IS NOT NULL THEN {bad}", *_refusals(guess)]
-    told = f"SELECT *, CASE {' '.join(reasons)} END AS __why FROM landed"
+    judged = f"SELECT *, CASE {' '.join(reasons)} END AS __why FROM landed"
     shown = {"event_key": f"CAST({quoted(guess.roles['event_key'])} AS VARCHAR)"}
     shown |= {role: _moment(guess.roles[role]) for role in ("event_ts", "arrival_ts") if role in guess.roles}
     shown |= {name: f"CAST({quoted(c.name)} AS VARCHAR)" for name, c in guess.payload.items()}
     listed = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in shown.items())
-    first = engine.execute(f"SELECT {listed} FROM ({told}) WHERE __why IS NULL LIMIT {SHOWN}").fetchall()
-    counted = engine.execute(f"SELECT __why, count(*) FROM ({told}) GROUP BY ALL ORDER BY 2 DESC, 1").fetchall()
+    first = engine.execute(f"SELECT {listed} FROM ({judged}) WHERE __why IS NULL LIMIT {SHOWN}").fetchall()
+    counted = engine.execute(f"SELECT __why, count(*) FROM ({judged}) GROUP BY ALL ORDER BY 2 DESC, 1").fetchall()
     refused = {str(why): int(n) for why, n in counted if why is not None}
     return Preview(sum(int(n) for _, n in counted), tuple(shown), first, refused)
 
 
 def _refusals(guess: FirstSource) -> list[str]:
     moment, key = _moment(guess.roles["event_ts"]), quoted(guess.roles["event_key"])
-    yield_ = [
+    conditions = [
         f"WHEN coalesce(trim(CAST({key} AS VARCHAR)), '') = '' THEN 'event_key is NULL or blank'",
         f"WHEN {moment} IS NULL THEN 'event_ts is NULL or no timestamp'",
         f"WHEN CAST({moment} AS DATE) < DATE '{guess.start_date}' THEN 'the event lies before start_date'",
@@ -258,10 +258,10 @@ def _refusals(guess: FirstSource) -> list[str]:
         if column.is_text and column.type != "STRING":
             kind = "TIMESTAMPTZ" if column.type == "TIMESTAMP" else column.type
             text = f"nullif(trim({quoted(column.name)}), '')"
-            yield_.append(
+            conditions.append(
                 f"WHEN {text} IS NOT NULL AND try_cast({text} AS {kind}) IS NULL THEN '{name} is no {column.type}'"
             )
-    return yield_
+    return conditions
 
 
 def _moment(column: str) -> str:

@@ -35,24 +35,24 @@ class UnfitDaysWarning(UserWarning):
 
 def unfit_days_now(states: States, table: str, days: Iterable[date]) -> dict[date, State]:
     """Return the days that are not fit by the states of the lake."""
-    found = {d: states.of(table, d) for d in days}
-    return {d: s for d, s in found.items() if s in UNFIT}
+    state_of = {d: states.of(table, d) for d in days}
+    return {d: s for d, s in state_of.items() if s in UNFIT}
 
 
 def unfit_days_then(view: TableView, days: Iterable[date]) -> dict[date, State]:
     """Return the days that were not fit by the receipts of a version; a day that another program changed is stale."""
     by_receipt = {Built.PENDING: State.PENDING, Built.INCOMPLETE: State.INCOMPLETE}
-    found = {}
+    unfit = {}
     for day in days:
         stamp = view.stamps.get(day)
         state = State.MISSING if stamp is None else by_receipt.get(stamp.entry.built)
         state = State.STALE if state is None and day in view.foreign else state
         if state is not None:
-            found[day] = state
-    return found
+            unfit[day] = state
+    return unfit
 
 
-def told(unfit: Mapping[date, State]) -> str:
+def unfit_text(unfit: Mapping[date, State]) -> str:
     """List unfit days by state, in words; empty where all are fit."""
     by_state = {s: [d for d, is_so in unfit.items() if is_so is s] for s in UNFIT}
     return "; ".join(f"{s.value} {ranges(days)}" for s, days in by_state.items() if days)
@@ -65,7 +65,7 @@ def settle(contract: Contract, unfit: Mapping[date, State], chosen: Unfit) -> No
     if not unfit or chosen == "take":
         return
     error = UnfitDays(
-        f"the table {contract.name}", f"{len(unfit)} of the days asked for are not fit to be used: {told(unfit)}",
+        f"the table {contract.name}", f"{len(unfit)} of the days asked for are not fit to be used: {unfit_text(unfit)}",
         "Nothing was read" if chosen == "refuse" else "They were read all the same",
         "Run `backfill-assets catch-up`, see `backfill-assets status --why`; or ask with unfit=\"warn\" or \"take\" "
         "(a command: --unfit)",
@@ -76,15 +76,15 @@ def settle(contract: Contract, unfit: Mapping[date, State], chosen: Unfit) -> No
 
 
 def differing_days(
-    lake: Lake, contract: Contract, entries: Mapping[date, DayEntry], found: Mapping[date | None, DayProfile]
+    lake: Lake, contract: Contract, entries: Mapping[date, DayEntry], profiles: Mapping[date | None, DayProfile]
 ) -> list[date]:
     """Return the days, ascending, whose rows differ from their receipts.
 
-    `entries` are the days' entries in receipts, `found` the profiles of the rows that were read.
+    `entries` are the days' entries in receipts, `profiles` the profiles of the rows that were read.
     """
-    days = {*entries, *(d for d in found if d is not None)}
-    wrong = [d for d in days if d not in entries or not entries[d].agrees_with(found.get(d, DayProfile()))]
+    days = {*entries, *(d for d in profiles if d is not None)}
+    wrong = [d for d in days if d not in entries or not entries[d].agrees_with(profiles.get(d, DayProfile()))]
     if wrong:  # the days may come from a contract with other columns
-        then = audit_as_written(lake, contract, wrong)
-        wrong = [d for d in wrong if d not in entries or not entries[d].agrees_with(then.get(d, DayProfile()))]
+        stored = audit_as_written(lake, contract, wrong)
+        wrong = [d for d in wrong if d not in entries or not entries[d].agrees_with(stored.get(d, DayProfile()))]
     return sorted(wrong)

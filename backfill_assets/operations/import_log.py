@@ -98,7 +98,7 @@ class Imported:
         return self.rows - self.unusable - self.keys
 
 
-def import_log(root: Path, asked: ImportRequest) -> Imported:
+def import_log(root: Path, request: ImportRequest) -> Imported:
     """Make the lake at `root`, or go on with it after a kill. `lake.toml` comes last: half an import is no lake.
 
     Raises BackfillError for a source that cannot be read or changes meanwhile, for columns that it lacks or that no
@@ -109,54 +109,55 @@ def import_log(root: Path, asked: ImportRequest) -> Imported:
     (root / LANDING).mkdir(parents=True, exist_ok=True)
     with new_engine(root) as engine:
         engine.execute("SET preserve_insertion_order = true")  # the order in a file decides between rows of one time
-        side = open_elsewhere(engine, asked.source)
+        side = open_elsewhere(engine, request.source)
         with unreadable(side.name, "Correct the options, or cast the column in the source"):
-            there = columns_of(engine, side)
-            refuse_lacking(side, [*asked.key, *asked.times, *asked.columns, *asked.entity], there, "of the options")
-            payload = _payload(engine, side, there, asked)
-            _order(engine, side.select, there, asked)
-            found, start = _figures(engine, side, payload, asked.key)
+            types = columns_of(engine, side)
+            named = [*request.key, *request.times, *request.columns, *request.entity]
+            refuse_lacking(side, named, types, "of the options")
+            payload = _payload(engine, side, types, request)
+            _order(engine, side.select, types, request)
+            figures, start = _figures(engine, side, payload, request.key)
             side.refuse_changed()
-            _keep(root, {**vars(asked), "source": side.name}, found)
+            _keep_manifest(root, {**vars(request), "source": side.name}, figures)
             days = f"{CLEAN} FROM log WHERE __day = DATE '{{}}' ORDER BY __place"
-            written = [_write(engine, days.format(d), root / LANDING / f"{d}.parquet") for d in found.days]
+            written = [_write(engine, days.format(d), root / LANDING / f"{d}.parquet") for d in figures.days]
             columns = ", ".join(["__key AS event_key", "__event AS event_ts", *map(quoted, payload)])
             newest = "QUALIFY row_number() OVER (PARTITION BY __key ORDER BY __place DESC) = 1"
             _write(engine, f"SELECT {columns} FROM log WHERE __usable {newest}", root / LATEST)
     if not (root / FILE_NAME).exists():
         part = root / LANDING / ".settings.part"  # whole or not at all: a kill may come between
-        part.write_text(_settings(side.name, asked, payload, start), encoding="utf-8")
+        part.write_text(_settings(side.name, request, payload, start), encoding="utf-8")
         part.replace(root / FILE_NAME)
     open_lake(root)
-    return replace(found, written=sum(written))
+    return replace(figures, written=sum(written))
 
 
 def _payload(
-    engine: "DuckDBPyConnection", side: Side, there: Mapping[str, str], asked: ImportRequest
+    engine: "DuckDBPyConnection", side: Side, types: Mapping[str, str], request: ImportRequest
 ) -> dict[str, str]:
     """The payload's columns with their types as a lake writes them: key columns first, unless lakes use their name."""
-    keys = [c for c in asked.key if c not in TAKEN]
-    chosen = [c for c in dict.fromkeys([*keys, *(asked.columns or there)]) if c in keys or c not in asked.key]
-    chosen = [c for c in chosen if c not in asked.times]
-    cells = ", ".join(_cell(c, there) for c in chosen)
+    keys = [c for c in request.key if c not in TAKEN]
+    chosen = [c for c in dict.fromkeys([*keys, *(request.columns or types)]) if c in keys or c not in request.key]
+    chosen = [c for c in chosen if c not in request.times]
+    cells = ", ".join(_cell(c, types) for c in chosen)
     schema = engine.sql(f"SELECT {cells} FROM ({side.select}) LIMIT 0").to_arrow_table().schema
     kinds = {f.name: type_of_arrow(f.type) for f in schema}
-    if unfit := [f"{c} ({there[c]})" for c, kind in kinds.items() if kind is None or c in TAKEN]:
-        told = f"{', '.join(unfit)} cannot be a column of a lake, by its type or by a name that lakes use themselves"
-        raise _refused(side.name, told, "Name the columns to keep with --columns, or rename them in the source")
+    if unfit := [f"{c} ({types[c]})" for c, kind in kinds.items() if kind is None or c in TAKEN]:
+        culprit = f"{', '.join(unfit)} cannot be a column of a lake, by its type or by a name that lakes use themselves"
+        raise _refused(side.name, culprit, "Name the columns to keep with --columns, or rename them in the source")
     return {c: str(kind) for c, kind in kinds.items()}
 
 
-def _cell(column: str, there: Mapping[str, str]) -> str:
-    return f"CAST({quoted(column)} AS {HELD.get(there[column], there[column])}) AS {quoted(column)}"
+def _cell(column: str, types: Mapping[str, str]) -> str:
+    return f"CAST({quoted(column)} AS {HELD.get(types[column], types[column])}) AS {quoted(column)}"
 
 
-def _order(engine: "DuckDBPyConnection", select: str, there: Mapping[str, str], asked: ImportRequest) -> None:
+def _order(engine: "DuckDBPyConnection", select: str, types: Mapping[str, str], request: ImportRequest) -> None:
     """Keep the log in a temporary table, in a total order: by arrival, then by every column."""
-    cells = ", ".join(_cell(c, there) for c in there)
-    key = " || '|' || ".join(f"CAST({quoted(c)} AS VARCHAR)" for c in asked.key)
-    event, arrival = (f"TRY_CAST({quoted(c)} AS TIMESTAMPTZ)" for c in asked.times)
-    place = f"row_number() OVER (ORDER BY {', '.join([arrival, *map(quoted, there)])})"
+    cells = ", ".join(_cell(c, types) for c in types)
+    key = " || '|' || ".join(f"CAST({quoted(c)} AS VARCHAR)" for c in request.key)
+    event, arrival = (f"TRY_CAST({quoted(c)} AS TIMESTAMPTZ)" for c in request.times)
+    place = f"row_number() OVER (ORDER BY {', '.join([arrival, *map(quoted, types)])})"
     day = "CAST(coalesce(__arrival, __event, min(__arrival) OVER ()) AS DATE)"
     engine.execute(
         f"CREATE TEMP TABLE log AS SELECT *, {day} AS __day, __key || __event || __arrival IS NOT NULL AS __usable "
@@ -173,8 +174,8 @@ def _figures(
     of_key = ", ".join(map(quoted, key))
     apart = engine.execute(f"SELECT count(DISTINCT ({of_key})) - count(DISTINCT __key) FROM log WHERE __usable")
     if apart.fetchall() != [(0,)]:
-        told = f"two keys of {of_key} would be one, as a value holds the | that joins them"
-        raise _refused(side.name, told, "Give it a column without, such as one that hashes the key")
+        culprit = f"two keys of {of_key} would be one, as a value holds the | that joins them"
+        raise _refused(side.name, culprit, "Give it a column without, such as one that hashes the key")
     first = "CAST(CAST(least(min(__arrival), min(__event)) AS DATE) AS VARCHAR)"
     [(rows, keys, unusable, start)] = engine.execute(f"SELECT {counts}, {first} FROM log").fetchall()
     if not keys:
@@ -183,13 +184,13 @@ def _figures(
     return Imported(rows, keys, unusable, dict(days), 0, [*payload]), start
 
 
-def _keep(root: Path, asked: Mapping[str, Any], found: Imported) -> None:
+def _keep_manifest(root: Path, options: Mapping[str, Any], figures: Imported) -> None:
     """Write the manifest before the first file; one that says otherwise is another import, or of another log."""
-    said = json.loads(json.dumps({**asked, "rows": found.rows, "keys": found.keys, "days": found.days}))
-    if read_json(root / MANIFEST) not in ({}, said):
-        told = "it holds an import with other options, or the log has changed since"
-        raise _refused(str(root), told, "Name a new folder with --into")
-    write_json(root / MANIFEST, said)
+    manifest = json.loads(json.dumps({**options, "rows": figures.rows, "keys": figures.keys, "days": figures.days}))
+    if read_json(root / MANIFEST) not in ({}, manifest):
+        culprit = "it holds an import with other options, or the log has changed since"
+        raise _refused(str(root), culprit, "Name a new folder with --into")
+    write_json(root / MANIFEST, manifest)
 
 
 def _write(engine: "DuckDBPyConnection", rows: str, file: Path) -> bool:
@@ -202,11 +203,12 @@ def _write(engine: "DuckDBPyConnection", rows: str, file: Path) -> bool:
     return True
 
 
-def _settings(source: str, asked: ImportRequest, payload: Mapping[str, str], start: str) -> str:
-    key = ", '|', ".join(f"cast(`{c}` AS string)" for c in asked.key)
-    cells = [f"concat({key}) AS event_key" if len(asked.key) > 1 else f"{key} AS event_key"]
-    cells += [f"cast(`{c}` AS timestamp) AS {n}" for c, n in zip(asked.times, ("event_ts", "arrival_ts"), strict=True)]
-    entity = [*asked.entity] or [c for c, kind in payload.items() if not kind.startswith(NO_ENTITY)][:1]
+def _settings(source: str, request: ImportRequest, payload: Mapping[str, str], start: str) -> str:
+    key = ", '|', ".join(f"cast(`{c}` AS string)" for c in request.key)
+    cells = [f"concat({key}) AS event_key" if len(request.key) > 1 else f"{key} AS event_key"]
+    times = zip(request.times, ("event_ts", "arrival_ts"), strict=True)
+    cells += [f"cast(`{c}` AS timestamp) AS {n}" for c, n in times]
+    entity = [*request.entity] or [c for c, kind in payload.items() if not kind.startswith(NO_ENTITY)][:1]
     return SETTINGS.format(
         source=" ".join(source.split()), start=start, entity=json.dumps(entity),
         select=json.dumps(", ".join([*cells, *(f"`{c}`" for c in payload)]), ensure_ascii=False),
@@ -219,11 +221,11 @@ def held_against_log(root: Path, lake: Lake, pipeline: Pipeline, payload: Sequen
     newest row of each key in the log. These rows are deleted where nothing mismatches: no second copy of them stays."""
     [table] = versions_of(pipeline.contracts)
     columns = ", ".join(map(quoted, ("event_key", "event_ts", *payload)))
-    now = f"SELECT {columns} FROM {table} WHERE known_until IS NULL"
-    query = f"SELECT count(*) - count(DISTINCT event_key) AS twice FROM ({now})"
+    current = f"SELECT {columns} FROM {table} WHERE known_until IS NULL"
+    query = f"SELECT count(*) - count(DISTINCT event_key) AS twice FROM ({current})"
     twice = ask(lake, pipeline, query).rows.to_pylist()[0]["twice"]
-    asked = ReconcileRequest(f"{QUERY}{now}", str(root / LATEST), key=("event_key",))
-    mismatches = reconcile(lake, pipeline, asked).mismatches
+    request = ReconcileRequest(f"{QUERY}{current}", str(root / LATEST), key=("event_key",))
+    mismatches = reconcile(lake, pipeline, request).mismatches
     if not twice and not mismatches:
         (root / LATEST).unlink()
     return int(twice), mismatches

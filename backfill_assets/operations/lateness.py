@@ -101,12 +101,12 @@ def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | No
     )
     if not cells:
         return Lateness(deletes=deletes)
-    found = ask(
+    grouped = ask(
         f"SELECT arrival, event, {COUNTS}, count(*), min(late), {PERCENTILES}, max(late) FROM ({upserts}) "
         "GROUP BY GROUPING SETS ((), (arrival), (event)) ORDER BY arrival, event"
     )
     by_arrival, by_event = [], []
-    for arrival, event, late, early_of, rows, *microseconds in found:
+    for arrival, event, late, early_of, rows, *microseconds in grouped:
         spread = Spread(rows, *(value / 1e6 for value in microseconds))
         if arrival is not None:
             by_arrival.append(DayLateness(arrival, late, spread))
@@ -127,7 +127,7 @@ class LatenessReport(Lateness):
     """
 
     lake: str
-    asked: LatenessScope
+    scope: LatenessScope
     frontier: datetime | None
     watched: DayRange | None
     ages: tuple[tuple[int, int], ...]
@@ -148,19 +148,19 @@ class LatenessReport(Lateness):
     @property
     def age_days(self) -> int | None:
         """Return the smallest age at which the wanted share has arrived."""
-        return measures.age_for(self.asked.share, self.completeness)
+        return measures.age_for(self.scope.share, self.completeness)
 
     @property
     def look_back_days(self) -> int | None:
         """Return the smallest look-back that sees the wanted share."""
-        return measures.look_back_for(self.asked.share, self.look_backs)
+        return measures.look_back_for(self.scope.share, self.look_backs)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values: shares 0..1, durations in days."""
-        days, watched = self.asked.days, self.watched
+        days, watched = self.scope.days, self.watched
         same = ("lake", "frontier", "rows", "late", "early", "deletes", "age_days", "look_back_days", "look_backs")
         report = {name: getattr(self, name) for name in (*same, "watermarks")}
-        report |= {"source": self.asked.source} if self.asked.source else {}
+        report |= {"source": self.scope.source} if self.scope.source else {}
         report |= {
             "from": days.start if days else None,
             "to": days.last if days else None,
@@ -172,7 +172,7 @@ class LatenessReport(Lateness):
                 "watched_to": watched.last if watched else None,
                 "by_age": self.completeness,
             },
-            "wanted_share": self.asked.share,
+            "wanted_share": self.scope.share,
             "by_arrival_day": self.by_arrival,
             "by_event_day": self.by_event,
         }
@@ -180,18 +180,18 @@ class LatenessReport(Lateness):
         return values
 
 
-def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime) -> LatenessReport:
+def lateness(lake: Lake, pipeline: Pipeline, scope: LatenessScope, now: datetime) -> LatenessReport:
     """Return the report; `now` is the clock (aware). Raises BackfillError where nothing is loaded.
 
     Reads raw in the version that the ledger `arrivals` names, as all readers do.
     """
-    return lateness_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), asked, now)
+    return lateness_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), scope, now)
 
 
-def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime) -> LatenessReport:
+def lateness_of(lake: Lake, states: States, scope: LatenessScope, now: datetime) -> LatenessReport:
     """Return `lateness` of a lake with known states."""
-    view, source = states.view, _source(lake, states.view, asked.source)
-    measured = {table: _measure(lake, states, each, asked.days) for table, each in view.sources.items()}
+    view, source = states.view, _source(lake, states.view, scope.source)
+    measured = {table: _measure(lake, states, each, scope.days) for table, each in view.sources.items()}
     own = measured[source.table]
     if own is None:
         raise BackfillError(
@@ -200,15 +200,15 @@ def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime)
         )  # fmt: skip
     reached = {}
     for table, each in measured.items():
-        age, until = measures.age_for(asked.share, each[2]) if each else None, states.frontier(table)
+        age, until = measures.age_for(scope.share, each[2]) if each else None, states.frontier(table)
         if age is not None and until is not None:
             reached[table] = measures.watermark_day(until, age)
-    found, watched, shares = own
-    ages = measures.rows_by_age(found.cells)
+    rows, watched, shares = own
+    ages = measures.rows_by_age(rows.cells)
     return LatenessReport(
-        **vars(found),
+        **vars(rows),
         lake=str(lake.root),
-        asked=replace(asked, source=source.name),
+        scope=replace(scope, source=source.name),
         frontier=states.frontier(source.table),
         watched=watched,
         ages=tuple(ages.items()),
@@ -237,16 +237,16 @@ def _measure(
     frontier = states.frontier(source.table)
     if source.loaded_version < 0 or frontier is None:
         return None
-    found = read_lateness(lake.store, source.table, source.loaded_version, days)
-    first = days.start if days else found.by_arrival[0].day if found.by_arrival else frontier.date()
-    end = min(days.end, frontier.date()) if days else frontier.date()
-    if first >= end or not found.by_arrival:
-        return found, None, ()
-    return found, DayRange(first, end), measures.completeness(found.cells, DayRange(first, end))
+    measured = read_lateness(lake.store, source.table, source.loaded_version, days)
+    first = days.start if days else measured.by_arrival[0].day if measured.by_arrival else frontier.date()
+    stop = min(days.end, frontier.date()) if days else frontier.date()
+    if first >= stop or not measured.by_arrival:
+        return measured, None, ()
+    return measured, DayRange(first, stop), measures.completeness(measured.cells, DayRange(first, stop))
 
 
 def _newest(view: LakeView) -> dict[str, date]:
     """Return the newest day of each table with a receipt that is not pending."""
     stamps = ((name, table.stamps.items()) for name, table in view.tables.items())
-    built = {name: [d for d, stamp in found if stamp.entry.built is not Built.PENDING] for name, found in stamps}
+    built = {name: [d for d, stamp in days if stamp.entry.built is not Built.PENDING] for name, days in stamps}
     return {name: max(days) for name, days in built.items() if days}

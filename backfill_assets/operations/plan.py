@@ -78,32 +78,32 @@ class PlanRequest:
     parallel: str = ""
 
 
-def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest) -> Plan:
+def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
     """Make the frozen plan of a request; writes nothing. A plan whose preflight failed is refused when it is run."""
-    chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
-    _refuse_unsafe(pipeline, asked, chunks)
+    chunks = cut(request.days, request.policy.chunk, request.policy.canary, request.policy.order)
+    _refuse_unsafe(pipeline, request, chunks)
     created = utc_now()
     states = pipeline.states(read_view(lake, pipeline.contracts))
     logs = {t.name: {c.version: c.receipt for c in lake.store.commits(t.name) if c.receipt} for t in pipeline.tables}
-    found = impacts(states, logs, asked.tables, asked.days, asked.policy)
+    found = impacts(states, logs, request.tables, request.days, request.policy)
     plan = Plan(
         id=new_id(created),
         created=created,
         user=whoami(),
-        days=asked.days,
-        tables=asked.tables,
+        days=request.days,
+        tables=request.tables,
         chunks=chunks,
-        policy=asked.policy,
+        policy=request.policy,
         pins=take_pins(lake, pipeline, states),
         impacts=tuple(replace(i, price=_price(logs, i, i.days())) if i.days() else i for i in found),
         prices=_chunk_prices(logs, found, chunks),
-        reason=asked.reason,
-        note=asked.note,
+        reason=request.reason,
+        note=request.note,
         retention_days=lake.settings.retention.rollback_days,
         shares=key_shares(lake, states, {i.table: i.reads for i in found if i.days()}),
-        look=look_of(states, moved_rows(LakeSession(lake), states, asked.days)) if asked.look else None,
-        code=asked.code,
-        parallel=asked.parallel,
+        look=look_of(states, moved_rows(LakeSession(lake), states, request.days)) if request.look else None,
+        code=request.code,
+        parallel=request.parallel,
     )
     return replace(plan, preflight=preflight(lake, pipeline, states, plan))
 
@@ -185,26 +185,26 @@ def _first_of(day: date, unit: str) -> date:
     return day - timedelta(days=day.weekday()) if unit == "week" else day.replace(day=1)
 
 
-def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
-    refuse_stop(asked.days, asked.policy)
+def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
+    refuse_stop(request.days, request.policy)
     largest = max(len(c.days) for c in chunks if c.kind is not ChunkKind.BOUNDARY)
-    if largest > asked.most_days:
+    if largest > request.most_days:
         raise BackfillError(
             "the chunk",
-            f"{largest} days in one run are more than {asked.most_days}: what is wrong shows late, and is "
+            f"{largest} days in one run are more than {request.most_days}: what is wrong shows late, and is "
             "a large thing to put back",
             "Nothing was planned",
             f"Use --chunk 7d, or say --max-chunk-days {largest} if you mean it",
         )
-    if asked.policy.keep_removed and not asked.policy.mode.upserts:
+    if request.policy.keep_removed and not request.policy.mode.upserts:
         raise BackfillError(
             "--keep-removed", "an overwrite keeps no row of a day", "Nothing was planned",
             "Say --write-mode merge with it, or leave it away",
         )  # fmt: skip
-    contracts = [pipeline.table(name).contract for name in asked.tables]
-    for text in asked.policy.expect:
+    contracts = [pipeline.table(name).contract for name in request.tables]
+    for text in request.policy.expect:
         parse_expectation(text, contracts)
-    for contract in contracts if asked.policy.mode.upserts else ():
+    for contract in contracts if request.policy.mode.upserts else ():
         refuse_merge(contract, contracts)
 
 
@@ -223,20 +223,20 @@ def impacts(
     states: States, logs: Receipts, tables: Sequence[str], days: DayRange, policy: Policy
 ) -> tuple[TableImpact, ...]:
     """The impact on every table, upstream first; tables that are not planned have only days that follow."""
-    own = {t: {d: w for d in days if (w := _why(states, logs[t], t, d, policy))} for t in tables}
-    found = following(states, {t: frozenset(why) for t, why in own.items()})
+    reason_of = {t: {d: w for d in days if (w := _why(states, logs[t], t, d, policy))} for t in tables}
+    following_days = following(states, {t: frozenset(why) for t, why in reason_of.items()})
     changed: dict[str, Set[date]] = {}
     result = []
     for name, contract in states.contracts.items():
         # Days that are stale already and become stale again follow as well, whichever run makes them.
-        again = {d for d in touched(states, states, contract, changed) if states.of(name, d) is State.STALE}
-        found[name] |= again - own.get(name, {}).keys()
-        changed[name] = found[name] | own.get(name, {}).keys()
-        inside = {d for d in found[name] if name in own and d in days}
-        why = own.get(name, {}) | dict.fromkeys(inside, FOLLOWS)
-        held = [d for d in days if name in own and states.of(name, d) is State.HELD]
-        outside = tuple(contiguous(found[name] - inside))
-        if name in own or outside:
+        stale_again = {d for d in touched(states, states, contract, changed) if states.of(name, d) is State.STALE}
+        following_days[name] |= stale_again - reason_of.get(name, {}).keys()
+        changed[name] = following_days[name] | reason_of.get(name, {}).keys()
+        inside = {d for d in following_days[name] if name in reason_of and d in days}
+        why = reason_of.get(name, {}) | dict.fromkeys(inside, FOLLOWS)
+        held = [d for d in days if name in reason_of and states.of(name, d) is State.HELD]
+        outside = tuple(contiguous(following_days[name] - inside))
+        if name in reason_of or outside:
             write = _spans_by(why)
             result.append(
                 TableImpact(name, contract.key, write, _reads(states, contract, why), outside, tuple(contiguous(held)))
@@ -261,16 +261,16 @@ def _why(states: States, log: Mapping[int, Receipt], table: str, day: date, poli
 
 
 def _spans_by(why: Mapping[date, str]) -> dict[str, tuple[DayRange, ...]]:
-    found = defaultdict(list)
+    days_by_reason = defaultdict(list)
     for day, reason in why.items():
-        found[reason].append(day)
-    return {reason: tuple(contiguous(days)) for reason, days in sorted(found.items())}
+        days_by_reason[reason].append(day)
+    return {reason: tuple(contiguous(days)) for reason, days in sorted(days_by_reason.items())}
 
 
 def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[str, tuple[DayRange, ...]]:
     """Per input table the days that are read (arrival days of `landing`)."""
     view, days = states.view, sorted(written)
-    found: dict[str, Set[date]] = defaultdict(set)
+    days_of_input: dict[str, Set[date]] = defaultdict(set)
     for wanted in contract.inputs:
         if wanted.basis is Basis.FILES:
             read = set(days)
@@ -278,15 +278,15 @@ def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[
             read = {a for d in days for a, _ in view.source(wanted.table).arrivals.get(d, ())}
         else:
             read = {d for day in days for d in days_of(wanted, day, view)}
-        found[wanted.table] |= read
-    return {table: tuple(contiguous(read)) for table, read in found.items()}
+        days_of_input[wanted.table] |= read
+    return {table: tuple(contiguous(read)) for table, read in days_of_input.items()}
 
 
 def look_of(states: States, moves: Iterable[DayMove]) -> PlanLook:
     """The preview of these moves, with the days per downstream table that their windows reach."""
-    found = tuple(moves)
+    known_moves = tuple(moves)
     changed: dict[str, Set[date]] = {}
-    for move in found:
+    for move in known_moves:
         changed[move.table] = {*changed.get(move.table, ()), move.day}
     moved = set(changed) | set(states.view.sources)
     follows = {}
@@ -294,4 +294,4 @@ def look_of(states: States, moves: Iterable[DayMove]) -> PlanLook:
         if name not in moved:
             changed[name] = touched(states, states, contract, changed) & set(states.view.table(name).stamps)
             follows[name] = tuple(contiguous(changed[name]))
-    return PlanLook(found, {name: spans for name, spans in follows.items() if spans})
+    return PlanLook(known_moves, {name: spans for name, spans in follows.items() if spans})

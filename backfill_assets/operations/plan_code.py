@@ -103,8 +103,8 @@ def _python(file: Path, today: Path, ref: str, reached: Reach) -> set[Path]:
 def _exported(folder: Path, commit: str) -> Iterator[Path]:
     """The Python and SQL files of a commit in the repository `folder`, in a temporary folder."""
     names = _git(folder, "ls-tree", "-r", "-z", "--name-only", commit).decode().split("\0")
-    found = [f"*{suffix}" for suffix in SUFFIXES if any(name.endswith(suffix) for name in names)]
-    packed = _git(folder, "archive", "--format=tar", commit, "--", *(found or ["."]))
+    patterns = [f"*{suffix}" for suffix in SUFFIXES if any(name.endswith(suffix) for name in names)]
+    packed = _git(folder, "archive", "--format=tar", commit, "--", *(patterns or ["."]))
     with tempfile.TemporaryDirectory() as export, tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         tar.extractall(export, [m for m in tar if m.isfile()], filter="data")
         yield Path(export).resolve()
@@ -153,17 +153,17 @@ def _git(folder: Path, *words: str) -> bytes:
     path = str(folder)
     try:
         command = ("git", "-C", path, *words)
-        done = subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=False)
+        result = subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=False)
     except FileNotFoundError:
         raise _refused(path, "git is not installed here", "Install git, or plan without --code") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         fix = "Try again, or plan with the file as it is"
         raise _refused(path, f"git gave no answer ({error})", fix) from None
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
+    if result.returncode:
+        lines = result.stderr.decode(errors="replace").strip().splitlines()
         why = lines[0] if lines else f"{words[-1]} is no commit, branch or tag"
         raise _refused(path, f"git does not know it so: {why}", COMMIT_IT)
-    return done.stdout
+    return result.stdout
 
 
 def _refused(what: str, culprit: str, fix: str) -> BackfillError:

@@ -83,28 +83,28 @@ class FigureOutcome:
         return self.expected.holds(self.before, self.now)
 
     def __str__(self) -> str:
-        told = [f"{float(v):.15g}" if v is not None else "no value" for v in (self.before, self.now)]
-        figures = told[1] if self.expected.figure == CHANGED else f"{told[0]} before, {told[1]} now"
+        values = [f"{float(v):.15g}" if v is not None else "no value" for v in (self.before, self.now)]
+        figures = values[1] if self.expected.figure == CHANGED else f"{values[0]} before, {values[1]} now"
         return f"expected {self.expected.text}: {figures}"
 
 
 def parse_expectation(text: str, contracts: Sequence[Contract]) -> Expectation:
     """The expectation that a text states about one of these tables. Raises BackfillError for an unknown table, column
     or figure, and for a bound that is none."""
-    found = FIGURE.fullmatch(text.strip())
-    if found is None:
+    parsed = FIGURE.fullmatch(text.strip())
+    if parsed is None:
         raise _refused(text, "it is not FIGURE BOUND", GRAMMAR)
-    name, column = found["table"] or found["inner"], found["column"] or ""
+    name, column = parsed["table"] or parsed["inner"], parsed["column"] or ""
     contract = next((c for c in contracts if c.name == name), None)
     if contract is None:
         raise _refused(
             text, f"{name} is none of the plan's tables", f"Name one of {', '.join(c.name for c in contracts)}"
         )
-    figure = found["of"] or found["count"]
+    figure = parsed["of"] or parsed["count"]
     _refuse_figure(text, figure, column, contract)
-    bound = BOUND.fullmatch(found["bound"].strip())
+    bound = BOUND.fullmatch(parsed["bound"].strip())
     if bound is None:
-        raise _refused(text, f"{found['bound']!r} is no bound", GRAMMAR)
+        raise _refused(text, f"{parsed['bound']!r} is no bound", GRAMMAR)
     if bound["by"] is not None:
         if figure == CHANGED or bound["by"].startswith("-"):
             why = "it is a comparison with before already" if figure == CHANGED else "a negative distance holds never"
@@ -141,23 +141,23 @@ def _refused(text: str, why: str, fix: str) -> BackfillError:
 def read_expectations(path: Path) -> tuple[str, ...]:
     """The texts in `expect = ["…"]` of a TOML file; raises BackfillError where it has none."""
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
+        body = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise BackfillError(str(path), f"it is no TOML file: {error}", "Nothing was planned", "Correct it") from None
-    texts = found.get("expect")
-    if set(found) != {"expect"} or not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
+    texts = body.get("expect")
+    if set(body) != {"expect"} or not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
         fix = 'Write one list: expect = ["staging.rows ±0"]'
         raise BackfillError(str(path), "it does not say what is expected", "Nothing was planned", fix)
     return tuple(texts)
 
 
-def judge_expectations(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> Iterator[FigureOutcome]:
+def judge_expectations(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) -> Iterator[FigureOutcome]:
     """The plan's expectations over the days of a chunk. Raises BackfillError for files that are gone."""
-    contracts = [pipeline.table(name).contract for name in now.plan.tables]
-    for text in now.plan.policy.expect:
+    contracts = [pipeline.table(name).contract for name in current.plan.tables]
+    for text in current.plan.policy.expect:
         wanted = parse_expectation(text, contracts)
         contract = pipeline.table(wanted.table).contract
-        writes, newest = now.writes[wanted.table], now.states.view.table(wanted.table).version
+        writes, newest = current.writes[wanted.table], current.states.view.table(wanted.table).version
         versions = writes.base if writes.chunks else newest, newest
         days = [*chunk.days]
         files = [lake.store.data_files(contract, v, days) if v >= 0 else [] for v in versions]

@@ -59,13 +59,13 @@ def find_plan(lake: Lake, named: str) -> Plan:
         ids = [named]
     if len(ids) != 1:
         why = f"{len(ids)} plans begin so" if ids else "this lake has no such plan"
-        there = [
+        names = [
             p.parts[-3]
             for p in lake.root.glob(f"{CANDIDATES}/[!.]*/{FOLDER}/*.json")
             if named and p.name.startswith(named)
         ]
         fix = (
-            f"Say --target {there[0]}: its candidate has it" if there and not ids else "See `backfill-assets plan list`"
+            f"Say --target {names[0]}: its candidate has it" if names and not ids else "See `backfill-assets plan list`"
         )
         raise BackfillError(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
     return parse_plan(_path(lake, ids[0], "json").read_text(encoding="utf-8"))
@@ -78,9 +78,9 @@ def plan_ids(lake: Lake) -> list[str]:
 
 def plans(lake: Lake) -> Iterator[Plan]:
     """All plans, oldest first, without files that cannot be read (`find_plan` says why)."""
-    for found in plan_ids(lake):
+    for plan_id in plan_ids(lake):
         with contextlib.suppress(BackfillError):
-            yield find_plan(lake, found)
+            yield find_plan(lake, plan_id)
 
 
 def mark(lake: Lake, plan_id: str, name: Mark, text: str = "", **facts: Any) -> None:
@@ -113,10 +113,10 @@ def accepted_by_person(lake: Lake, plan: Plan) -> dict[str, dict[str, Any]]:
 
 def keep_accepted(lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], controls: Mapping[str, int]) -> None:
     """Record that a person let a chunk pass as these writes left it, with these controls broken."""
-    kept = accepted_by_person(lake, plan)
-    kept[CHUNKS][str(chunk.number)] = writes
-    kept[CONTROLS] |= controls
-    write_json(_path(lake, plan.id, "accepted"), kept)
+    accepted = accepted_by_person(lake, plan)
+    accepted[CHUNKS][str(chunk.number)] = writes
+    accepted[CONTROLS] |= controls
+    write_json(_path(lake, plan.id, "accepted"), accepted)
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ def resume(lake: Lake, plan: Plan, reason: str) -> None:
         if not any(marked(lake, plan.id, name) is not None for name in HOLDS):
             return
         if not reason and marked(lake, plan.id, "waiting") is not None:
-            told = f"it waits for someone who has looked ({marked(lake, plan.id, 'waiting')})"
-            raise plan.error(told, "It still waits", f"Say `backfill-assets plan resume {plan.id} --reason WHY`")
+            culprit = f"it waits for someone who has looked ({marked(lake, plan.id, 'waiting')})"
+            raise plan.error(culprit, "It still waits", f"Say `backfill-assets plan resume {plan.id} --reason WHY`")
         at = utc_now().isoformat(timespec="seconds")
         times = [*resumed(lake, plan), Resumption(at, whoami(), reason, fact(lake, plan.id, "waiting", "chunk"))]
         write_json(_path(lake, plan.id, "resumed"), {"times": [asdict(t) for t in times]})
@@ -177,11 +177,11 @@ def active_plans(lake: Lake) -> list[Plan]:
 
 def days_of_active_plans(lake: Lake) -> dict[str, set[date]]:
     """Per table the days of active plans, which sensors and schedules leave alone."""
-    found: dict[str, set[date]] = {}
+    days_of: dict[str, set[date]] = {}
     for plan in active_plans(lake):
         for table in plan.tables:
-            found.setdefault(table, set()).update(plan.days)
-    return found
+            days_of.setdefault(table, set()).update(plan.days)
+    return days_of
 
 
 def left_to_plans(planned: Mapping[str, Set[date]], tables: Iterable[str]) -> list[str]:
@@ -193,21 +193,21 @@ def left_to_plans(planned: Mapping[str, Set[date]], tables: Iterable[str]) -> li
 def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
     """Per id of an active plan that waits for a person, a line: why, which days it holds back, and which command frees
     them. `also_idle`: also plans whose runner was killed."""
-    found = {}
+    lines = {}
     for plan in active_plans(lake):
         state = state_of(lake, plan)
         if state not in WAITING and not (also_idle and not is_running(lake, plan)):
             continue
         gate = fact(lake, plan.id, "stopped", "gate") if state == "stopped" else None
-        told = f"by the gate of chunk {gate}: see `backfill-assets plan show {plan.id}`" if gate else ""
-        why = f" ({told or why_waiting(lake, plan, state)})" if state in WAITING else " and no process runs it"
+        refused_by = f"by the gate of chunk {gate}: see `backfill-assets plan show {plan.id}`" if gate else ""
+        why = f" ({refused_by or why_waiting(lake, plan, state)})" if state in WAITING else " and no process runs it"
         step = going_on(lake, plan, state)
         steps = f"{step}`" if step.startswith("run") else f"{step}`, then `backfill-assets run {plan.id}`"
-        found[plan.id] = (
+        lines[plan.id] = (
             f"the plan {plan.id} is {state}{why}; nothing else makes {plan.days} of {', '.join(plan.tables)} until it "
             f"ends: `backfill-assets {steps}, or `backfill-assets plan cancel {plan.id}`"
         )
-    return found
+    return lines
 
 
 def going_on(lake: Lake, plan: Plan, state: str) -> str:
@@ -273,6 +273,6 @@ def marking_stops(lake: Lake, plan: Plan) -> Iterator[None]:
         yield
     except BaseException as error:
         facts = error.facts if isinstance(error, GateRefused) else {}
-        told = str(error) if isinstance(error, Exception) else "it was interrupted"
-        mark(lake, plan.id, "stopped", told, gate=facts.get("chunk"), put_back="release" in facts)
+        text = str(error) if isinstance(error, Exception) else "it was interrupted"
+        mark(lake, plan.id, "stopped", text, gate=facts.get("chunk"), put_back="release" in facts)
         raise

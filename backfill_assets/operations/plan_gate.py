@@ -50,7 +50,7 @@ class GateFinding:
     table: str
     day: date | None
     rule: str
-    told: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -96,47 +96,47 @@ class PlanGate:
     evaluate: Callable[[TableEvidence, date, Tolerances], Iterator[str]]
 
 
-def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> list[GateFinding]:
+def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) -> list[GateFinding]:
     """Find everything that the gate refuses about what the chunk wrote; empty: the next chunk may run.
 
-    `now` is the plan's progress after the chunk was written. Reads the written files.
+    `current` is the plan's progress after the chunk was written. Reads the written files.
     """
-    found: list[GateFinding] = []
-    for name in now.plan.tables:
-        evidence = _evidence(lake, pipeline.table(name).contract, chunk, now)
+    findings: list[GateFinding] = []
+    for name in current.plan.tables:
+        evidence = _evidence(lake, pipeline.table(name).contract, chunk, current)
         if evidence is not None:
-            found += judge_chunk(evidence, now.plan.policy.tolerances)
-    return [*found, *layers(lake, pipeline, chunk, now), *_controls(lake, pipeline, chunk, now.plan)]
+            findings += judge_chunk(evidence, current.plan.policy.tolerances)
+    return [*findings, *layers(lake, pipeline, chunk, current), *_controls(lake, pipeline, chunk, current.plan)]
 
 
 def _controls(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list[GateFinding]:
     before = fact(lake, plan.id, "started", CONTROLS) or {}
     worse = _worse(lake, pipeline, chunk, plan)
     earlier = {o.name: f" ({before.get(o.name, 0)} before the plan)" if o.broken else "" for o in worse}
-    return [GateFinding(CONTROLS, None, o.name, f"{o.told}{earlier[o.name]}") for o in worse]
+    return [GateFinding(CONTROLS, None, o.name, f"{o.message}{earlier[o.name]}") for o in worse]
 
 
 def _worse(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list[ControlOutcome]:
     """Controls over what the plan writes that cannot be judged, or that more values break than before the plan; after
     the last chunk none may be broken any more. What a person accepted may stay."""
     accepted = accepted_by_person(lake, plan)[CONTROLS]
-    most = accepted if chunk == plan.chunks[-1] else (fact(lake, plan.id, "started", CONTROLS) or {}) | accepted
+    allowed = accepted if chunk == plan.chunks[-1] else (fact(lake, plan.id, "started", CONTROLS) or {}) | accepted
     names = controls_over(lake, pipeline, plan.tables)
-    found = judge_controls(lake, pipeline, names) if names else []
-    unjudged = {o.name for o in found if o.error and not o.broken and accepted.get(o.name) != 0}
-    return [o for o in found if o.name in unjudged or o.broken > most.get(o.name, 0)]
+    outcomes = judge_controls(lake, pipeline, names) if names else []
+    unjudged = {o.name for o in outcomes if o.error and not o.broken and accepted.get(o.name) != 0}
+    return [o for o in outcomes if o.name in unjudged or o.broken > allowed.get(o.name, 0)]
 
 
-def accept(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> None:
+def accept(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) -> None:
     """Record that a person looked at the chunk as it is written: its gate is passed, and the controls that its gate
     refuses may stay as broken as they are, also once its days are made again."""
-    worse = {o.name: o.broken for o in _worse(lake, pipeline, chunk, now.plan)}
-    keep_accepted(lake, now.plan, chunk, now.write_ids(chunk), worse)
+    worse = {o.name: o.broken for o in _worse(lake, pipeline, chunk, current.plan)}
+    keep_accepted(lake, current.plan, chunk, current.write_ids(chunk), worse)
 
 
-def is_accepted(lake: Lake, chunk: PlanChunk, now: Progress) -> bool:
+def is_accepted(lake: Lake, chunk: PlanChunk, current: Progress) -> bool:
     """Whether a person accepted the chunk, and it wrote nothing since."""
-    return accepted_by_person(lake, now.plan)[CHUNKS].get(str(chunk.number)) == now.write_ids(chunk)
+    return accepted_by_person(lake, current.plan)[CHUNKS].get(str(chunk.number)) == current.write_ids(chunk)
 
 
 def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFinding]:
@@ -149,22 +149,22 @@ def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFin
 
 def described(bounds: Tolerances) -> list[str]:
     """The gates of a plan with these tolerances, a few words each."""
-    found = [gate.description(bounds) for gate in PLAN_GATES]
-    found += [gate.name.replace("_", " ") for gate in gates.GATES if gate.name not in BY_TOLERANCES + OF_SOME]
-    found += [_unless_none(bounds.nulls, "NULL shares within {:.0%} of usual")]
-    found += [_unless_none(bounds.drift, "drift within {:g} (population stability index)")]
-    return [text for text in found if text]
+    texts = [gate.description(bounds) for gate in PLAN_GATES]
+    texts += [gate.name.replace("_", " ") for gate in gates.GATES if gate.name not in BY_TOLERANCES + OF_SOME]
+    texts += [_unless_none(bounds.nulls, "NULL shares within {:.0%} of usual")]
+    texts += [_unless_none(bounds.drift, "drift within {:g} (population stability index)")]
+    return [text for text in texts if text]
 
 
-def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, now: Progress) -> TableEvidence | None:
-    writes, stamps = now.writes[contract.name], now.states.view.table(contract.name).stamps
+def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, current: Progress) -> TableEvidence | None:
+    writes, stamps = current.writes[contract.name], current.states.view.table(contract.name).stamps
     own = writes.of(chunk.number)
     # A plan that goes on after a kill may have rebuilt days of this chunk with another one since: that one answers.
     after = {d: e for d, e in own.after.items() if d in stamps and stamps[d].write_id in own.ids}
     if not after:
         return None
     moved = {d for d, e in after.items() if d in writes.before and e.content != writes.before[d].content}
-    with_means = now.plan.policy.tolerances.means is not None and moved
+    with_means = current.plan.policy.tolerances.means is not None and moved
     read_before = audit_table(lake, contract, writes.base, moved) if with_means else {}
     read = audit_table(lake, contract, days=after, altered=True)
     own_bounds = lake.settings.gates.tables.get(contract.name, TableGate())
@@ -175,20 +175,20 @@ def _by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile
     return {day: profile for day, profile in profiles.items() if day is not None}
 
 
-def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool, failed: str = "") -> GateRefused:
+def refusal(plan: Plan, chunk: PlanChunk, findings: list[GateFinding], put_back: bool, failed: str = "") -> GateRefused:
     """The error of a failed gate: days, columns, figures, what is written, and what to do next. `failed`: why the
     rollback of the chunk failed (empty: it did not, or none was wanted)."""
-    shown = "; ".join(f"{f.table} {_when(f, chunk)}{f.rule}: {f.told}" for f in found[:SHOWN])
-    more = f"; {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    shown = "; ".join(f"{f.table} {_when(f, chunk)}{f.rule}: {f.message}" for f in findings[:SHOWN])
+    more = f"; {len(findings) - SHOWN} more" if len(findings) > SHOWN else ""
     days: dict[str, set[date]] = {}
-    for one in found:
-        days.setdefault(one.table, set()).update([one.day] if one.day else chunk.days)
-    tables = [table if table == CONTROLS else f"{table} {ranges(of)}" for table, of in days.items()]
+    for finding in findings:
+        days.setdefault(finding.table, set()).update([finding.day] if finding.day else chunk.days)
+    tables = [table if table == CONTROLS else f"{table} {ranges(dates)}" for table, dates in days.items()]
     verb = "release" if put_back else "rollback"
     command = f"backfill-assets {verb} --plan {plan.id} --chunk {chunk.number} --yes"
     return GateRefused(
         f"the gate of chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
-        f"{len(found)} finding(s) on {', '.join(tables)}: {shown}{more}",
+        f"{len(findings)} finding(s) on {', '.join(tables)}: {shown}{more}",
         f"The chunk {'was put back and is held' if put_back else 'is written'}, no later one was run"
         + (f"; putting it back failed: {failed.rstrip('.')}" if failed else ""),
         f"Correct the cause; `{command}` and `backfill-assets plan cancel {plan.id}` let all days go, then plan again"
@@ -198,40 +198,41 @@ def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bo
     ).with_facts(plan=plan.id, chunk=str(chunk.number), **{verb: command})
 
 
-def _when(found: GateFinding, chunk: PlanChunk) -> str:
+def _when(finding: GateFinding, chunk: PlanChunk) -> str:
     """The days of the finding, with a blank; a control judges others, too."""
-    return "" if found.table == CONTROLS else f"{found.day or chunk.days} "
+    return "" if finding.table == CONTROLS else f"{finding.day or chunk.days} "
 
 
-def layers(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> list[GateFinding]:
+def layers(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) -> list[GateFinding]:
     """Find the days of the chunk on which two layers do not add up, upstream first, ascending: rows that landed against
     raw and rejected rows, deliveries in raw against staging and superseded ones."""
-    found = []
-    for landed, counted in accounts(lake, now.states.view).items():
+    findings = []
+    for landed, counted in accounts(lake, current.states.view).items():
         for day, rows in counted.wrong.items():
             more = "more landed" if rows > 0 else "fewer landed"
             figures = f"{abs(rows)} row(s) {more} than raw, quarantine, duplicates and too late rows account for"
-            found += [GateFinding(landed, day, "account", figures)] if day in chunk.days else []
+            findings += [GateFinding(landed, day, "account", figures)] if day in chunk.days else []
     for table in pipeline.tables:
-        if table.account is not None and table.name in now.writes:
-            found += _versions(lake, now.states, table, sorted(now.writes[table.name].of(chunk.number).after))
-    return found
+        if table.account is not None and table.name in current.writes:
+            written = sorted(current.writes[table.name].of(chunk.number).after)
+            findings += _versions(lake, current.states, table, written)
+    return findings
 
 
 def _versions(lake: Lake, states: States, table: Table, written: Sequence[date]) -> Iterator[GateFinding]:
     """Findings for the days written, without days that are stale by newer deliveries, which will be rebuilt."""
-    name, right = table.name, (State.FRESH, State.OUTDATED)
-    stamps = {d: s for d in written if (s := states.stamp(name, d)) is not None and states.of(name, d) in right}
+    name, complete = table.name, (State.FRESH, State.OUTDATED)
+    stamps = {d: s for d in written if (s := states.stamp(name, d)) is not None and states.of(name, d) in complete}
     raw = states.contracts[versions_of([table.contract])[name]]
     for receipt, days in writes_of(lake.store, name, stamps):
         if receipt is None or raw.name not in receipt.inputs:
             continue
         counted = _counted(lake, states, table, raw, receipt.inputs[raw.name], [*days])
         for day in days:
-            came, superseded = counted.get(day, (0, 0))
+            arrived, superseded = counted.get(day, (0, 0))
             rows = receipt.days[day].rows - receipt.days[day].counts.get(KEPT, 0)
-            if came != rows + superseded:
-                figures = f"{came} deliveries in {raw.name} are for it, {rows} are here and {superseded} superseded"
+            if arrived != rows + superseded:
+                figures = f"{arrived} deliveries in {raw.name} are for it, {rows} are here and {superseded} superseded"
                 yield GateFinding(name, day, "account", figures)
 
 
@@ -250,7 +251,7 @@ def _counted(
     with connection(lake) as engine:
         engine.execute(f"CREATE TEMP TABLE deliveries AS SELECT * FROM ({rows}) WHERE event_key IN ({keys})")
         counted = engine.execute(table.account("SELECT * FROM deliveries")).fetchall()
-        return {day: (came, gone) for day, came, gone in counted}
+        return {day: (delivered, superseded) for day, delivered, superseded in counted}
 
 
 def _null_shares(entry: DayEntry) -> dict[str, float]:

@@ -34,15 +34,15 @@ UNSTEADY_SQL = re.compile(rf"\b({'|'.join(sorted(UNDECIDED))})\s*\(|\bcurrent_(d
 
 def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tuple[PreflightTick, ...]:
     """All checks, in a fixed order."""
-    found = (_deterministic(pipeline, plan), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
-    return (*found, _equal(pipeline, states, plan), _keys(lake, states, plan), *_skew(plan), *_reads(lake, pipeline))
+    first = (_deterministic(pipeline, plan), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
+    return (*first, _equal(pipeline, states, plan), _keys(lake, states, plan), *_skew(plan), *_reads(lake, pipeline))
 
 
 def _reads(lake: Lake, pipeline: Pipeline) -> Iterator[PreflightTick]:
     """Each write of the plan is refused where a read fails that answers today; so one that fails today stops it."""
-    if asked := lake.settings.gates.reads:
-        wrong = unanswered(lake, pipeline.contracts, asked)
-        yield _tick("reads of consumers answer", wrong, "", f"{len(asked)} of [gates] reads, tried before each write")
+    if reads := lake.settings.gates.reads:
+        failed = unanswered(lake, pipeline.contracts, reads)
+        yield _tick("reads of consumers answer", failed, "", f"{len(reads)} of [gates] reads, tried before each write")
 
 
 def _tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick:
@@ -53,9 +53,9 @@ def _tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick
 def _deterministic(pipeline: Pipeline, plan: Plan) -> PreflightTick:
     tables = [pipeline.table(name) for name in plan.tables]
     files = {path for t in tables if not t.is_landed for path in source_files(t)}
-    found = [f"{path.name}:{line} {word}" for path in sorted(files) for line, word in _unsteady_in(path)]
+    calls = [f"{path.name}:{line} {word}" for path in sorted(files) for line, word in _unsteady_in(path)]
     well = f"no clock and no chance in the {len(files)} file(s) of the transforms"
-    return _tick("transforms deterministic", found[:5], "", well)
+    return _tick("transforms deterministic", calls[:5], "", well)
 
 
 def _unsteady_in(path: Path) -> Iterator[tuple[int, str]]:
@@ -135,8 +135,8 @@ def _keys(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     wrong, read = [], 0
     for impact in plan.impacts:
         days = impact.days() & states.view.table(impact.table).foreign
-        found = audit_table(lake, states.contracts[impact.table], days=days, altered=True) if days else {}
-        twice = {d: p.duplicates for d, p in found.items() if d is not None and p.duplicates}
+        profiles = audit_table(lake, states.contracts[impact.table], days=days, altered=True) if days else {}
+        twice = {d: p.duplicates for d, p in profiles.items() if d is not None and p.duplicates}
         wrong += [f"{impact.table} {ranges(twice)}: {sum(twice.values())} row(s) repeat a key"] if twice else []
         read += len(days)
     fix = "; another program wrote them: make these days first, by `backfill-assets backfill`, and see who writes there"

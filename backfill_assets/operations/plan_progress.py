@@ -79,19 +79,19 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
     """Sort a table's receipts (ascending, each with its version) by the plan's chunks."""
     chunks: dict[int, ChunkWrites] = {}
     put_back: dict[int, int] = {}
-    now: dict[date, DayEntry] = {}
-    before: Mapping[date, DayEntry] = now
+    current: dict[date, DayEntry] = {}
+    before: Mapping[date, DayEntry] = current
     for version, receipt in log:
         if receipt.tags.get(PLAN_TAG) == plan_id:
             number = receipt.tags.get(CHUNK_TAG, "")
             if receipt.reason != PLAN_REASON:  # a rollback or release, of one chunk or of all
                 put_back |= dict.fromkeys([int(number)] if number.isdigit() else chunks, version)
             elif number.isdigit():
-                before = before if chunks else dict(now)
+                before = before if chunks else dict(current)
                 own = chunks.setdefault(int(number), ChunkWrites())
                 own.receipts[version] = receipt
                 own.after |= receipt.days
-        now.update(receipt.days)
+        current.update(receipt.days)
     return PlanWrites(chunks, before, put_back)
 
 
@@ -109,11 +109,11 @@ class Took:
     @classmethod
     def of(cls, writes: Iterable[ChunkWrites]) -> "Took | None":
         """The sums over writes; None without any."""
-        found = list(writes)
-        receipts = [r for w in found for r in w.receipts.values()]
+        chunk_writes = list(writes)
+        receipts = [r for w in chunk_writes for r in w.receipts.values()]
         cpu = [r.cpu_seconds for r in receipts if r.cpu_seconds is not None]
         size = [r.bytes for r in receipts if r.bytes is not None]
-        entries = [e for w in found for e in w.after.values()]
+        entries = [e for w in chunk_writes for e in w.after.values()]
         if not receipts:
             return None
         return cls(
@@ -185,10 +185,10 @@ class Progress:
     def seconds_left(self, chunk: PlanChunk) -> float:
         """The price of the chunks from this one on that are not done, at the pace of those that are."""
         done = [c for c in self.chunks if c.state is ChunkState.DONE and c.took and c.price and c.price.seconds]
-        left = [c for c in self.chunks if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number]
+        remaining = [c for c in self.chunks if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number]
         spent = sum(c.took.seconds for c in done if c.took)
         pace = spent / sum(c.price.seconds for c in done if c.price) if done else 1.0
-        return pace * sum(c.price.seconds for c in left if c.price)
+        return pace * sum(c.price.seconds for c in remaining if c.price)
 
     def undone(self, chunk: PlanChunk) -> dict[str, list[date]]:
         """Per table, upstream first, the days of the chunk that are still to be made; tables without such are left out.
@@ -210,14 +210,14 @@ class Progress:
                 return True
             return not forced and self.states.is_settled(table, day, self.plan.policy.mode.upserts)
 
-        left = {table: [d for d in chunk.days if not is_made(table, d)] for table in self.plan.tables}
-        return {table: days for table, days in left.items() if days}
+        todo = {table: [d for d in chunk.days if not is_made(table, d)] for table in self.plan.tables}
+        return {table: days for table, days in todo.items() if days}
 
-    def written(self, left: Mapping[str, Collection[date]]) -> frozenset[str]:
-        """The tables of `left` (of `undone`) whose days the plan wrote last: it was killed before raw's ledger named
+    def written(self, todo: Mapping[str, Collection[date]]) -> frozenset[str]:
+        """The tables of `todo` (from `undone`) whose days the plan wrote last: it was killed before raw's ledger named
         them, and need not write them again, even by force."""
-        stamps = {table: [self.states.stamp(table, d) for d in days] for table, days in left.items()}
-        ids = {table: self.writes[table].ids() for table in left}
+        stamps = {table: [self.states.stamp(table, d) for d in days] for table, days in todo.items()}
+        ids = {table: self.writes[table].ids() for table in todo}
         return frozenset(t for t, own in stamps.items() if all(s is not None and s.write_id in ids[t] for s in own))
 
     def gate_is_passed(self, chunk: PlanChunk) -> bool:
@@ -245,24 +245,24 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     writes = {table: plan_writes(plan.id, log) for table, log in commits.items()}
     state = state_of(lake, plan)
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    now = Progress(plan, state, states, writes, why=why_waiting(lake, plan, state))
+    current = Progress(plan, state, states, writes, why=why_waiting(lake, plan, state))
     chunks: list[ChunkProgress] = []
     for chunk in plan.chunks:
         waits = chunk.kind is ChunkKind.BOUNDARY and any(c.state is not ChunkState.DONE for c in chunks)
-        chunks.append(_chunk(now, chunk, waits))
+        chunks.append(_chunk(current, chunk, waits))
     wait, hours = wait_of(lake, plan) if state in ("new", "active") else None, hours_text(lake.settings.plan)
-    hours += f"; {wait.told}" if wait else ""
+    hours += f"; {wait.message}" if wait else ""
     return replace(
-        now, chunks=tuple(chunks), resumed=resumed(lake, plan), hours=hours, going_on=going_on(lake, plan, state)
+        current, chunks=tuple(chunks), resumed=resumed(lake, plan), hours=hours, going_on=going_on(lake, plan, state)
     )
 
 
-def _chunk(now: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
+def _chunk(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
     """The progress of a chunk; a boundary chunk that `waits` is pending: its days are known once all else is made."""
-    number, todo, writes = chunk.number, now.undone(chunk), now.writes.values()
-    is_held = chunk.kind is not ChunkKind.BOUNDARY and bool(now.held(chunk))
+    number, todo, writes = chunk.number, current.undone(chunk), current.writes.values()
+    is_held = chunk.kind is not ChunkKind.BOUNDARY and bool(current.held(chunk))
     # Days of a finished plan that became stale since belong to those who look after new data.
-    is_finished = now.state == FINISHED and not any(w.is_put_back(number) for w in writes)
+    is_finished = current.state == FINISHED and not any(w.is_put_back(number) for w in writes)
     if is_held:
         state = ChunkState.HELD
     elif not todo or is_finished:
@@ -271,4 +271,4 @@ def _chunk(now: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
         state = ChunkState.BEGUN if any(number in w.chunks for w in writes) else ChunkState.PENDING
     left = {} if state is ChunkState.DONE else {table: len(days) for table, days in todo.items()}
     took = Took.of(w.of(number) for w in writes)
-    return ChunkProgress(chunk, ChunkState.PENDING if waits else state, left, now.plan.prices.get(number), took)
+    return ChunkProgress(chunk, ChunkState.PENDING if waits else state, left, current.plan.prices.get(number), took)

@@ -83,11 +83,11 @@ def _is_running(lake: Lake, plan: Plan) -> bool:
 
 def _may_start(lake: Lake, plan: Plan, worker: Worker) -> bool:
     """Wait until `[plan]` of lake.toml lets a chunk start; False if the plan is held, or the worker does not wait."""
-    told = ""
+    reported = ""
     while (wait := wait_of(lake, plan)) is not None:
-        if wait.told != told:
-            told = wait.told
-            worker.report(told)
+        if wait.message != reported:
+            reported = wait.message
+            worker.report(reported)
         if not worker.rest(wait.seconds) or not _is_running(lake, plan):
             return False
     return True
@@ -100,90 +100,90 @@ def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
     Returns whether anything is left to run; a finished plan is not changed. Raises BackfillError if it may not run.
     """
     with plan_lock(lake):  # two plans that start at once see each other
-        now = progress(lake, pipeline, plan)
-        if now.state == FINISHED and now.is_done:
+        current = progress(lake, pipeline, plan)
+        if current.state == FINISHED and current.is_done:
             return False
-        _refuse(lake, pipeline, now)
-        broken = judge_controls(lake, pipeline) if now.state == "new" and lake.settings.controls else ()
+        _refuse(lake, pipeline, current)
+        broken = judge_controls(lake, pipeline) if current.state == "new" and lake.settings.controls else ()
         mark(lake, plan.id, "started", plan.user, **{CONTROLS: {o.name: o.broken for o in broken}})
         unmark(lake, plan.id, "stopped")
     return True
 
 
-def _refuse(lake: Lake, pipeline: Pipeline, now: Progress) -> None:
+def _refuse(lake: Lake, pipeline: Pipeline, current: Progress) -> None:
     """Raise if the plan is cancelled, paused or waiting, its preflight failed, another active plan has its days, or a
     pin holds no longer. Changes nothing."""
-    plan, nothing = now.plan, "Nothing was run"
-    if now.state == CANCELLED:
-        raise plan.error(f"it is {now.state}", nothing, "Make a new plan: `backfill-assets plan`")
-    if now.state in HOLDS:
-        fix = f"Go on with `backfill-assets {now.going_on}`"
-        raise plan.error(f"it is {now.state} ({now.why})", nothing, fix)
+    plan, nothing = current.plan, "Nothing was run"
+    if current.state == CANCELLED:
+        raise plan.error(f"it is {current.state}", nothing, "Make a new plan: `backfill-assets plan`")
+    if current.state in HOLDS:
+        fix = f"Go on with `backfill-assets {current.going_on}`"
+        raise plan.error(f"it is {current.state} ({current.why})", nothing, fix)
     for tick in plan.failed_ticks:
         raise plan.error(f"its preflight failed: {tick.name}: {tick.told}", nothing, "Correct that and plan again")
     refuse_overlap(lake, plan)
-    refuse_moved(plan, lake, pipeline, now.states)
+    refuse_moved(plan, lake, pipeline, current.states)
 
 
 def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, accepted: int) -> bool:
     """Make what is left of the chunks of a wave, then pass the gate of each that receipts do not prove passed. False if
     they may not start yet."""
     lake, pipeline = open_lake()
-    now = progress(lake, pipeline, plan)
-    refuse_moved(plan, lake, pipeline, now.states)
-    states = {c: now.chunks[c.number - 1].state for c in wave}
+    current = progress(lake, pipeline, plan)
+    refuse_moved(plan, lake, pipeline, current.states)
+    states = {c: current.chunks[c.number - 1].state for c in wave}
     for chunk, state in states.items():
         if state is ChunkState.HELD:
-            raise _held(now, chunk)
+            raise _held(current, chunk)
     todo = [c for c, state in states.items() if state is not ChunkState.DONE]
     if todo and not _may_start(lake, plan, worker):
         return False
     for chunk in todo:
         kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.value} "
-        left = f"about {now.seconds_left(chunk):.0f} s left"
-        worker.report(f"chunk {chunk.number} of {len(plan.chunks)} ({kind}{chunk.days}): {left}")
+        estimate = f"about {current.seconds_left(chunk):.0f} s left"
+        worker.report(f"chunk {chunk.number} of {len(plan.chunks)} ({kind}{chunk.days}): {estimate}")
     if todo:
-        now = _make_whole(open_lake, plan, todo, worker)
+        current = _make_whole(open_lake, plan, todo, worker)
     for chunk in wave:
         if chunk.number == accepted:
-            accept(lake, pipeline, chunk, now)
-        elif not now.gate_is_passed(chunk) and not is_accepted(lake, chunk, now):
-            _judge(lake, pipeline, chunk, now, worker)
+            accept(lake, pipeline, chunk, current)
+        elif not current.gate_is_passed(chunk) and not is_accepted(lake, chunk, current):
+            _judge(lake, pipeline, chunk, current, worker)
             worker.report(f"chunk {chunk.number}: gate passed")
     return True
 
 
-def _judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress, worker: Worker) -> None:
+def _judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress, worker: Worker) -> None:
     """Raise if the gate of a chunk finds something, after rolling it back if the plan says so."""
-    plan, found, put_back, failed = now.plan, judge(lake, pipeline, chunk, now), False, ""
-    for judged in judge_expectations(lake, pipeline, chunk, now):
+    plan, findings, put_back, failed = current.plan, judge(lake, pipeline, chunk, current), False, ""
+    for judged in judge_expectations(lake, pipeline, chunk, current):
         worker.report(f"chunk {chunk.number}: {judged}")
-        found += [] if judged.holds else [GateFinding(judged.expected.table, None, "expectation", str(judged))]
-    if found and plan.policy.on_failure == "rollback":
+        findings += [] if judged.holds else [GateFinding(judged.expected.table, None, "expectation", str(judged))]
+    if findings and plan.policy.on_failure == "rollback":
         try:
-            asked = RollbackRequest(plan.id, str(chunk.number), note="its gate refused")
-            put_back = roll_back(lake, pipeline, asked, Provenance("", tags={BY: whoami()})).is_done
+            request = RollbackRequest(plan.id, str(chunk.number), note="its gate refused")
+            put_back = roll_back(lake, pipeline, request, Provenance("", tags={BY: whoami()})).is_done
         except (BackfillError, OSError) as error:  # the gate's finding is why the plan stops
             failed = str(error)
-    if found:
-        raise refusal(plan, chunk, found, put_back, failed)
+    if findings:
+        raise refusal(plan, chunk, findings, put_back, failed)
 
 
 def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> Progress:
     """Make chunks, and again days that became stale meanwhile: late data landed, or a chunk made at the same time
     changed inputs. A boundary chunk does that if the plan has one. Raises BackfillError if days are left after
     `MOST_TIMES` runs."""
-    left = [*chunks]
+    unfinished = [*chunks]
     for _ in range(MOST_TIMES):
-        _make(open_lake, plan, left, worker)
-        now = progress(*open_lake(), plan)
-        left = [c for c in left if _to_make_now(now, c)]
-        if not left:
-            return now
-    undone = ", ".join(f"{table} {ranges(days)}" for table, days in _to_make_now(now, left[0]).items())
+        _make(open_lake, plan, unfinished, worker)
+        current = progress(*open_lake(), plan)
+        unfinished = [c for c in unfinished if _to_make_now(current, c)]
+        if not unfinished:
+            return current
+    undone = ", ".join(f"{table} {ranges(days)}" for table, days in _to_make_now(current, unfinished[0]).items())
     raise _chunk_error(
         plan,
-        left[0],
+        unfinished[0],
         f"its runs ended well, {MOST_TIMES} times, but {undone} is still to be made",
         f"See `backfill-assets status`; `backfill-assets run {plan.id}` goes on where it stood",
     )
@@ -196,9 +196,9 @@ def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Wo
         _try(plan, [ChunkWork(plan, c, plan.tables, c.days) for c in chunks], worker)
         return
     for table in plan.tables:
-        now = progress(*open_lake(), plan)
-        spans = covering(now.undone(chunks[0]).get(table, []), 1)
-        for days in contiguous(d for s in spans for d in s if now.states.of(table, d) is not State.HELD):
+        current = progress(*open_lake(), plan)
+        spans = covering(current.undone(chunks[0]).get(table, []), 1)
+        for days in contiguous(d for s in spans for d in s if current.states.of(table, d) is not State.HELD):
             _try(plan, [ChunkWork(plan, chunks[0], (table,), days, frozenset({table}))], worker)
 
 
@@ -221,21 +221,21 @@ def _try(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
     )
 
 
-def _to_make_now(now: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
+def _to_make_now(current: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
     """Per table the days of a chunk to make before the next one may run; stale ones are left to a boundary chunk."""
-    left = now.undone(chunk)
-    if chunk.kind is not ChunkKind.BOUNDARY and now.plan.has_boundary:
-        left = {t: [d for d in days if now.states.of(t, d) is not State.STALE] for t, days in left.items()}
-    return {table: days for table, days in left.items() if days}
+    todo = current.undone(chunk)
+    if chunk.kind is not ChunkKind.BOUNDARY and current.plan.has_boundary:
+        todo = {t: [d for d in days if current.states.of(t, d) is not State.STALE] for t, days in todo.items()}
+    return {table: days for table, days in todo.items() if days}
 
 
-def _held(now: Progress, chunk: PlanChunk) -> BackfillError:
+def _held(current: Progress, chunk: PlanChunk) -> BackfillError:
     alike: dict[str, list[str]] = {}
-    for table, days in now.held(chunk).items():
+    for table, days in current.held(chunk).items():
         alike.setdefault(ranges(days), []).append(table)
     held = "; ".join(f"{days} of {', '.join(tables)}" for days, tables in alike.items())
-    release = f"`backfill-assets release --plan {now.plan.id} --chunk {chunk.number} --yes`"
-    return _chunk_error(now.plan, chunk, f"a rollback put back and holds {held}", f"{release}, then run the plan again")
+    fix = f"`backfill-assets release --plan {current.plan.id} --chunk {chunk.number} --yes`, then run the plan again"
+    return _chunk_error(current.plan, chunk, f"a rollback put back and holds {held}", fix)
 
 
 def _chunk_error(plan: Plan, chunk: PlanChunk, culprit: str, fix: str) -> BackfillError:

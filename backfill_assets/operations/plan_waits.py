@@ -54,15 +54,15 @@ def stop_if_asked(lake: Lake, plan: Plan, wave: Sequence[PlanChunk]) -> None:
     """Set the mark `waiting` if the plan stops after these chunks, and nobody has resumed it since."""
     last = wave[-1]
     if stops_after(plan, wave) and last.number not in {r.chunk for r in resumed(lake, plan)}:
-        told = f"chunk {last.number} ({last.days}) is made and its gate passed, --stop-after {plan.policy.stop_after}"
-        mark(lake, plan.id, "waiting", told, chunk=last.number)
+        text = f"chunk {last.number} ({last.days}) is made and its gate passed, --stop-after {plan.policy.stop_after}"
+        mark(lake, plan.id, "waiting", text, chunk=last.number)
 
 
 @dataclass(frozen=True)
 class Wait:
     """Why no chunk may start now, and how long that lasts."""
 
-    told: str
+    message: str
     seconds: float
 
 
@@ -70,25 +70,25 @@ def wait_of(lake: Lake, plan: Plan) -> Wait | None:
     """What keeps the plan's next chunks from starting now, by `[plan]` of lake.toml; None: they may."""
     settings, now = lake.settings.plan, utc_now()
     if (opens := _opens(settings, now)) is not None:
-        told = f"it is {now:%H:%M} UTC, chunks start {settings.window} UTC (`[plan] window`)"
-        return Wait(f"waits until {opens:%Y-%m-%d %H:%M} UTC: {told}", (opens - now).total_seconds())
-    if (most := settings.runs_per_hour) is None:
+        reason = f"it is {now:%H:%M} UTC, chunks start {settings.window} UTC (`[plan] window`)"
+        return Wait(f"waits until {opens:%Y-%m-%d %H:%M} UTC: {reason}", (opens - now).total_seconds())
+    if (limit := settings.runs_per_hour) is None:
         return None
-    begun, wanted = _ran_since(lake, now - HOUR), min(plan.policy.max_parallel, most)
-    if len(begun) + wanted <= most:
+    begun, wanted = _ran_since(lake, now - HOUR), min(plan.policy.max_parallel, limit)
+    if len(begun) + wanted <= limit:
         return None
-    free = begun[len(begun) + wanted - most - 1] + HOUR
-    told = f"{len(begun)} chunk(s) ran within the hour, {most} may (`[plan] runs_per_hour`)"
-    return Wait(f"waits until {free:%Y-%m-%d %H:%M} UTC: {told}", max((free - now).total_seconds(), 1.0))
+    free = begun[len(begun) + wanted - limit - 1] + HOUR
+    reason = f"{len(begun)} chunk(s) ran within the hour, {limit} may (`[plan] runs_per_hour`)"
+    return Wait(f"waits until {free:%Y-%m-%d %H:%M} UTC: {reason}", max((free - now).total_seconds(), 1.0))
 
 
 def _opens(settings: PlanSettings, now: datetime) -> datetime | None:
     """When the window opens next; None if it is open, or if there is none."""
     if settings.window is None:
         return None
-    start, end = map(time.fromisoformat, settings.window.split("-"))
+    start, stop = map(time.fromisoformat, settings.window.split("-"))
     at = now.time()
-    if start <= at < end if start < end else at >= start or at < end:
+    if start <= at < stop if start < stop else at >= start or at < stop:
         return None
     today = datetime.combine(now.date(), start, now.tzinfo)
     return today if today > now else today + ONE_DAY
@@ -96,14 +96,14 @@ def _opens(settings: PlanSettings, now: datetime) -> datetime | None:
 
 def _ran_since(lake: Lake, since: datetime) -> list[datetime]:
     """When chunks of any plan first wrote after that moment, ascending, by receipts."""
-    found: dict[tuple[str, str], datetime] = {}
+    first_write: dict[tuple[str, str], datetime] = {}
     for path in lake.tables.glob("*"):
         for commit in lake.store.commits(path.name):
             receipt = commit.receipt
             if receipt is not None and receipt.reason == PLAN_REASON and commit.at > since:
                 chunk = receipt.tags.get(PLAN_TAG, ""), receipt.tags.get(CHUNK_TAG, "")
-                found[chunk] = min(commit.at, found.get(chunk, commit.at))
-    return sorted(found.values())
+                first_write[chunk] = min(commit.at, first_write.get(chunk, commit.at))
+    return sorted(first_write.values())
 
 
 def hours_text(settings: PlanSettings) -> str:

@@ -89,12 +89,12 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
     """
     plan, (lake, pipeline) = work.plan, open_lake()
     with plan_lock(lake, plan, work.chunk):
-        now = progress(lake, pipeline, plan)
-        refuse_moved(plan, lake, pipeline, now.states)
-        left = now.undone(work.chunk)
-        tables = tuple(t for t in work.tables if t in left)
+        current = progress(lake, pipeline, plan)
+        refuse_moved(plan, lake, pipeline, current.states)
+        todo = current.undone(work.chunk)
+        tables = tuple(t for t in work.tables if t in todo)
         if tables and plan.policy.force:
-            work = replace(work, tables=tables, written=work.written | now.written(left))
+            work = replace(work, tables=tables, written=work.written | current.written(todo))
         return make(work) if tables else ""
 
 

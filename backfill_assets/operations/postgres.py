@@ -22,10 +22,10 @@ def connected(text: str, refused: Refusal) -> Iterator[tuple[str, Any, str]]:
     Raises what `refused` makes of an address without WHAT, of a driver that is not installed, and of the driver's
     errors inside the block.
     """
-    address, _, what = text.partition("#")
+    address, _, target = text.partition("#")
     parts = urlsplit(address)
-    name = f"{parts.scheme}://{parts.hostname or ''}{parts.path}#{what}"
-    if not what:
+    name = f"{parts.scheme}://{parts.hostname or ''}{parts.path}#{target}"
+    if not target:
         raise refused(name, "it names no table", "Write postgresql://HOST/DATABASE#TABLE, or #SCHEMA.TABLE")
     try:
         dbapi = import_module("adbc_driver_postgresql.dbapi")
@@ -34,7 +34,7 @@ def connected(text: str, refused: Refusal) -> Iterator[tuple[str, Any, str]]:
         raise refused(name, "the driver of PostgreSQL is not installed", fix) from None
     try:
         with dbapi.connect(address) as connection:
-            yield name, connection, what
+            yield name, connection, target
     except dbapi.Error as error:
         fix = "Check the address, the rights, and the table or query"
         raise refused(name, " ".join(str(error).split()), fix) from error

@@ -41,15 +41,15 @@ class ProofRequest:
     chunk: int = 1
 
 
-def prove(lake: Lake, pipeline: Pipeline, asked: ProofRequest) -> Recomputation:
+def prove(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputation:
     """Compute the days again and compare; raises BackfillError for an unknown table, and if no day is written."""
-    names = [pipeline.contract(n, "Nothing was computed").name for n in asked.tables]
+    names = [pipeline.contract(n, "Nothing was computed").name for n in request.tables]
     written = {
         t.name: sorted(lake.store.view(t.name, t.contract.day_column).stamps)
         for t in pipeline.tables
         if not names or t.name in names
     }
-    chosen = chosen_days(asked, {d for days in written.values() for d in days})
+    chosen = chosen_days(request, {d for days in written.values() for d in days})
     if not chosen:
         raise BackfillError(
             "the proof", "none of these days was written", "Nothing was computed",
@@ -57,22 +57,22 @@ def prove(lake: Lake, pipeline: Pipeline, asked: ProofRequest) -> Recomputation:
         )  # fmt: skip
     verdicts, refused = dict[str, RecomputeVerdict](), []
     for table, days in written.items():
-        for chunk in _chunks(sorted(chosen & set(days)), asked.chunk):
-            request = RebuildRequest(ReorderedSession(lake), pipeline, pipeline.table(table), chunk, Provenance(REASON))
+        for chunk in _chunks(sorted(chosen & set(days)), request.chunk):
+            rebuild = RebuildRequest(ReorderedSession(lake), pipeline, pipeline.table(table), chunk, Provenance(REASON))
             try:
-                verdicts[table] = verdicts.get(table, RecomputeVerdict(table, ())).plus(recompute(request))
+                verdicts[table] = verdicts.get(table, RecomputeVerdict(table, ())).plus(recompute(rebuild))
             except BackfillError as error:
                 refused.append((table, str(error)))
                 break
     return Recomputation(tuple(verdicts.values()), tuple(refused))
 
 
-def chosen_days(asked: ProofRequest, written: Collection[date]) -> set[date]:
+def chosen_days(request: ProofRequest, written: Collection[date]) -> set[date]:
     """Return the days of the range that were written, or as many random ones of these as asked; the seed decides."""
-    within = sorted(d for d in written if asked.days is None or d in asked.days)
-    if not asked.random:
+    within = sorted(d for d in written if request.days is None or d in request.days)
+    if not request.random:
         return set(within)
-    return set(random.Random(asked.seed).sample(within, min(asked.random, len(within))))  # noqa: S311  # no secret
+    return set(random.Random(request.seed).sample(within, min(request.random, len(within))))  # noqa: S311  # no secret
 
 
 def _chunks(days: list[date], size: int) -> list[DayRange]:
@@ -132,17 +132,17 @@ def waits(lake: Lake, pipeline: Pipeline) -> str:
     )
 
 
-def prove_days(lake: Lake, pipeline: Pipeline, today: date, by: Prover = prove) -> list[Proof]:
+def prove_days(lake: Lake, pipeline: Pipeline, today: date, prover: Prover = prove) -> list[Proof]:
     """Prove the days of tables that the date draws, and keep what came out. Commits nothing."""
     written = sorted((t.name, day) for t in pipeline.tables for day in _writes_of(lake, pipeline, t.name))
     drawn = random.Random(str(today)).sample(written, min(lake.settings.proof.days_per_day, len(written)))  # noqa: S311
-    began, found = time.monotonic(), list[Proof]()
+    began, outcomes = time.monotonic(), list[Proof]()
     for table, day in drawn:
-        proof = by(lake, pipeline, ProofRequest(days=from_inclusive(day, day), tables=(table,)))
-        found += _outcomes(lake, pipeline, proof, day)
-    seconds = max(round((time.monotonic() - began) / max(len(found), 1), 3), 0.001)
+        proof = prover(lake, pipeline, ProofRequest(days=from_inclusive(day, day), tables=(table,)))
+        outcomes += _outcomes(lake, pipeline, proof, day)
+    seconds = max(round((time.monotonic() - began) / max(len(outcomes), 1), 3), 0.001)
     at = utc_now().isoformat()
-    return _keep(lake, pipeline, [Proof(**{**asdict(p), "at": at, "seconds": seconds}) for p in found])
+    return _keep(lake, pipeline, [Proof(**{**asdict(p), "at": at, "seconds": seconds}) for p in outcomes])
 
 
 def keep_proof(lake: Lake, pipeline: Pipeline, proof: Recomputation) -> None:
@@ -158,11 +158,11 @@ def proofs(lake: Lake) -> list[Proof]:
 def unproven(lake: Lake, pipeline: Pipeline) -> dict[str, list[Proof]]:
     """Return, by table, the newest proofs that failed, of days that were not written since."""
     newest = {(p.table, p.day): p for p in proofs(lake) if p.outcome != PASSED_OVER}
-    found: dict[str, list[Proof]] = {}
+    failed: dict[str, list[Proof]] = {}
     for (table, day), p in newest.items():
         if p.outcome != EQUAL and p.write_id == _writes_of(lake, pipeline, table).get(parse_day(day), ""):
-            found.setdefault(table, []).append(p)
-    return found
+            failed.setdefault(table, []).append(p)
+    return failed
 
 
 def _writes_of(lake: Lake, pipeline: Pipeline, table: str) -> Mapping[date, str]:
@@ -177,9 +177,9 @@ def _outcomes(lake: Lake, pipeline: Pipeline, proof: Recomputation, day: date | 
         ids, differing = _writes_of(lake, pipeline, v.table), {d.day: d for d in v.differing}
         for d in v.days:
             outcome = PASSED_OVER if d.passed_over else EQUAL if d.equal else DIFFERS
-            other = differing.get(d.day)
-            words = f"{other.added} added, {other.removed} removed, {other.changed} changed" if other else d.passed_over
-            columns = f", in {', '.join(other.columns)}" if other and other.columns else ""
+            diff = differing.get(d.day)
+            words = f"{diff.added} added, {diff.removed} removed, {diff.changed} changed" if diff else d.passed_over
+            columns = f", in {', '.join(diff.columns)}" if diff and diff.columns else ""
             yield Proof(v.table, str(d.day), at, outcome, words + columns, ids.get(d.day, ""))
     if day is None:
         return
@@ -187,9 +187,9 @@ def _outcomes(lake: Lake, pipeline: Pipeline, proof: Recomputation, day: date | 
         yield Proof(table, str(day), at, NOT_COMPUTED, why, _writes_of(lake, pipeline, table).get(day, ""))
 
 
-def _keep(lake: Lake, pipeline: Pipeline, found: list[Proof]) -> list[Proof]:
-    kept = [*proofs(lake), *found][-KEPT:]
-    write_json(lake.root / RECONCILED / FILE, {"proofs": [asdict(p) for p in kept]})
-    failed = {f"proof {p.table} {p.day}": p.alarm for of in unproven(lake, pipeline).values() for p in of}
+def _keep(lake: Lake, pipeline: Pipeline, new: list[Proof]) -> list[Proof]:
+    newest = [*proofs(lake), *new][-KEPT:]
+    write_json(lake.root / RECONCILED / FILE, {"proofs": [asdict(p) for p in newest]})
+    failed = {f"proof {p.table} {p.day}": p.alarm for failures in unproven(lake, pipeline).values() for p in failures}
     keep_attention(lake.root, "lake", "proof", failed)
-    return found
+    return new

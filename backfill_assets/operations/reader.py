@@ -196,12 +196,12 @@ def _instant(time: datetime | str | None) -> datetime | None:
     if time is None:
         return None
     try:
-        found = datetime.fromisoformat(time) if isinstance(time, str) else time
+        moment = datetime.fromisoformat(time) if isinstance(time, str) else time
     except ValueError:
         raise BackfillError(
             f"the time {str(time)[:40]!r}", "it is not of the form 2024-03-31T12:00:00Z", NOTHING, "Write it so"
         ) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,8 @@ def later_deliveries(lake: Lake, pipeline: Pipeline, days: Collection[date]) -> 
         "JOIN ledger ON arrival_date > day AND event_date <= day "
         f"AND event_date >= day - INTERVAL '{before}' DAY GROUP BY 1, 2 ORDER BY 1, 2"
     )
-    found = lake.store.query(query, {"ledger": (ledger, None)}) if lake.store.exists(ledger) else ()
-    return [LaterDelivery(*r) for b in found for r in zip(*(c.to_pylist() for c in b.columns), strict=True)]
+    batches = lake.store.query(query, {"ledger": (ledger, None)}) if lake.store.exists(ledger) else ()
+    return [LaterDelivery(*r) for b in batches for r in zip(*(c.to_pylist() for c in b.columns), strict=True)]
 
 
 def _source(pipeline: Pipeline, as_known: Contract) -> str:

@@ -84,10 +84,10 @@ def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text
 def open_elsewhere(engine: "DuckDBPyConnection", text: str, no: str = "database") -> Side:
     """Open a Parquet, CSV or Delta location or a PostgreSQL table or query, as `open_side` does; `no`: what `text` is
     not either where it is none of them."""
-    found = _database(engine, text) if text.startswith(DATABASE) else _location(engine, text)
-    if found is None:
+    side = _database(engine, text) if text.startswith(DATABASE) else _location(engine, text)
+    if side is None:
         raise _refused(text, f"it is no {no} and no file or folder that {Path.cwd() / text} names", FORMS)
-    return found
+    return side
 
 
 def _table(lake: Lake, contract: Contract, moment: str) -> Side:
@@ -145,18 +145,18 @@ def _query(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, query: 
             engine.execute(statement)
     with unreadable(query, CORRECT):
         refuse_writing(engine, query)
-        name, kept = _kept(engine, query.rstrip().rstrip(";"))
-    done = [f"DROP VIEW {quoted(n)}" for n in tables]  # their names are free for the other side's
-    for statement in done:
+        name, keeping = _kept(engine, query.rstrip().rstrip(";"))
+    cleanup = [f"DROP VIEW {quoted(n)}" for n in tables]  # their names are free for the other side's
+    for statement in cleanup:
         engine.execute(statement)
-    return Side(QUERY + " ".join(query.split()), f"SELECT * FROM {name}", setup=(*setup, kept, *done))
+    return Side(QUERY + " ".join(query.split()), f"SELECT * FROM {name}", setup=(*setup, keeping, *cleanup))
 
 
 def _kept(engine: "DuckDBPyConnection", query: str) -> tuple[str, str]:
     """Keep the rows of a query as they are now; returns the temporary table and the statement that made it."""
     name = f"side_{engine.execute('SELECT count(*) FROM duckdb_tables()').fetchall()[0][0]}"
-    engine.execute(made := f"CREATE TEMP TABLE {name} AS {query}\n")  # the line ends a comment of the query's
-    return name, made
+    engine.execute(statement := f"CREATE TEMP TABLE {name} AS {query}\n")  # the line ends a comment of the query's
+    return name, statement
 
 
 def _database(engine: "DuckDBPyConnection", text: str) -> Side:
@@ -211,16 +211,16 @@ def by_grain(engine: "DuckDBPyConnection", side: Side, grain: str, columns: Coll
     """Return totals of a side, by the first day of their `day` or `month`, or of `all`; those that are NULL say nothing
     and are left out. A day is a date or text that begins with one, a month also `2024-03`."""
     refuse_lacking(side, [*columns, *([grain] if grain != ALL else [])], columns_of(engine, side), "of the total")
-    there = " OR ".join(f"{quoted(c)} IS NOT NULL" for c in columns)
+    any_value = " OR ".join(f"{quoted(c)} IS NOT NULL" for c in columns)
     first = f"CAST(rpad(CAST({quoted(grain)} AS VARCHAR), 10, '-01') AS DATE)"
     cells = {ALL: f"1 AS {quoted(ALL)}, *", "month": f"* REPLACE (CAST(date_trunc('month', {first}) AS DATE) AS month)"}
     chosen = cells.get(grain, f"* REPLACE ({first} AS {quoted(grain)})")
-    return replace(side, select=f"SELECT {chosen} FROM ({side.select}) WHERE {there}")
+    return replace(side, select=f"SELECT {chosen} FROM ({side.select}) WHERE {any_value}")
 
 
 def _stamps(files: Iterable[str]) -> FileStamps:
-    there = ((f, Path(f).stat()) for f in files if Path(f).exists())
-    return tuple((f, found.st_ino, found.st_size, found.st_mtime_ns) for f, found in there)
+    stats = ((f, Path(f).stat()) for f in files if Path(f).exists())
+    return tuple((f, stat.st_ino, stat.st_size, stat.st_mtime_ns) for f, stat in stats)
 
 
 @contextmanager
@@ -242,10 +242,10 @@ def columns_of(engine: "DuckDBPyConnection", side: Side) -> dict[str, str]:
         return {name: kind for name, kind, *_ in engine.execute(f"DESCRIBE {side.select}").fetchall()}
 
 
-def refuse_lacking(side: Side, wanted: Collection[str], there: Collection[str], what: str) -> None:
+def refuse_lacking(side: Side, wanted: Collection[str], known: Collection[str], what: str) -> None:
     """Raise BackfillError if the side lacks a column that the request names."""
-    if lacking := sorted(set(wanted) - set(there)):
-        raise _refused(side.name, f"it has no column {', '.join(lacking)} ({what})", f"Its columns: {', '.join(there)}")
+    if lacking := sorted(set(wanted) - set(known)):
+        raise _refused(side.name, f"it has no column {', '.join(lacking)} ({what})", f"Its columns: {', '.join(known)}")
 
 
 def _refused(side: str, culprit: str, fix: str) -> BackfillError:

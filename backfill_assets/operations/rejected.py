@@ -65,7 +65,7 @@ def contracts_beside(raw: Contract) -> tuple[Contract, ...]:
 
 def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[SetAside]:
     """Return all three; left out are those that were never written, or are of the version that is `known` already."""
-    found = []
+    tables = []
     for contract in contracts_beside(raw):
         view = lake.store.view(contract.name, contract.day_column)
         if view.version < 0 or view.version == (known or {}).get(contract.name):
@@ -82,8 +82,8 @@ def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None)
         else:
             still = sum(waiting(lake.of_source(raw.source), date.min, date.max).values()) if days else 0
             rows, newest, counts = sum(days.values()), max(days, default=None), {"waiting_rows": still}
-        found.append(SetAside(contract, view.version, rows, newest, counts, reasons))
-    return found
+        tables.append(SetAside(contract, view.version, rows, newest, counts, reasons))
+    return tables
 
 
 def newest_reasons(lake: Lake, table: tuple[str, int], days: Iterable[date]) -> list[Reason]:
@@ -130,13 +130,13 @@ class Unusable:
         if not self.rows:
             return ""
         whole = f", {self.files} of them a whole file each" if self.files else ""
-        said, more, _ = kinds(self.reasons, MOST_SAID)
-        why = "; ".join(f"{rows:,} x {shortened(text, EXAMPLE_CHARS)}" for text, rows in said)
-        others = f"; and {more} more reason(s)" if more else ""
+        shown_kinds, more, _ = kinds(self.reasons, MOST_SAID)
+        why = "; ".join(f"{rows:,} x {shortened(text, EXAMPLE_CHARS)}" for text, rows in shown_kinds)
+        further = f"; and {more} more reason(s)" if more else ""
         commands = " and ".join(f'`backfill-assets sql "{query}"`' for query in self.queries)
         whole_only = len(self.reasons) == self.files  # the reasons of rows were not read
         newest = "of the newest days " if sum(self.reasons.values()) < self.rows and not whole_only else ""
-        listed = f": {newest}{why}{others}" if why else ""
+        listed = f": {newest}{why}{further}" if why else ""
         return f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{listed}; {commands} shows them"
 
     def _late(self) -> str:
@@ -155,15 +155,15 @@ def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: boo
     Without `read_rows` no data file is read, and the reasons are those of whole files only. Reasons of rows are those
     of the newest days.
     """
-    found = [_of_source(each, days, read_rows) for each in lake.by_source()]
+    sources = [_of_source(each, days, read_rows) for each in lake.by_source()]
     return Unusable(
-        sum(one.rows for one in found),
-        sum(one.files for one in found),
-        dict(sum((Counter(one.reasons) for one in found), Counter[str]()).most_common()),
-        tuple(query for one in found if one.rows for query in one.queries),
-        sum(one.late for one in found),
-        sum(one.as_declared for one in found),
-        sum((one.contradicted for one in found), ()),
+        sum(one.rows for one in sources),
+        sum(one.files for one in sources),
+        dict(sum((Counter(one.reasons) for one in sources), Counter[str]()).most_common()),
+        tuple(query for one in sources if one.rows for query in one.queries),
+        sum(one.late for one in sources),
+        sum(one.as_declared for one in sources),
+        sum((one.contradicted for one in sources), ()),
     )
 
 
@@ -185,21 +185,21 @@ def _of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Un
     reasons = Counter(f"{plain(shown(path, lake.source))}: {plain(why)}" for path, why in sorted(refused.items()))
     if kept and read_rows:
         whole = {why[:REASON_CHARS] for why in refused.values()}
-        found = newest_reasons(lake, (ledger, view.version), kept)
-        reasons.update({plain(r.text): r.rows for r in found if r.text not in whole})
+        newest = newest_reasons(lake, (ledger, view.version), kept)
+        reasons.update({plain(r.text): r.rows for r in newest if r.text not in whole})
     source = ledger if view.version >= 0 else f"{named(FILES.name, lake.source)} WHERE bad_rows > 0"
     late = _with_rows(lake.store.view(named(TOO_LATE, lake.source), QUARANTINE.day_column))
-    waits = sum(n for day, n in late.items() if days is None or day in days)
+    late_rows = sum(n for day, n in late.items() if days is None or day in days)
     as_declared = sum(r.is_as_declared for r in live)
     return Unusable(
-        rows, len(refused), reasons, (f"SELECT * FROM {source}",), waits, as_declared, _contradicted(lake, live)
+        rows, len(refused), reasons, (f"SELECT * FROM {source}",), late_rows, as_declared, _contradicted(lake, live)
     )  # fmt: skip
 
 
 def _contradicted(lake: Lake, live: Sequence[FileRecord]) -> tuple[str, ...]:
-    found = ((plain(shown(r.path, lake.source)), r.contradicted) for r in live if r.contradicted)
+    files = ((plain(shown(r.path, lake.source)), r.contradicted) for r in live if r.contradicted)
     until = 'its manifest is mended or `backfill-assets landing accept --note "why"` sets the file aside'
-    return tuple(f"{path}: loaded, but {why}; its days are not rebuilt until {until}" for path, why in found)
+    return tuple(f"{path}: loaded, but {why}; its days are not rebuilt until {until}" for path, why in files)
 
 
 class Kinds(NamedTuple):

@@ -66,10 +66,10 @@ def _of_table(lake: Lake, states: States, table: str) -> Iterator[CheckHistory]:
     contract, stamps = states.contracts[table], states.view.table(table).stamps
     judged = judged_by_receipts(lake.settings, states, contract, sorted(stamps))
     for gate in gates_of(contract):
-        found = [f for findings in judged.values() for f in findings if f.check == gate.name]
+        of_gate = [f for findings in judged.values() for f in findings if f.check == gate.name]
         if gate.name == PROFILE:
-            found = [replace(f, passed=False, message=OTHER_ROWS) if stamps[f.day].unlike else f for f in found]
-        yield CheckHistory(table, gate.name, len(found), tuple(f for f in found if not f.passed))
+            of_gate = [replace(f, passed=False, message=OTHER_ROWS) if stamps[f.day].unlike else f for f in of_gate]
+        yield CheckHistory(table, gate.name, len(of_gate), tuple(f for f in of_gate if not f.passed))
 
 
 @dataclass(frozen=True)
@@ -118,15 +118,15 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime, *, with_checks: bool =
     written = writes(lake, pipeline)
     took = durations(written, [t.name for t in pipeline.tables])
     checks = check_history(lake, states) if with_checks else ()
-    found, came, controls = status_of(lake, states), delivered(lake, states.view), tuple(last_outcomes(lake))
-    return LakeReport(now, found, came, late, took, written, controls, checks, tuple(proofs(lake)))
+    status, landed, controls = status_of(lake, states), delivered(lake, states.view), tuple(last_outcomes(lake))
+    return LakeReport(now, status, landed, late, took, written, controls, checks, tuple(proofs(lake)))
 
 
 def delivered(lake: Lake, view: LakeView) -> Delivered:
     """Return the account of all landed rows that were not withdrawn, with reasons of quarantine; per source, too."""
-    found = accounts(lake, view)
-    each = {s.name: Delivered(found[s.table], refused_rows(lake, s.name)) for s in view.sources.values()}
+    account_of = accounts(lake, view)
+    each = {s.name: Delivered(account_of[s.table], refused_rows(lake, s.name)) for s in view.sources.values()}
     if len(each) == 1:
         return next(iter(each.values()))
     refused = sum((Counter(one.quarantine) for one in each.values()), Counter[str]())
-    return Delivered(together(found.values()), dict(refused.most_common()), each)
+    return Delivered(together(account_of.values()), dict(refused.most_common()), each)

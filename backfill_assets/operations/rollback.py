@@ -95,15 +95,15 @@ class RollbackReport:
 def spans(days: Mapping[str, Iterable[date]]) -> dict[str, list[dict[str, str]]]:
     """Days per table as JSON values: ranges, both ends included."""
     return {
-        name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(found)] for name, found in days.items()
+        name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(dates)] for name, dates in days.items()
     }
 
 
-def preview(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> RollbackReport:
+def preview(lake: Lake, pipeline: Pipeline, request: RollbackRequest) -> RollbackReport:
     """Find what the rollback would do; writes nothing. Raises BackfillError with the reason if it cannot be done."""
-    chosen, untouched = _chosen(lake, pipeline, asked)
+    chosen, untouched = _chosen(lake, pipeline, request)
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    for wanted in chosen if not asked.over_newer else ():
+    for wanted in chosen if not request.over_newer else ():
         foreign = states.view.table(wanted.contract.name).foreign & set(wanted.targets)
         if foreign:
             culprit = f"{ranges(foreign)} written since by a program that leaves no receipt"
@@ -114,65 +114,65 @@ def preview(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> RollbackR
     return RollbackReport(moving, stale, untouched)
 
 
-def roll_back(lake: Lake, pipeline: Pipeline, asked: RollbackRequest, provenance: Provenance) -> RollbackReport:
+def roll_back(lake: Lake, pipeline: Pipeline, request: RollbackRequest, provenance: Provenance) -> RollbackReport:
     """Roll back in one commit per table, the last table first, so that no run reads days that are about to go.
 
     Previews everything before the first commit. After a kill, the same call does the rest.
     """
-    found = preview(lake, pipeline, asked)
+    previewed = preview(lake, pipeline, request)
     done: list[PreparedRestore] = []
-    with switching(lake, str(asked), [t.contract for t in found.tables], takes_over=bool(asked.plan)):
-        for table in reversed(found.tables):
+    with switching(lake, str(request), [t.contract for t in previewed.tables], takes_over=bool(request.plan)):
+        for table in reversed(previewed.tables):
             wanted = RestoreRequest(table.contract, table.targets, {d: s.version for d, s in table.now.items()})
-            version = restore.restore_partitions(lake, wanted, asked.signed(provenance))
+            version = restore.restore_partitions(lake, wanted, request.signed(provenance))
             done.insert(0, replace(table, version=version))
-    return replace(found, tables=tuple(done))
+    return replace(previewed, tables=tuple(done))
 
 
 def release(
-    lake: Lake, pipeline: Pipeline, asked: RollbackRequest, provenance: Provenance, act: bool = True
+    lake: Lake, pipeline: Pipeline, request: RollbackRequest, provenance: Provenance, act: bool = True
 ) -> dict[str, tuple[date, ...]]:
     """Release held days: those that a rollback of the plan (and chunk) put back, or `days` of `table`; gives them per
     table. Only lists them unless `act`. Raises BackfillError if there are none."""
     view = read_view(lake, pipeline.contracts)
-    found: dict[str, tuple[date, ...]] = {}
-    for contract in _contracts(pipeline, asked):
+    held_days: dict[str, tuple[date, ...]] = {}
+    for contract in _contracts(pipeline, request):
         stamps = view.table(contract.name).stamps
         held = sorted(d for d, s in stamps.items() if s.entry.built is Built.HELD)
-        if asked.plan and held:
+        if request.plan and held:
             receipts = dict(_history(lake, contract))
-            held = [d for d in held if asked.names(receipts[stamps[d].version])]
-        held = [d for d in held if asked.days is None or d in asked.days]
-        found |= {contract.name: tuple(held)} if held else {}
-    if not found:
+            held = [d for d in held if request.names(receipts[stamps[d].version])]
+        held = [d for d in held if request.days is None or d in request.days]
+        held_days |= {contract.name: tuple(held)} if held else {}
+    if not held_days:
         fix = "`backfill-assets status` shows held days"
-        raise BackfillError(str(asked), "none of its days is held", "Nothing was done", fix)
+        raise BackfillError(str(request), "none of its days is held", "Nothing was done", fix)
     for contract in pipeline.contracts if act else ():
-        if contract.name in found:
-            restore.release_partitions(lake, contract, found[contract.name], asked.signed(provenance))
-    return found
+        if contract.name in held_days:
+            restore.release_partitions(lake, contract, held_days[contract.name], request.signed(provenance))
+    return held_days
 
 
-def _chosen(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> tuple[list[RestoreRequest], tuple[str, ...]]:
+def _chosen(lake: Lake, pipeline: Pipeline, request: RollbackRequest) -> tuple[list[RestoreRequest], tuple[str, ...]]:
     """The restores, upstream first; and the landed tables that the plan wrote."""
-    chosen, untouched, wrote, part = [], [], False, ChunkPart(lake, asked)
-    for contract in _contracts(pipeline, asked):
+    chosen, untouched, wrote, part = [], [], False, ChunkPart(lake, request)
+    for contract in _contracts(pipeline, request):
         history = _history(lake, contract)
-        if asked.plan and not any(asked.names(r) or part.has_rewritten(r) for _, r in history):
+        if request.plan and not any(request.names(r) or part.has_rewritten(r) for _, r in history):
             continue
         wrote = True
-        if asked.plan and contract.is_landed:
+        if request.plan and contract.is_landed:
             untouched.append(contract.name)
-        elif (choice := _choice(contract, history, asked, part)).targets:
+        elif (choice := _choice(contract, history, request, part)).targets:
             chosen.append(choice)
     if not wrote:
-        raise BackfillError(str(asked), "no receipt names it", NOTHING, "`backfill-assets audit` lists all writes")
+        raise BackfillError(str(request), "no receipt names it", NOTHING, "`backfill-assets audit` lists all writes")
     return chosen, tuple(untouched)
 
 
-def _contracts(pipeline: Pipeline, asked: RollbackRequest) -> list[Contract]:
+def _contracts(pipeline: Pipeline, request: RollbackRequest) -> list[Contract]:
     """The contract of the named table, or all; raises BackfillError for an unknown table."""
-    return [pipeline.contract(asked.table, "Nothing was done")] if asked.table else list(pipeline.contracts)
+    return [pipeline.contract(request.table, "Nothing was done")] if request.table else list(pipeline.contracts)
 
 
 def _history(lake: Lake, contract: Contract) -> Writes:
@@ -183,12 +183,12 @@ class ChunkPart:
     """The days of the chunk of a request that the plan's boundary chunk may have written again: these writes belong to
     the chunk. No days if no chunk is named, the plan's file is gone, or there is no boundary chunk."""
 
-    def __init__(self, lake: Lake, asked: RollbackRequest) -> None:
-        self.plan, self.boundary, self.days = asked.plan, "", frozenset[date]()
-        if asked.chunk.isdigit() and asked.plan in plan_ids(lake):
-            plan = find_plan(lake, asked.plan)
+    def __init__(self, lake: Lake, request: RollbackRequest) -> None:
+        self.plan, self.boundary, self.days = request.plan, "", frozenset[date]()
+        if request.chunk.isdigit() and request.plan in plan_ids(lake):
+            plan = find_plan(lake, request.plan)
             if plan.has_boundary:
-                self.boundary, self.days = str(plan.chunks[-1].number), frozenset(plan.chunk(int(asked.chunk)).days)
+                self.boundary, self.days = str(plan.chunks[-1].number), frozenset(plan.chunk(int(request.chunk)).days)
 
     def has_rewritten(self, receipt: Receipt) -> bool:
         """Whether the boundary chunk wrote days of the chunk; it may be the only one that did."""
@@ -196,48 +196,48 @@ class ChunkPart:
         return of_boundary and not self.days.isdisjoint(receipt.days)
 
 
-def _choice(contract: Contract, history: Writes, asked: RollbackRequest, part: ChunkPart) -> RestoreRequest:
+def _choice(contract: Contract, history: Writes, request: RollbackRequest, part: ChunkPart) -> RestoreRequest:
     """The target version per day; raises BackfillError for days written since by another run, and a future version."""
     head = history[-1][0] if history else -1
-    if asked.to_version is not None and asked.to_version > head:
+    if request.to_version is not None and request.to_version > head:
         fix = f"`backfill-assets audit --table {contract.name}` lists all writes"
-        raise _table_error(contract, f"it has no version {asked.to_version}: its newest is {head}", fix)
+        raise _table_error(contract, f"it has no version {request.to_version}: its newest is {head}", fix)
     targets, seen, newer = {}, {}, dict[date, tuple[int, Receipt]]()
-    for day, writes in _by_day(history, asked).items():
-        undone = _of_plan(day, writes, asked, part) if asked.plan else _after(writes, asked.to_version)
+    for day, writes in _by_day(history, request).items():
+        undone = _of_plan(day, writes, request, part) if request.plan else _after(writes, request.to_version)
         if not undone:
             continue
-        targets[day] = undone[0] - 1 if asked.to_version is None else asked.to_version
+        targets[day] = undone[0] - 1 if request.to_version is None else request.to_version
         seen[day] = writes[-1][0]
-        others = [w for w in writes if w[0] > undone[-1] and w[1].reason not in UNDOING]
-        newer |= {day: others[-1]} if others else {}
-    if newer and not asked.over_newer:
+        later = [w for w in writes if w[0] > undone[-1] and w[1].reason not in UNDOING]
+        newer |= {day: later[-1]} if later else {}
+    if newer and not request.over_newer:
         raise _written_since(contract, newer)
     return RestoreRequest(contract, targets, seen)
 
 
-def _by_day(history: Writes, asked: RollbackRequest) -> dict[date, list[tuple[int, Receipt]]]:
+def _by_day(history: Writes, request: RollbackRequest) -> dict[date, list[tuple[int, Receipt]]]:
     """The writes of every day of the request, ascending."""
-    found: dict[date, list[tuple[int, Receipt]]] = {}
+    writes_of: dict[date, list[tuple[int, Receipt]]] = {}
     for version, receipt in history:
         for day in receipt.days:
-            if asked.days is None or day in asked.days:
-                found.setdefault(day, []).append((version, receipt))
-    return found
+            if request.days is None or day in request.days:
+                writes_of.setdefault(day, []).append((version, receipt))
+    return writes_of
 
 
-def _of_plan(day: date, writes: Writes, asked: RollbackRequest, part: ChunkPart) -> list[int]:
+def _of_plan(day: date, writes: Writes, request: RollbackRequest, part: ChunkPart) -> list[int]:
     """The versions of the plan's newest unbroken series of writes of a day; none if it was put back already."""
-    found: list[int] = []
+    versions: list[int] = []
     for version, receipt in reversed(writes):
-        if not (asked.names(receipt) or (day in part.days and part.has_rewritten(receipt))):
-            if found:
+        if not (request.names(receipt) or (day in part.days and part.has_rewritten(receipt))):
+            if versions:
                 break
         elif receipt.reason in UNDOING:
             break
         else:
-            found.insert(0, version)
-    return found
+            versions.insert(0, version)
+    return versions
 
 
 def _after(writes: Writes, version: int | None) -> list[int]:
@@ -249,11 +249,11 @@ def _after(writes: Writes, version: int | None) -> list[int]:
 
 def _written_since(contract: Contract, newer: Mapping[date, tuple[int, Receipt]]) -> BackfillError:
     first = min(newer)
-    version, by = newer[first]
-    run = f", run {by.run_id[:8]}" if by.run_id else ""
+    version, receipt = newer[first]
+    run = f", run {receipt.run_id[:8]}" if receipt.run_id else ""
     return _table_error(
         contract,
-        f"{ranges(newer)} written since by another run: {first} as version {version} ({by.reason}{run})",
+        f"{ranges(newer)} written since by another run: {first} as version {version} ({receipt.reason}{run})",
         f"Look with `backfill-assets show {contract.name} {first}`; if that is to be undone too, add --over-newer",
     )
 

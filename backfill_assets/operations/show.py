@@ -154,8 +154,8 @@ class Hold:
         """Return the command that releases them: by plan (and chunk), else the first of the tables and its days."""
         if self.plan:
             return f"backfill-assets release --plan {self.plan}{f' --chunk {self.chunk}' if self.chunk else ''} --yes"
-        table, found = next(iter(self.days.items()))
-        return f"backfill-assets release {table} --days {min(found)}..{max(found)} --yes"
+        table, dates = next(iter(self.days.items()))
+        return f"backfill-assets release {table} --days {min(dates)}..{max(dates)} --yes"
 
     @property
     def rollback(self) -> str:
@@ -176,14 +176,14 @@ def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[H
     for table, days in held.items():
         alone: list[date] = []
         stamps = {d: stamp for d in sorted(days) if (stamp := states.stamp(table, d)) is not None}
-        for receipt, found in writes_of(lake.store, table, stamps):
+        for receipt, dates in writes_of(lake.store, table, stamps):
             if receipt is not None and PLAN_TAG in receipt.tags:
                 key = (receipt.tags[PLAN_TAG], receipt.tags.get(CHUNK_TAG, ""))
-                of_plans.setdefault(key, {}).setdefault(table, []).extend(found)
+                of_plans.setdefault(key, {}).setdefault(table, []).extend(dates)
             else:
-                alone += found
+                alone += dates
         of_tables += [Hold({table: tuple(span)}) for span in contiguous(alone)]
-    planned = [Hold({t: tuple(sorted(d)) for t, d in found.items()}, *key) for key, found in of_plans.items()]
+    planned = [Hold({t: tuple(sorted(d)) for t, d in dates.items()}, *key) for key, dates in of_plans.items()]
     return (*planned, *of_tables)
 
 
@@ -221,11 +221,12 @@ class DayWrite:
 
     def to_dict(self, day: date) -> dict[str, Any]:
         """Return the write with its entry of `day` as JSON values."""
-        entry, said = self.receipt.days[day], self.receipt
-        write = {"version": self.version, "at": self.at, "days_in_write": len(said.days)}
+        entry, receipt = self.receipt.days[day], self.receipt
+        write = {"version": self.version, "at": self.at, "days_in_write": len(receipt.days)}
         write |= {name: getattr(entry, name) for name in ("rows", "fingerprint", "built", "input_digest")}
-        write |= {name: getattr(said, name) for name in ("reason", "note", "run_id", "write_id", "frontier")}
-        write |= {"code": said.code_digest, "settings": said.settings_digest, "inputs": said.inputs, "tags": said.tags}
+        write |= {name: getattr(receipt, name) for name in ("reason", "note", "run_id", "write_id", "frontier")}
+        write |= {"code": receipt.code_digest, "settings": receipt.settings_digest}
+        write |= {name: getattr(receipt, name) for name in ("inputs", "tags")}
         values: dict[str, Any] = json_of(write)
         return values
 
@@ -278,13 +279,13 @@ def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
 
 def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
     frontier = states.frontier(contract.name)
-    found = {
+    required_of = {
         (wanted.table, d): wanted.basis is Basis.ARRIVALS or is_required(d, day, frontier)
         for wanted in contract.inputs
         for d in input_days(states, wanted, day)
     }
     days = []
-    for (table, d), required in sorted(found.items()):
+    for (table, d), required in sorted(required_of.items()):
         stamp = states.stamp(table, d)
         days.append(InputDay(table, d, states.of(table, d), stamp.entry.rows if stamp else None, required))
     return days

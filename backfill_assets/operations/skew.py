@@ -42,29 +42,29 @@ class KeyShare:
     beyond: tuple[date, ...] = ()
 
     def __str__(self) -> str:
-        told = f"{self.most / self.rows:.0%} of the {self.rows:,} rows of {self.day} have one key"
-        none = f", {self.nulls / self.rows:.0%} none" if self.nulls else ""
+        greatest = f"{self.most / self.rows:.0%} of the {self.rows:,} rows of {self.day} have one key"
+        without_key = f", {self.nulls / self.rows:.0%} none" if self.nulls else ""
         slowest = max(1.0, self.group / self.rows * self.tasks)
         cost = (
             f"; so one of {self.tasks} task(s) has up to {slowest:.1f} times an even share" if slowest >= UNEVEN else ""
         )
         unknown = f"; unknown of {self.unknown} day(s), written before this was kept" if self.unknown else ""
         whose = f"{', '.join(self.readers)}; {self.choice}".removesuffix("; ")
-        return f"{self.table} by {', '.join(self.by)} ({whose}): {told}{none}{cost}{unknown}"
+        return f"{self.table} by {', '.join(self.by)} ({whose}): {greatest}{without_key}{cost}{unknown}"
 
 
 def key_shares(lake: Lake, states: States, reads: Reads) -> tuple[KeyShare, ...]:
     """Return one share per table that is read, key and choice; none of keys without any known day."""
-    asked: dict[tuple[str, str, str], tuple[Input, dict[str, None], set[date]]] = {}
+    groups: dict[tuple[str, str, str], tuple[Input, dict[str, None], set[date]]] = {}
     for reader, spans in reads.items():
         for wanted in states.contracts[reader].inputs:
             if wanted.by and key_name(wanted.by) in map(key_name, states.contracts[wanted.table].read_by):
-                at = (wanted.table, key_name(wanted.by), wanted.spread)
-                _, readers, days = asked.setdefault(at, (wanted, {}, set()))
+                group = (wanted.table, key_name(wanted.by), wanted.spread)
+                _, readers, days = groups.setdefault(group, (wanted, {}, set()))
                 readers[reader] = None
                 days |= {d for span in spans.get(wanted.table, ()) for d in span}
-    found = (_share(lake, states, wanted, tuple(readers), days) for wanted, readers, days in asked.values())
-    return tuple(share for share in found if share is not None)
+    shares = (_share(lake, states, wanted, tuple(readers), days) for wanted, readers, days in groups.values())
+    return tuple(share for share in shares if share is not None)
 
 
 def _share(lake: Lake, states: States, wanted: Input, readers: tuple[str, ...], days: set[date]) -> KeyShare | None:

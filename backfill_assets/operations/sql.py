@@ -25,7 +25,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, refused_query
 from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.compare import Moment
-from backfill_assets.operations.fitness import told, unfit_days_now
+from backfill_assets.operations.fitness import unfit_days_now, unfit_text
 from backfill_assets.operations.reader import SnapshotReader
 from backfill_assets.operations.snapshots import find_snapshot
 
@@ -86,8 +86,8 @@ def known_tables(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
     """Return the contracts of the lake's tables and of existing ledgers, by name."""
     landed = {c.source: c for c in reversed(pipeline.contracts) if c.is_landed}.values()
     ledgers = [of_source(ledger, c.source) for c in landed for ledger in (QUARANTINE, ARRIVALS, FILES)]
-    there = (c for c in (*ledgers, *map(too_late_contract, landed)) if lake.store.exists(c.name))
-    return {c.name: c for c in (*pipeline.contracts, *there)}
+    existing = (c for c in (*ledgers, *map(too_late_contract, landed)) if lake.store.exists(c.name))
+    return {c.name: c for c in (*pipeline.contracts, *existing)}
 
 
 def _tables(
@@ -112,7 +112,7 @@ def _tables(
         version = view.version if view.version >= 0 else None
         tables.append((contract, store.data_files(contract, version) if name in written else []))
         days = [d for d, stamp in view.stamps.items() if stamp.entry.built is not Built.PENDING]
-        if name in states.contracts and (words := told(unfit_days_now(states, name, days))):
+        if name in states.contracts and (words := unfit_text(unfit_days_now(states, name, days))):
             unfit[name] = words
     return tables, unfit
 

@@ -104,10 +104,10 @@ def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bo
 
 def status_of(lake: Lake, states: States, days: DayRange | None = None, why: bool = False) -> StatusReport:
     """Return `status` of a lake with known states."""
-    view, coming, frontiers = states.view, will_change(states), states.frontiers
+    view, changing, frontiers = states.view, will_change(states), states.frontiers
     wanted = days or known_days(view)
 
-    def one(table: str, day: date) -> DayStatus:
+    def day_status(table: str, day: date) -> DayStatus:
         state, stamp = states.of(table, day), states.stamp(table, day)
         rows, version = (stamp.entry.rows, stamp.version) if stamp else (None, None)
         reason = brief(states, table, day, state)
@@ -115,9 +115,9 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
         if why and stamp and state is State.STALE:
             receipt = next(lake.store.commits(table, stamp.version - 1)).receipt
             culprits = tuple(r for r in in_full(states, table, day, receipt) if r != reason)
-        return DayStatus(table, day, state, rows, version, reason, culprits, day in coming[table])
+        return DayStatus(table, day, state, rows, version, reason, culprits, day in changing[table])
 
-    tables = {name: tuple(one(name, d) for d in wanted or ()) for name in states.contracts}
+    tables = {name: tuple(day_status(name, d) for d in wanted or ()) for name in states.contracts}
     outdated = [name for name, column in tables.items() if any(d.state is State.OUTDATED for d in column)]
     changes = {name: column_changes(states.contracts[name], columns(lake, name)) for name in outdated}
     held = {name: [d.day for d in column if d.state is State.HELD] for name, column in tables.items()}
@@ -153,18 +153,18 @@ def known_days(view: LakeView) -> DayRange | None:
     return None if last is None or last < view.start else from_inclusive(view.start, last)
 
 
-def column_changes(contract: Contract, there: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what a table with the columns `there` (name: type) gets and loses when it is made again, and the columns
+def column_changes(contract: Contract, known: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what a table with the columns `known` (name: type) gets and loses when it is made again, and the columns
     whose types prevent that; nothing for a table that does not exist yet."""
     wanted = {c.name: c.type for c in contract.columns}
-    if not there:
+    if not known:
         return ()
-    gets = [f"gets {name} {kind}" for name, kind in wanted.items() if name not in there]
-    loses = [f"loses {name}" for name in there if name not in wanted]
+    gets = [f"gets {name} {kind}" for name, kind in wanted.items() if name not in known]
+    loses = [f"loses {name}" for name in known if name not in wanted]
     other = [
-        f"{STUCK}{name} is {there[name]}, not {kind}"
+        f"{STUCK}{name} is {known[name]}, not {kind}"
         for name, kind in wanted.items()
-        if name in there and there[name] != kind
+        if name in known and known[name] != kind
     ]
     return (*gets, *loses, *other)
 

@@ -33,25 +33,25 @@ class VerifyRequest:
     deep: bool = False
 
 
-def verify(lake: Lake, contracts: Sequence[Contract], asked: VerifyRequest) -> list[Diagnosis]:
+def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) -> list[Diagnosis]:
     """Return every finding about the tables, good ones included; a damaged table hides no other. Changes nothing.
 
     Raises BackfillError for a table that the lake does not have.
     """
     known = {c.name: c for c in (*contracts, *ledgers_of(contracts))}
-    if unknown := [name for name in asked.tables if name not in known]:
+    if unknown := [name for name in request.tables if name not in known]:
         fix = known_names(unknown[0], known)
         raise BackfillError(f"the table {unknown[0]}", "the lake has no such table", "Nothing was verified", fix)
-    chosen = [known[name] for name in asked.tables] or list(known.values())
+    chosen = [known[name] for name in request.tables] or list(known.values())
     landed = {c.source: c.name for c in contracts if c.is_landed}
-    found = run_checks(
-        (f"the table {c.name}", partial(examine_table, lake, c, landed.get(c.source, ""), asked.rows, asked.deep))
+    findings = run_checks(
+        (f"the table {c.name}", partial(examine_table, lake, c, landed.get(c.source, ""), request.rows, request.deep))
         for c in chosen
     )
-    if asked.rows:
+    if request.rows:
         receipted = [c for c in chosen if c.columns not in (ARRIVALS.columns, FILES.columns)]
-        found += run_checks((f"the contents of {c.name}", partial(_rows, lake, c, asked.days)) for c in receipted)
-    return found + (run_checks([("snapshots", partial(examine_snapshots, lake, True))]) if asked.deep else [])
+        findings += run_checks((f"the contents of {c.name}", partial(_rows, lake, c, request.days)) for c in receipted)
+    return findings + (run_checks([("snapshots", partial(examine_snapshots, lake, True))]) if request.deep else [])
 
 
 def _rows(lake: Lake, contract: Contract, days: Collection[date] | None) -> Iterator[Diagnosis]:

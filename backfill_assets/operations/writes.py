@@ -61,23 +61,25 @@ class Durations:
 
 def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
     """Return every commit with a receipt that names days, of every table of the pipeline, newest first."""
-    found = []
+    listed = []
     for table in pipeline.tables:
         for commit in lake.store.commits(table.name):
-            said = commit.receipt
-            if said is not None and said.days:
-                days, rows = tuple(contiguous(said.days)), sum(entry.rows for entry in said.days.values())
-                why = (said.reason, said.note, said.run_id, said.seconds, said.work_seconds, said.bytes)
-                found.append(TableWrite(table.name, commit.version, commit.at, days, rows, *why))
-    return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version), reverse=True))
+            receipt = commit.receipt
+            if receipt is not None and receipt.days:
+                days, rows = tuple(contiguous(receipt.days)), sum(entry.rows for entry in receipt.days.values())
+                listed.append(TableWrite(
+                    table.name, commit.version, commit.at, days, rows, receipt.reason, receipt.note, receipt.run_id,
+                    receipt.seconds, receipt.work_seconds, receipt.bytes,
+                ))  # fmt: skip
+    return tuple(sorted(listed, key=lambda w: (w.at, w.table, w.version), reverse=True))
 
 
-def durations(found: Iterable[TableWrite], tables: Sequence[str]) -> tuple[Durations, ...]:
+def durations(all_writes: Iterable[TableWrite], tables: Sequence[str]) -> tuple[Durations, ...]:
     """Return the durations of measured writes per table, in their order; tables without one are left out.
 
     The 95th percentile interpolates between the writes there are (`statistics.quantiles`, inclusive).
     """
-    measured, counted = [(w, w.seconds) for w in found if w.seconds is not None], []
+    measured, counted = [(w, w.seconds) for w in all_writes if w.seconds is not None], []
     for table in tables:
         own = [w for w, _ in measured if w.table == table]
         seconds = [s for w, s in measured if w.table == table]
@@ -130,13 +132,13 @@ def audit(
     """Return the writes, newest first, of one `table`, `day` or `plan` ("" or None: of all), committed on the day
     `since` or later. No JVM, no data file is read. Raises BackfillError for an unknown table."""
     contracts = [pipeline.contract(table, "There is nothing to show")] if table else pipeline.contracts
-    found = [
+    chosen = [
         write
         for contract in contracts
         for write in _of_table(lake, contract)
         if day in (None, write.day) and plan in ("", write.plan) and (since is None or write.at.date() >= since)
     ]
-    return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True))
+    return tuple(sorted(chosen, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True))
 
 
 def _of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
@@ -151,9 +153,9 @@ def _of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
             yield DayAudit(table, None, commit.version, commit.at, FOREIGN, commit.operation)
 
 
-def _of_receipt(table: str, commit: Commit, said: Receipt, last: dict[date, DayEntry]) -> Iterator[DayAudit]:
-    requester, person = next((said.tags[k] for k in ASKED_BY if k in said.tags), ""), said.tags.get(BY, "")
-    for day, entry in said.days.items():
+def _of_receipt(table: str, commit: Commit, receipt: Receipt, last: dict[date, DayEntry]) -> Iterator[DayAudit]:
+    requester, person = next((receipt.tags[k] for k in ASKED_BY if k in receipt.tags), ""), receipt.tags.get(BY, "")
+    for day, entry in receipt.days.items():
         before = last.get(day)
         yield DayAudit(
             table=table,
@@ -161,14 +163,14 @@ def _of_receipt(table: str, commit: Commit, said: Receipt, last: dict[date, DayE
             version=commit.version,
             at=commit.at,
             by=f"{requester} ({person})" if requester and person else requester or person,
-            reason=said.reason,
-            note=said.note,
-            plan=said.tags.get(PLAN_TAG, ""),
-            chunk=said.tags.get(CHUNK_TAG, ""),
-            run_id=said.run_id,
-            code=said.code_digest,
-            settings=said.settings_digest,
-            inputs=", ".join(f"{name} v{version}" for name, version in sorted(said.inputs.items())),
+            reason=receipt.reason,
+            note=receipt.note,
+            plan=receipt.tags.get(PLAN_TAG, ""),
+            chunk=receipt.tags.get(CHUNK_TAG, ""),
+            run_id=receipt.run_id,
+            code=receipt.code_digest,
+            settings=receipt.settings_digest,
+            inputs=", ".join(f"{name} v{version}" for name, version in sorted(receipt.inputs.items())),
             built=entry.built.value,
             rows_before=before.rows if before else None,
             rows=entry.rows,
@@ -178,7 +180,7 @@ def _of_receipt(table: str, commit: Commit, said: Receipt, last: dict[date, DayE
         )
 
 
-def write_table(found: Iterable[DayAudit], file: Path) -> int:
+def write_table(audits: Iterable[DayAudit], file: Path) -> int:
     """Write one Parquet file, for any engine, and return the number of its rows. Raises OSError where that fails."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -187,6 +189,6 @@ def write_table(found: Iterable[DayAudit], file: Path) -> int:
         "day": pa.date32(), "version": pa.int64(), "at": pa.timestamp("us", "UTC"), "rows_before": pa.int64(),
         "rows": pa.int64(), "changed": pa.bool_(),
     }  # fmt: skip
-    rows = [asdict(write) for write in found]
+    rows = [asdict(write) for write in audits]
     pq.write_table(pa.Table.from_pylist(rows, pa.schema(list(kinds.items()))), file)
     return len(rows)

@@ -210,7 +210,7 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
         elif runs.is_active(instance, BACKFILL_RANGE, str(lake.root), {PLAN_TAG: plan.id}):
             tick.notes.append(f"plan {plan.id}: its run is queued or starting")
         elif (wait := wait_of(lake, plan)) is not None:
-            tick.notes.append(f"plan {plan.id} {wait.told}")
+            tick.notes.append(f"plan {plan.id} {wait.message}")
         else:
             _ask(tick, instance, lake, view, plan)
     return tick

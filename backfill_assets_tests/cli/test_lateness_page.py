@@ -80,4 +80,4 @@ def test_hostile_text_is_escaped(bare: LatenessReport) -> None:
 
 def test_a_range_of_arrivals_is_named_on_the_page(bare: LatenessReport) -> None:
     days = DayRange(SINCE, FRONTIER.date())
-    assert f"arrived on {days}" in page(replace(bare, asked=LatenessScope(days)))
+    assert f"arrived on {days}" in page(replace(bare, scope=LatenessScope(days)))

@@ -17,9 +17,9 @@ from backfill_assets.operations.fitness import (
     UnfitDays,
     UnfitDaysWarning,
     settle,
-    told,
     unfit_days_now,
     unfit_days_then,
+    unfit_text,
 )
 from backfill_assets_tests.builders import FEATURES, day
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
@@ -31,7 +31,7 @@ def test_fresh_days_are_fit_and_stale_and_missing_ones_are_named(tmp_path: Path)
     lake, pipeline = synthetic_lake(tmp_path, 4)
 
     def unfit(*days: date) -> str:
-        return told(unfit_days_now(pipeline.states(read_view(lake, pipeline.contracts)), "features", days))
+        return unfit_text(unfit_days_now(pipeline.states(read_view(lake, pipeline.contracts)), "features", days))
 
     assert unfit(*DAYS) == ""
     build(lake, pipeline, "staging", {DAYS[3]: 5})

@@ -168,9 +168,9 @@ def test_a_boundary_chunk_is_compared_with_the_days_before_the_plan(tmp_path: Pa
     chunk_wrote(lake, pipeline, plan, 3, third.days, unfinished)
     now = chunk_wrote(lake, pipeline, plan, last.number, third.days, lambda day: _more(good_rows(day)))
     found = judge(lake, pipeline, last, now)
-    assert [f.told for f in found] == ["the mean of value was 14.5, is 24.5 (69%, allowed 30%)"] * 2
+    assert [f.message for f in found] == ["the mean of value was 14.5, is 24.5 (69%, allowed 30%)"] * 2
     now = chunk_wrote(lake, pipeline, plan, last.number, third.days, lambda day: good_rows(day)[:12])
-    assert [f.told for f in judge(lake, pipeline, last, now)] == ["30 rows before, 12 now (60%, allowed 50%)"] * 2
+    assert [f.message for f in judge(lake, pipeline, last, now)] == ["30 rows before, 12 now (60%, allowed 50%)"] * 2
 
 
 def test_a_refusal_says_where_and_what_to_type_next(tmp_path: Path) -> None:

@@ -62,14 +62,14 @@ def test_a_gate_names_rule_and_figures(
 ) -> None:
     (found,) = judged(evidence(before, after, read), Tolerances())
     assert (found.day, found.rule) == (day(20), rule)
-    assert told in found.told
+    assert told in found.message
 
 
 def test_rules_of_the_contract_judge_the_files_of_a_chunk_too() -> None:
     ruled = replace(STAGING, rules=(Rule("positive", "value > 0", "values are positive"),))
     found = evidence(None, entry(100), DayProfile(100, "F", broken={"positive": 3}))
     (broken,) = judged(replace(found, contract=ruled), Tolerances())
-    assert (broken.rule, broken.told) == ("rules", "3 row(s) break positive (value > 0)")
+    assert (broken.rule, broken.message) == ("rules", "3 row(s) break positive (value > 0)")
 
 
 def test_the_share_of_the_greatest_key_is_judged_as_the_lake_bounds_it() -> None:
@@ -77,21 +77,21 @@ def test_the_share_of_the_greatest_key_is_judged_as_the_lake_bounds_it() -> None
     found = evidence(None, entry(100), profile)
     assert judged(found, Tolerances()) == []
     (broken,) = judged(replace(found, own_bounds=TableGate(max_key_share=0.5)), Tolerances())
-    assert (broken.rule, broken.told.split(",")[0]) == ("profile", "one key of (entity) holds 90% of the rows")
+    assert (broken.rule, broken.message.split(",")[0]) == ("profile", "one key of (entity) holds 90% of the rows")
     assert judged(replace(found, own_bounds=TableGate(max_key_share=0.5, skew="warn")), Tolerances()) == []
 
 
 def test_a_mean_that_moved_is_found_where_rows_and_nulls_stayed() -> None:
     was, now = DayProfile(100, "A", {}, 0, {"value": 1000}), DayProfile(100, "B", {}, 0, {"value": 1500})
     found = judged(evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4))
-    assert [(f.rule, f.told) for f in found] == [("means", "the mean of value was 10, is 15 (50%, allowed 40%)")]
+    assert [(f.rule, f.message) for f in found] == [("means", "the mean of value was 10, is 15 (50%, allowed 40%)")]
 
 
 def test_means_of_decimals_are_compared_and_a_column_without_a_sum_has_the_mean_zero() -> None:
     was = DayProfile(100, "A", {}, 0, {"total": Decimal("1000.50"), "gone": Decimal(7)})
     now = DayProfile(100, "B", {}, 0, {"total": Decimal("1500.75")})
     found = judged(evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4))
-    assert [f.told for f in found] == [
+    assert [f.message for f in found] == [
         "the mean of total was 10.01, is 15.01 (50%, allowed 40%)",
         "the mean of gone was 0.07, is 0 (100%, allowed 40%)",
     ]
@@ -122,7 +122,7 @@ def test_values_that_moved_while_their_sum_did_not_are_named_with_column_and_ind
     evidence = TableEvidence(STAGING, before, {last: known}, {last: read}, {last: USUAL})
     found = judged(evidence, Tolerances(means=0.01, drift=bound))
     assert [(f.day, f.rule) for f in found] == ([(last, "profile")] if finds else [])
-    assert not found or "the values of value drifted: population stability index" in found[0].told
+    assert not found or "the values of value drifted: population stability index" in found[0].message
 
 
 def test_a_receipt_whose_fingerprint_is_of_another_kind_is_read_back_by_its_rows() -> None:
@@ -138,4 +138,4 @@ def test_values_that_moved_are_found_against_the_day_itself_where_the_history_is
     evidence = TableEvidence(STAGING, {day(0): known}, {day(0): known}, {day(0): read})
     (found,) = judged(evidence, Tolerances(drift=0.25))
     assert found.rule == "profile"
-    assert "the values of value drifted" in found.told
+    assert "the values of value drifted" in found.message

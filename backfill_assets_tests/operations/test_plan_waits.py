@@ -111,7 +111,7 @@ def test_chunks_start_in_the_window_only_also_over_midnight(lake: Opened, window
     there, plan = limited(lake, window=window)[0], planned(*lake)
     with set_to(Clock(stopped=NOON.replace(hour=at).timestamp())):
         wait = wait_of(there, plan)
-    assert (wait.told.partition(" UTC: ")[0] if wait else "") == (f"waits until {opens}" if opens else "")
+    assert (wait.message.partition(" UTC: ")[0] if wait else "") == (f"waits until {opens}" if opens else "")
 
 
 def test_a_runner_waits_for_the_window_and_says_so_once(lake: Opened) -> None:
