@@ -1,46 +1,36 @@
-"""Forgotten entities: the record by which later deliveries of one stay out of every table, and erasing its traces.
+"""Forgotten entities: the record by which later deliveries of one stay out of every table, and erasing their traces.
 
-Not here: its rows in landed files (`load.forget`). The record is `LAKE/.forgotten`: `key`, readable for the lake's
-owner alone, and a JSON file per erasure, which becomes its certificate. Neither holds a value of an entity. Traces are
-looked for in files of any kind, once no live row is of the entity. Delta's protocol wants commits kept, so the values
-are written over in them; the digest of each rewritten commit is noted before, and `doctor` allows it. A short value is
-found everywhere: it counts only behind its column's name, or that of a landed column which `select` makes it from.
+Not here: finding traces (`traces`), and rows in landed files (`load.forget`). The record is `LAKE/.forgotten`: `key`,
+readable for the lake's owner alone, and a JSON file per erasure, which becomes its certificate. Neither holds a value
+of an entity. Traces go once no live row is of the entity. Delta's protocol wants commits kept, so the values are
+written over in them; the digest of each rewritten commit is noted before, and `doctor` allows it.
 """
 
 import contextlib
-import gzip
 import hmac
 import json
 import os
-import re
 import secrets
 import sqlite3
-import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake import files
-from backfill_assets.lake.data_files import live_files
-from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, OWN_FOLDERS, SNAPSHOTS, LakeFolder
-from backfill_assets.lake.log import HINT, commits, file_changes, open_delta
-from backfill_assets.lake.log_history import LOG, archives, unpack
+from backfill_assets.lake.log import HINT, commits, file_changes
+from backfill_assets.lake.log_history import LOG, archives, commit_file, logged, unpack
+from backfill_assets.lake.traces import Trace, holds, live_names, named_file, traced
 
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
 BETWEEN = "\x1f"  # the values of one entity
 BLOCK_BYTES, INNER, OUTER = 64, 0x36, 0x5C  # of HMAC-SHA256 (RFC 2104)
-SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
-BEFORE, BEHIND = r"(^|[^\w-]|\\[nrtbf])", r"($|[^\w-])"  # no lookaround, which DuckDB's patterns lack
-WHOLE = r"(^\s*|[\"'`,;|\t\[({=:]\s*|\\[nrt])", r"(\s*$|\s*[\"'`,;|\t\])}]|\\[nrt\"])"
-PARQUET, GZIP, ZIP, SQLITE = b"PAR1", b"\x1f\x8b", b"PK", b"SQLite format 3\0"
+BOUNDS = ("minValues", "maxValues")  # of the columns of a data file, in a log
 COPIES = (*(f for f in OWN_FOLDERS[1:] if f != CANDIDATES), ".server", ".staging")  # all but the tables
 TEXTS, DATABASES = (".json", ".log", ".txt", ".html", ".csv", ".sql"), (".db", ".db-wal", ".db-shm")
 
@@ -76,6 +66,12 @@ def erasures(lake: LakeFolder) -> list[Erasure]:
     """Every erasure of the lake, oldest first; raises OSError or ValueError if one cannot be read."""
     paths = sorted(_folder(lake) / n for n in files.names(_folder(lake)) if n.endswith(".json"))
     return [Erasure(path, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+
+
+def erased_since(lake: LakeFolder, moment: datetime) -> bool:
+    """Whether an erasure is not finished, or was finished after that moment (aware)."""
+    ends = (e.done.get("finished_at") for e in erasures(lake))
+    return any(end is None or datetime.fromisoformat(end) > moment for end in ends)
 
 
 def rewritten_commits(lake: LakeFolder, table: str) -> dict[int, set[str]]:
@@ -123,111 +119,29 @@ def _key(lake: LakeFolder) -> Path:
     return _folder(lake) / "key"
 
 
-@dataclass(frozen=True)
-class Trace:
-    """An entity as text: the value of each of its columns. A line or row holds it if it holds all the values.
-
-    `landed`: per column the names of the landed columns that it is made from. `is_whole`: each value between quotes or
-    separators alone, not as a part of a longer one.
-    """
-
-    values: Mapping[str, str]
-    landed: Mapping[str, Collection[str]] = field(default_factory=dict)
-    is_whole: bool = False
-
-    @cached_property
-    def patterns(self) -> tuple[str, ...]:
-        """A regular expression per value, for Python and for DuckDB, that knows it plain and escaped once or twice."""
-        found, (before, behind) = [], WHOLE if self.is_whole else (BEFORE, BEHIND)
-        for column, value in self.values.items():
-            escaped = [json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (False, True)]
-            forms = dict.fromkeys((value, *escaped, *(json.dumps(e)[1:-1] for e in escaped)))
-            either = "|".join(re.escape(form).replace("\\ ", " ") for form in forms)
-            is_short = len(value) < (SHORT_DIGITS if value.isdigit() else SHORT)
-            names = "|".join(map(re.escape, sorted({column, *self.landed.get(column, ())})))
-            lead = rf"{BEFORE}(?:{names})[\"'\\]*[:=\s]+[\"'\\]*" if is_short else before
-            found.append(f"({lead})(?:{either}){behind}")
-        return tuple(found)
-
-    def is_in(self, text: bytes) -> bool:
-        """Whether a line or row holds the entity."""
-        return all(re.search(p.encode(), text) for p in self.patterns)
-
-    def masked(self, line: bytes) -> bytes:
-        """The line with the values written over, each by as many signs: receipts count the characters of texts."""
-        if self.is_in(line):
-            for pattern, value in zip(self.patterns, self.values.values(), strict=True):
-                sign = ("8" if set(value) == {"9"} else "9") if value.isdigit() else "#"
-                instead = rf"\g<1>{sign * len(value)}\g<3>".encode()
-                while re.search(pattern.encode(), line):  # neighbours share the sign between them
-                    line = re.sub(pattern.encode(), instead, line)
-        return line
-
-
-def traced(lake: LakeFolder, roots: Collection[Path], trace: Trace) -> list[Path]:
-    """The files below some folders that hold the entity, ascending; those that vanish meanwhile are left out."""
-    found = {path for root in roots for path in files.below(root) if path.is_file() and not path.is_symlink()}
-    return sorted(path for path in found if holds(lake, path, trace))
-
-
-def holds(lake: LakeFolder, path: Path, trace: Trace) -> bool:
-    """Whether a file holds the entity in its bytes, or in what they decode to: Parquet, gzip, zip, rows of SQLite."""
-    with contextlib.suppress(FileNotFoundError):
-        head, tail = files.ends(path, len(SQLITE))
-        if head.startswith(PARQUET) and tail.endswith(PARQUET) and _in_parquet(lake, path, trace):
-            return True
-        lines = _unpacked(path) if head.startswith((GZIP, ZIP)) else files.lines(path)
-        return any(map(trace.is_in, lines)) or (head == SQLITE and any(map(trace.is_in, _rows(path))))
-    return False
-
-
-def _in_parquet(lake: LakeFolder, path: Path, trace: Trace) -> bool:
-    import duckdb
-
-    rows = f"SELECT to_json(t)::VARCHAR AS row FROM read_parquet({literal(str(path))}, hive_partitioning = false) AS t"
-    held = " AND ".join("regexp_matches(row, ?)" for _ in trace.patterns)
-    with contextlib.suppress(duckdb.Error), connection(lake) as engine:  # a torn file is bytes like any other
-        return bool(engine.execute(f"SELECT 1 FROM ({rows}) WHERE {held} LIMIT 1", list(trace.patterns)).fetchone())
-    return False
-
-
-def _unpacked(path: Path) -> Iterator[bytes]:
-    if zipfile.is_zipfile(path):
-        with contextlib.suppress(OSError, ValueError, RuntimeError):
-            for name in zipfile.ZipFile(path).namelist():
-                yield from files.zipped_lines(path, name)
-        return
-    with contextlib.suppress(OSError, EOFError), gzip.open(path) as lines:
-        yield from lines
-
-
-def _rows(path: Path) -> Iterator[bytes]:
-    """Every row of every table of a database, its cells side by side."""
-    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as opened:
-        for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            for row in opened.execute(f'SELECT * FROM "{name}"'):
-                yield b" ".join(cell if isinstance(cell, bytes) else str(cell).encode() for cell in row)
-
-
 def erase(lake: LakeFolder, trace: Trace, erasure: Erasure) -> None:
     """Erase every trace below the lake's own folders, and note how many files per folder. Live data files stay as they
     are, and so do Dagster's databases, candidates and the data of snapshots.
 
-    Of partitions written since the erasure began every older file goes: its rows may be of the entity without its name.
+    Of partitions written since the erasure began every older file goes, and its bounds: they may be of the entity
+    without its name.
     """
     for table in sorted(path.parent for path in lake.tables.glob(f"*/{LOG}")):
         with files.table_lock(lake.locks, table.name):
-            if any(holds(lake, f, trace) for f in (*archives(table).values(), *(table / LOG).glob("*.parquet"))):
+            live, log = live_names(table), table / LOG
+            old = _replaced(table, str(erasure.done["began_at"])) - live
+            if old or any(holds(lake, f, trace) for f in (*archives(table).values(), *log.glob("*.parquet"))):
                 unpack(table)
-            live = {str(table / f.path) for f in live_files(open_delta(table), "")}
-            old = {table / name for name in _replaced(table, str(erasure.done["began_at"]))}
-            for path in sorted({*traced(lake, [table], trace), *(p for p in old if files.exists(p))}):
-                if path.parent.name == LOG and path.suffix == ".json":
-                    _rewrite_commit(path, live, trace, erasure)
-                elif str(path) not in live:
+            for version in logged(table):
+                _rewrite_commit(commit_file(table, version), live, old, trace, erasure)
+            bounds = log.glob("*.checkpoint.parquet") if old else ()
+            for path in sorted(
+                {*traced(lake, [table], trace), *bounds, *filter(files.exists, (table / n for n in old))}
+            ):
+                if path.relative_to(table).as_posix() not in live and (path.parent != log or path.suffix != ".json"):
                     _delete(path, table.name, erasure)
-                    if path.parent.name == LOG:
-                        files.delete(path.parent / HINT)  # it may name this checkpoint; readers do without
+                    if path.parent == log:
+                        files.delete(log / HINT)  # it may name this checkpoint; readers do without
     for path in traced(lake, [lake.root / name for name in COPIES], trace):
         if path.suffix in TEXTS:
             _write_over(path, trace.masked)
@@ -253,20 +167,33 @@ def _delete(path: Path, place: str, erasure: Erasure) -> None:
     erasure.done["deleted"][place] = erasure.done["deleted"].get(place, 0) + 1
 
 
-def _rewrite_commit(path: Path, live: set[str], trace: Trace, erasure: Erasure) -> None:
-    """Write over the entity in a commit, but not in the bounds of live files: their rows are of others."""
-    table = path.parent.parent
+def _rewrite_commit(path: Path, live: set[str], old: set[str], trace: Trace, erasure: Erasure) -> None:
+    """Write over the entity in a commit, and leave out the bounds of `old` files, which may hold it in a column of any
+    name; not in the bounds of live files: their rows are of others."""
 
     def written(line: bytes) -> bytes:
-        added = json.loads(line).get("add") if trace.is_in(line) else None
-        return line if added and str(table / unquote(added["path"])) in live else trace.masked(line)
+        if (name := named_file(line)) in live:
+            return line
+        return trace.masked(_unbounded(line) if name in old else line)
 
     def noted(part: Path) -> None:
-        digests = erasure.done["commits"].setdefault(table.name, {})
+        digests = erasure.done["commits"].setdefault(path.parent.parent.name, {})
         digests[str(int(path.stem))] = files.sha256_of_bytes(part)
         erasure.keep()
 
-    _write_over(path, written, noted)
+    if any(written(line) != line for line in files.lines(path)):
+        _write_over(path, written, noted)
+
+
+def _unbounded(line: bytes) -> bytes:
+    """A line that adds or removes a data file without the least and the greatest values of its columns."""
+    action = json.loads(line)
+    change = action.get("add") or action["remove"]
+    stats = json.loads(change.get("stats") or "{}")
+    if not stats.keys() & {*BOUNDS}:
+        return line
+    change["stats"] = json.dumps({k: v for k, v in stats.items() if k not in BOUNDS})
+    return json.dumps(action).encode() + b"\n"
 
 
 def _write_over(path: Path, written: Callable[[bytes], bytes], noted: Callable[[Path], object] = str) -> None:

@@ -10,10 +10,11 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import stamina
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.engines import ENGINE, UNLIKE, disagreement
@@ -22,6 +23,7 @@ from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.committer import Conflict
+from backfill_assets.lake.forgotten import erased_since
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.staging import Staged, sweep
 from backfill_assets.lake.store import TableStore
@@ -85,8 +87,8 @@ def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published
     """Make the table hold `write` for its days, in at most one commit; staged files that it does not use are deleted.
 
     `digests_now` gives the input digests from the current heads, for the fence. Raises Superseded when a newer receipt
-    touched one of the days and our inputs are not the newest; DaysHeld when a rollback put one of them back; Conflict
-    when conflicts do not end.
+    touched one of the days, or an erasure ran meanwhile, and our inputs are not the newest; DaysHeld when a rollback
+    put one of them back; Conflict when conflicts do not end.
     """
     store, table = lake.store, write.contract.name
     with store.lock(table):
@@ -94,24 +96,28 @@ def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published
         for attempt in stamina.retry_context(on=Conflict, attempts=CONFLICT_ATTEMPTS, timeout=None):
             with attempt:
                 view = store.view(table, write.contract.day_column)
-                _fence(write, view, digests_now)
+                _fence(lake, write, view, digests_now)
                 return _commit(store, write, view)
     raise AssertionError("unreachable: the retry context returns or raises")
 
 
-def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
+def _fence(lake: Lake, write: Write, view: TableView, digests_now: DigestsNow) -> None:
     held = sorted(d for d in write.entries if (s := view.stamps.get(d)) is not None and s.entry.built is Built.HELD)
     if held:
         raise days_held(write.contract, held)
-    touched = [d for d in write.entries if (s := view.stamps.get(d)) is not None and s.version > write.base_version]
-    if not touched:
-        return
-    current = digests_now(touched) if not write.mode.upserts else dict.fromkeys(touched, "")
-    behind = [d for d in touched if current[d] != write.entries[d].input_digest]
+    wrote = {d for d in write.entries if (s := view.stamps.get(d)) is not None and s.version > write.base_version}
+    asked = set() if write.mode.upserts else wrote
+    if erased_since(lake, utc_now() - timedelta(seconds=time.monotonic() - write.provenance.began)):
+        asked = {*write.entries}
+    current = digests_now(asked) if asked else {}
+    behind = {d for d in asked if current[d] != write.entries[d].input_digest} | (
+        wrote if write.mode.upserts else set()
+    )
     if behind:
+        why = "were written by another run from newer inputs" if behind & wrote else "hold what was erased meanwhile"
         raise Superseded(
             f"the table {write.contract.name}",
-            f"{len(behind)} day(s) from {min(behind)} were written by another run from newer inputs",
+            f"{len(behind)} day(s) from {min(behind)} {why}",
             "Nothing was written",
             "Run again: it reads the newest inputs",
         )

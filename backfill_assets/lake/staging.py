@@ -23,7 +23,7 @@ from backfill_assets.lake.data_files import files_of, files_of_days, refuse_alte
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import file_changes, find_write
 
-WRITES = "writes"
+WRITES, STAGING = "writes", ".staging"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
 
 
@@ -153,7 +153,13 @@ def stage_links(lake: LakeFolder, contract: Contract, other: LakeFolder, days: C
 
 def markers(lake: LakeFolder, table: str) -> Path:
     """The folder of the markers of a table's writes while they are staged."""
-    return lake.root / ".staging" / table
+    return lake.root / STAGING / table
+
+
+def writing(root: Path) -> list[str]:
+    """The tables below a lake's folder of which a living process stages a write."""
+    folders = sorted((root / STAGING).glob("[!.]*"))
+    return [f.name for f in folders if {*files.names(f)} - {marker.name for marker in files.abandoned(f)}]
 
 
 def found_files(folder: Path, column: str) -> tuple[StagedFile, ...]:

@@ -18,9 +18,10 @@ from backfill_assets.core.errors import LandingError
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.files import load_lock
-from backfill_assets.lake.forgotten import REASON, Erasure, Trace, is_forgotten
+from backfill_assets.lake.forgotten import REASON, Erasure, is_forgotten
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.traces import Trace
 from backfill_assets.landing.batches import BAD_TEXT, ROW_NUMBER
 from backfill_assets.landing.content_store import StoredFile, discard
 from backfill_assets.landing.files import LandedFile

@@ -17,9 +17,12 @@ from backfill_assets.lake.embedded import connection, literal, selection
 from backfill_assets.lake.files import delete_folder
 from backfill_assets.lake.fingerprints import fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.folder import CANDIDATES, SNAPSHOTS
-from backfill_assets.lake.forgotten import Erasure, Trace, erase, holds, traced
+from backfill_assets.lake.forgotten import Erasure, erase
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.staging import writing
+from backfill_assets.lake.switch import switch_of
+from backfill_assets.lake.traces import Trace, holds, traced
 from backfill_assets.landing.listing import parse_pattern
 from backfill_assets.landing.select import columns_of
 from backfill_assets.operations.candidates import discard_candidate
@@ -90,6 +93,8 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
         yield _against(
             f"the plan {plans[0].id} is not finished", "Finish or cancel it, see `backfill-assets plan list`"
         )
+    if switch := str(switch_of(lake)):
+        yield _against(switch, "Then forget")
     for contract in request.pipeline.contracts:
         stamps = lake.store.view(contract.name, contract.day_column).stamps
         if held := [d for d, s in stamps.items() if s.entry.built is Built.HELD]:
@@ -144,7 +149,14 @@ def differing(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]])
 
 def erase_all(request: ForgetRequest, erasure: Erasure) -> None:
     """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase all else; also what a
-    killed or running command left beside them (`.NAME`)."""
+    killed or running command left beside them (`.NAME`). Raises BackfillError while a write is staged: it may have read
+    what was there before, is refused at its end (`replace_days`), and holds the entity until then."""
+    roots = (request.lake.root, *sorted((request.lake.root / CANDIDATES).glob("*")))
+    if busy := [t if root == request.lake.root else f"{t} of {root.name}" for root in roots for t in writing(root)]:
+        raise BackfillError(
+            "the entity", f"another command writes {', '.join(busy)} and may have read its rows before",
+            "Its rows are gone, old versions and logs are kept", "Wait until it ends; the same command goes on",
+        )  # fmt: skip
     found = held(request)[0]
     for folder, drop in DROPS.items():
         for name in _named(request, folder, found):

@@ -14,11 +14,12 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.checkpoints import move_commits
-from backfill_assets.lake.forgotten import Trace, begin_erasure, erase, traced
+from backfill_assets.lake.forgotten import begin_erasure, erase
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.log_history import LOG, archives, commit_file, logged, unpack
+from backfill_assets.lake.traces import Trace, traced
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 

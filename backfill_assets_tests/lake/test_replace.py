@@ -4,17 +4,21 @@ Tested here: `lake.replace` on real tables, without an engine. Not tested here: 
 processes (`end_to_end.test_races`) and what a publish does after newer inputs (`end_to_end.test_fault_conflicts`).
 """
 
+import time
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import Superseded
+from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
+from backfill_assets.lake.forgotten import begin_erasure
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
@@ -68,7 +72,8 @@ def write(lake: Lake, rows: dict[date, int | None], digest: str = "d", now: str 
         d: DayEntry(found[d].rows, found[d].fingerprint, digest) if d in found else DayEntry(0, "", digest)
         for d in rows
     }
-    wanted = Write(STAGING, staged, entries, more.pop("base", version(lake, "staging")), Provenance("test"), **more)
+    by = Provenance("test", began=more.pop("began", time.monotonic()))
+    wanted = Write(STAGING, staged, entries, more.pop("base", version(lake, "staging")), by, **more)
     return replace_days(lake, wanted, lambda days: dict.fromkeys(days, now))
 
 
@@ -135,3 +140,19 @@ def test_a_slower_run_from_the_newest_inputs_wins(tmp_path: Path) -> None:
     base = version(lake, "staging")
     write(lake, {DAY: 2})
     assert write(lake, {DAY: 3}, "newest", "newest", base=base).changed == {DAY}
+
+
+def test_a_run_from_inputs_of_before_an_erasure_writes_no_day_though_nobody_else_wrote_it(tmp_path: Path) -> None:
+    """A first build of a day, or a candidate's: the erasure has nothing to do in a table that lacks the day."""
+    lake, began = bare_lake(tmp_path), time.monotonic()
+    for mode in WriteMode:
+        assert write(lake, {DAY: 1}, now="newer", mode=mode).version, "a day whose inputs moved shows as stale"
+    erasure = begin_erasure(lake, {"entity": "ann"}, "")
+    for end in ("", utc_now().isoformat()):
+        erasure.done.update({"finished_at": end} if end else {})
+        erasure.keep()
+        for mode in WriteMode:
+            with pytest.raises(Superseded, match="hold what was erased meanwhile"):
+                write(lake, {NEXT: 1}, now="newer", mode=mode, began=began)
+            assert write(lake, {NEXT: int(time.monotonic_ns())}, mode=mode, began=began).version
+    assert write(lake, {NEXT: 7}, now="newer").changed == {NEXT}, "it began after the erasure"

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.errors import LandingError
-from backfill_assets.lake.forgotten import Erasure, Trace, begin_erasure
+from backfill_assets.lake.forgotten import Erasure, begin_erasure
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.traces import Trace
 from backfill_assets.load.forget import amend, forget_landed
 from backfill_assets.load.landed_changes import look
 from backfill_assets.load.scan import scan

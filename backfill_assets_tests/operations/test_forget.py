@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import SNAPSHOTS
-from backfill_assets.lake.forgotten import Trace, begin_erasure, erasures
+from backfill_assets.lake.forgotten import begin_erasure, erasures
+from backfill_assets.lake.staging import filling
+from backfill_assets.lake.switch import FILE as SWITCH_FILE
+from backfill_assets.lake.traces import Trace
 from backfill_assets.operations.forget import (
     ForgetRequest,
     certify,
@@ -21,6 +25,8 @@ from backfill_assets.operations.forget import (
     trace_of,
 )
 from backfill_assets_tests.lakes import configure
+from backfill_assets_tests.operations.beside import Beside
+from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -105,6 +111,27 @@ def test_a_short_value_is_looked_for_behind_the_landed_column_that_it_is_made_fr
     lake = configure(tmp_path, "2024-03-01", source={"files": "landing/*", "format": "jsonl", "select": select})
     assert trace_of(lake, ["bob"]).landed == {"entity": {"who"}}
     assert trace_of(lake, ["bob"]).is_in(b'{"who": "bob", torn')
+
+
+def test_it_waits_for_a_switch_that_was_stopped_because_readers_see_versions_of_before(request_: ForgetRequest) -> None:
+    write_json(request_.lake.root / SWITCH_FILE, {"number": 1, "what": "publish v2", "tables": {"staging": 1}})
+    assert "publish v2 runs or was stopped" in told(request_)[0]
+
+
+def test_nothing_is_erased_while_a_write_is_staged_here_or_in_a_candidate(tmp_path: Path) -> None:
+    """It may have read the entity before; its files lie where the search would find them, or come after it."""
+    beside = Beside.of(Planned(tmp_path / "lake"), "features")
+    asked = ForgetRequest(beside.made.lake, beside.made.pipeline, ANN, "asked for")
+    left = put(asked, ".plans/a.json")
+    erasure = begin_erasure(asked.lake, ANN.values, "asked for")
+    for lake, words in ((beside.made.lake, "features and may"), (beside.there.lake, "features of v2 and may")):
+        with filling(lake, beside.made.contract("features")) as staged:
+            with pytest.raises(BackfillError, match=f"another command writes {words}.* the same command goes on"):
+                erase_all(asked, erasure)
+            staged.drop()
+    assert "ann-77" in left.read_text()
+    erase_all(asked, erasure)
+    assert "ann-77" not in left.read_text()
 
 
 def test_days_on_which_others_changed_are_named() -> None:

@@ -1,7 +1,6 @@
 """What holds an entity is found whatever wraps it, its neighbours are not, and writing over keeps every length.
 
-Tested here: `lake.forgotten` on files, and on the log of a real table. Not tested here: a whole lake
-(`end_to_end.test_forget`).
+Tested here: `lake.traces` on files. Not tested here: erasing from the log of a table (`lake.test_forgotten`).
 """
 
 import contextlib
@@ -14,11 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.lake.forgotten import Trace, begin_erasure, compact, erase, holds, traced
+from backfill_assets.lake.forgotten import compact
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.inspection import inspect
-from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets.lake.traces import Trace, holds, traced
+from backfill_assets_tests.files import bare_lake
 
 ANN, TEN = Trace({"entity": "ann-77"}), Trace({"entity": "10"})
 WHOLE = Trace({"entity": "ann-77"}, is_whole=True)
@@ -91,33 +89,3 @@ def test_a_deleted_row_leaves_no_bytes_in_a_database(lake: Lake, tmp_path: Path)
     assert holds(lake, path, ANN)
     compact([path])
     assert not holds(lake, path, ANN)
-
-
-@pytest.mark.usefixtures("storages")
-def test_a_log_is_written_over_where_no_file_is_live_and_the_chain_allows_these_commits_alone(lake: Lake) -> None:
-    for entity, n in (("ann-77", 0), ("ann-77", 1), ("bob-78", 1)):
-        publish_by_hand(lake, STAGING, [{"entity": entity, "value": 1, "event_date": day(n)}], digest=entity)
-    table = lake.table_path("staging")
-    erasure = begin_erasure(lake, ANN.values, "")
-    erase(lake, ANN, erasure)
-    left = {p.name for p in traced(lake, [lake.root], ANN)}
-    assert len(list((table).rglob(f"*={day(1)}/*.parquet"))) == 1
-    assert len([n for n in left if n.endswith(".parquet")]) == 1, "a live file stays, and is found"
-    assert left - {n for n in left if n.endswith(".parquet")} == {"00000000000000000001.json"}, "and so do its bounds"
-    assert "2" in erasure.done["commits"]["staging"]
-    assert inspect(lake, STAGING).edited == ()
-    commit = table / "_delta_log" / "00000000000000000002.json"
-    commit.write_bytes(commit.read_bytes().replace(b"#", b"?"))
-    assert inspect(lake, STAGING).edited == (2,)
-
-
-@pytest.mark.usefixtures("storages")
-def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_no_others(lake: Lake) -> None:
-    for n in (0, 1):
-        publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 1, "event_date": day(n)}], digest="old")
-    publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 2, "event_date": day(0)}], digest="newer")
-    erasure = begin_erasure(lake, ANN.values, "")
-    publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 3, "event_date": day(1)}], digest="newest")
-    erase(lake, ANN, erasure)
-    left = [len(list(lake.table_path("staging").rglob(f"*={day(n)}/*.parquet"))) for n in (0, 1)]
-    assert left == [2, 1], "a day that the erasure did not touch can be put back"
