@@ -43,10 +43,10 @@ DECIDES_NO_ROW = {
     "lake.log", "lake.log_history", "lake.replace", "lake.session", "lake.settings",
     "lake.staging", "lake.store", "lake.view", "lake.writing", "landing.files", "landing.listing",
     "lake.fingerprints", "landing.declared", "load.arrivals", "load.candidate", "load.derived",
-    "load.landed_changes", "load.scan", "load.steadiness",
+    "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "81757edbe8694d93660801fa1f4f1c48",
+    "raw 1": "7ec1915854e775083be13acadcb6cbd8",
     "staging 1": "bcd2e56ac43ec67550345dab9f0f9315",
     "features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "features_as_known 1": "0fc7bfba42c64f12d5c6d2deb59671e8",

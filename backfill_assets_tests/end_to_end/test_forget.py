@@ -1,7 +1,7 @@
 """A forgotten entity is in no byte of the lake, its landing folder and Dagster's home, and stays out. Others stay.
 
 Tested here: the command `forget` from end to end, stopped halfway and finished, by a search of its own over all bytes.
-Not tested here: the steps alone (`lake.test_forgotten_traces`, `load.test_forget_amend`, `load.test_forget`).
+Not tested here: the steps alone (`lake.test_forgotten`, `load.test_forget_amend`, `load.test_forget`).
 """
 
 import contextlib
