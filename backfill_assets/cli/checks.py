@@ -132,7 +132,8 @@ def prove(as_json: bool, tables: str | None, due: bool, **asked: Any) -> None:
 def _prove_due(lake: "Lake", pipeline: "Pipeline", as_json: bool) -> None:
     """Prove the days of today, unless none is due; exit code 1 where one fails."""
     from backfill_assets.core.clock import utc_today
-    from backfill_assets.operations.prove import prove_days, unproven, waits
+    from backfill_assets.operations.proof_history import unproven
+    from backfill_assets.operations.prove import prove_days, waits
 
     why = waits(lake, pipeline)
     found = [] if why else prove_days(lake, pipeline, utc_today())

@@ -6,7 +6,7 @@ Not here: the states (`operations.status`) and the facts of a day (`operations.s
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from itertools import groupby
+from itertools import chain, groupby
 
 import click
 
@@ -28,6 +28,7 @@ from backfill_assets.core.ownership import BY
 from backfill_assets.core.receipts import SPREAD, Built
 from backfill_assets.core.states import State
 from backfill_assets.operations.plan_files import held_back
+from backfill_assets.operations.proof_history import alarms
 from backfill_assets.operations.rejected import kinds, unusable
 from backfill_assets.operations.show import DayReport, InputDay, find
 from backfill_assets.operations.show import show as day_report
@@ -56,7 +57,8 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     if days and days.start < lake.settings.start_date:
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
-    needs_a_person = sorted({*report.wrong, *attention(lake.root), *held_back(lake).values(), *unused.contradicted})
+    found = (report.wrong, attention(lake.root), alarms(lake, pipeline).values(), held_back(lake).values())
+    needs_a_person = sorted({*chain.from_iterable(found), *unused.contradicted})
     candidates = statuses(lake)
     if as_json:
         document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused, "candidates": candidates}

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+NOT_RUN = "The transform was not run, and nothing was written"  # a fault of code or contracts, whatever the days
+
 
 class BackfillError(Exception):
     """An error that a retry cannot help (else: `TransientError`); picklable, as executors ship it between processes.

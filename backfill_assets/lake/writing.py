@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import ContractBroken
+from backfill_assets.core.errors import NOT_RUN, ContractBroken
 from backfill_assets.engine.session import own_server, said_or_asked, say
 from backfill_assets.lake import files
 from backfill_assets.lake.columns import EIGHT_BYTES
@@ -50,7 +50,7 @@ def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
         raise ContractBroken(
             f"the table {contract.name}",
             "; ".join(differences),
-            "Nothing was written",
+            NOT_RUN,
             "Correct the transform or its contract, then run again",
         )
     return frame.select(*(F.col(n).cast(t).alias(n) for n, t in wanted.items()))

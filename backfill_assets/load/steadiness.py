@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from backfill_assets.core.column_types import EXACT
 from backfill_assets.core.contracts import AGGREGATION, Contract
 from backfill_assets.core.engines import Engine, advice, culprit
-from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, place_in
+from backfill_assets.core.errors import NOT_RUN, BackfillError, ContractBroken, SettingsError, place_in
 from backfill_assets.core.payload import OF_EVERY_EVENT
 from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
@@ -70,8 +70,7 @@ def refuse_unsteady(
             _ = frame.schema  # analysed, which raises what is wrong with it
             return
         reason, fix = culprit(differing, engine), advice(differing)
-    unwritten = "It was not run, and nothing was written"
-    raise ContractBroken(f"the transform of {table.name}", reason, unwritten, fix[:1].upper() + fix[1:])
+    raise ContractBroken(f"the transform of {table.name}", reason, NOT_RUN, fix[:1].upper() + fix[1:])
 
 
 def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
@@ -159,7 +158,7 @@ def refuse_literals(table: Table, frame: "DataFrame", build: Callable[[], "DataF
 
 def _refused(table: Table, why: str) -> ContractBroken:
     return ContractBroken(
-        f"the transform of {table.name}", why, "It was not run, and nothing was written",
+        f"the transform of {table.name}", why, NOT_RUN,
         "Take days and times from the chunk or from columns, chance from a hash of the key and a seed; name a variable "
         'of the environment that it needs in `code_inputs=("env:NAME",)`',
     )  # fmt: skip

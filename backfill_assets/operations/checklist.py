@@ -21,7 +21,7 @@ from backfill_assets.operations.account import accounts, together
 from backfill_assets.operations.lateness import LatenessScope, lateness_of
 from backfill_assets.operations.plan_files import find_plan, plan_ids
 from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
-from backfill_assets.operations.prove import EQUAL, proofs, unproven
+from backfill_assets.operations.proof_history import EQUAL, proofs, unproven
 from backfill_assets.operations.skew import key_shares
 from backfill_assets.operations.status import known_days
 

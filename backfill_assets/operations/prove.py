@@ -3,27 +3,33 @@ partitions and chunk, and compared by fingerprint; nothing is committed. And the
 drawn by the date, as often as the load pays for it.
 
 Not here: computing again (`load.recompute`), another engine of its own (`check_engine`), and Dagster's schedule, check
-and alarm (`orchestration.proofs`). The history is one small file, `.reconciled/proofs.json`; what a person proves by
-command is kept there too.
+and alarm (`orchestration.proofs`). What a person proves by command goes into the history (`proof_history`), too.
 """
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import DayRange, contiguous, from_inclusive, parse_day
+from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.files import read_json, write_json
-from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import Recomputation, RecomputeVerdict, ReorderedSession, recompute
-from backfill_assets.operations.status import keep_attention
+from backfill_assets.operations.proof_history import (
+    DIFFERS,
+    EQUAL,
+    NOT_COMPUTED,
+    PASSED_OVER,
+    Proof,
+    keep_proofs,
+    newest_writes,
+    proofs,
+)
 from backfill_assets.operations.writes import writes
 
 REASON = "prove"
@@ -81,36 +87,7 @@ def _chunks(days: list[date], size: int) -> list[DayRange]:
     return [from_inclusive(part[0], part[-1]) for part in parts]
 
 
-FILE = "proofs.json"
-KEPT = 1000  # proofs, some 200 bytes each; two a day are more than a year
 Prover = Callable[[Lake, Pipeline, ProofRequest], Recomputation]
-EQUAL, DIFFERS, PASSED_OVER, NOT_COMPUTED = "equal", "differs", "passed over", "not computed"
-
-
-@dataclass(frozen=True)
-class Proof:
-    """One day of a table, as it was computed again at an instant: the outcome, and what differs or why there is none.
-
-    `write_id`: the write that was proven; `seconds`: what it took (0.0: a person asked for it).
-    """
-
-    table: str
-    day: str
-    at: str
-    outcome: str
-    words: str = ""
-    write_id: str = ""
-    seconds: float = 0.0
-
-    def __str__(self) -> str:
-        """The proof as one line."""
-        more = f": {self.words}" if self.words else ""
-        return f"{self.table} {self.day} {self.outcome} when computed again from the same inputs{more}"
-
-    @property
-    def alarm(self) -> str:
-        """The proof as a line for a person."""
-        return f"{self}. Once mended: `backfill-assets prove --days {self.day} --tables {self.table}`"
 
 
 def waits(lake: Lake, pipeline: Pipeline) -> str:
@@ -134,7 +111,7 @@ def waits(lake: Lake, pipeline: Pipeline) -> str:
 
 def prove_days(lake: Lake, pipeline: Pipeline, today: date, prover: Prover = prove) -> list[Proof]:
     """Prove the days of tables that the date draws, and keep what came out. Commits nothing."""
-    written = sorted((t.name, day) for t in pipeline.tables for day in _writes_of(lake, pipeline, t.name))
+    written = sorted((t.name, day) for t in pipeline.tables for day in newest_writes(lake, pipeline, t.name))
     drawn = random.Random(str(today)).sample(written, min(lake.settings.proof.days_per_day, len(written)))  # noqa: S311
     began, outcomes = time.monotonic(), list[Proof]()
     for table, day in drawn:
@@ -142,39 +119,21 @@ def prove_days(lake: Lake, pipeline: Pipeline, today: date, prover: Prover = pro
         outcomes += _outcomes(lake, pipeline, proof, day)
     seconds = max(round((time.monotonic() - began) / max(len(outcomes), 1), 3), 0.001)
     at = utc_now().isoformat()
-    return _keep(lake, pipeline, [Proof(**{**asdict(p), "at": at, "seconds": seconds}) for p in outcomes])
+    timed = [Proof(**{**asdict(p), "at": at, "seconds": seconds}) for p in outcomes]
+    keep_proofs(lake, timed)
+    return timed
 
 
 def keep_proof(lake: Lake, pipeline: Pipeline, proof: Recomputation) -> None:
     """Keep what a person's proof found, which also ends alarms about days that are equal again."""
-    _keep(lake, pipeline, list(_outcomes(lake, pipeline, proof)))
-
-
-def proofs(lake: Lake) -> list[Proof]:
-    """Return the proofs that are kept, oldest first; reads one small file."""
-    return [Proof(**p) for p in read_json(lake.root / RECONCILED / FILE).get("proofs", ())]
-
-
-def unproven(lake: Lake, pipeline: Pipeline) -> dict[str, list[Proof]]:
-    """Return, by table, the newest proofs that failed, of days that were not written since."""
-    newest = {(p.table, p.day): p for p in proofs(lake) if p.outcome != PASSED_OVER}
-    failed: dict[str, list[Proof]] = {}
-    for (table, day), p in newest.items():
-        if p.outcome != EQUAL and p.write_id == _writes_of(lake, pipeline, table).get(parse_day(day), ""):
-            failed.setdefault(table, []).append(p)
-    return failed
-
-
-def _writes_of(lake: Lake, pipeline: Pipeline, table: str) -> Mapping[date, str]:
-    contract = next((c for c in pipeline.contracts if c.name == table), None)
-    return {d: s.write_id for d, s in lake.store.view(table, contract.day_column).stamps.items()} if contract else {}
+    keep_proofs(lake, list(_outcomes(lake, pipeline, proof)))
 
 
 def _outcomes(lake: Lake, pipeline: Pipeline, proof: Recomputation, day: date | None = None) -> Iterator[Proof]:
     """Yield the outcome of every day; `day`: the only one asked for, which a refused table has no verdict of."""
     at = utc_now().isoformat()
     for v in proof.verdicts:
-        ids, differing = _writes_of(lake, pipeline, v.table), {d.day: d for d in v.differing}
+        ids, differing = newest_writes(lake, pipeline, v.table), {d.day: d for d in v.differing}
         for d in v.days:
             outcome = PASSED_OVER if d.passed_over else EQUAL if d.equal else DIFFERS
             diff = differing.get(d.day)
@@ -184,12 +143,4 @@ def _outcomes(lake: Lake, pipeline: Pipeline, proof: Recomputation, day: date | 
     if day is None:
         return
     for table, why in proof.refused:
-        yield Proof(table, str(day), at, NOT_COMPUTED, why, _writes_of(lake, pipeline, table).get(day, ""))
-
-
-def _keep(lake: Lake, pipeline: Pipeline, new: list[Proof]) -> list[Proof]:
-    newest = [*proofs(lake), *new][-KEPT:]
-    write_json(lake.root / RECONCILED / FILE, {"proofs": [asdict(p) for p in newest]})
-    failed = {f"proof {p.table} {p.day}": p.alarm for failures in unproven(lake, pipeline).values() for p in failures}
-    keep_attention(lake.root, "lake", "proof", failed)
-    return new
+        yield Proof(table, str(day), at, NOT_COMPUTED, why, newest_writes(lake, pipeline, table).get(day, ""))

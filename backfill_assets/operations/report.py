@@ -23,7 +23,7 @@ from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.operations.account import Account, accounts, together
 from backfill_assets.operations.controls import ControlOutcome, last_outcomes
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
-from backfill_assets.operations.prove import Proof, proofs
+from backfill_assets.operations.proof_history import Proof, proofs
 from backfill_assets.operations.rejected import refused_rows
 from backfill_assets.operations.status import StatusReport, status_of
 from backfill_assets.operations.writes import Durations, TableWrite, durations, writes

@@ -16,7 +16,8 @@ from backfill_assets.lake.queries import named_tables
 from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.lake.session import telling_losses
 from backfill_assets.operations.controls import ControlOutcome, judge_controls
-from backfill_assets.operations.prove import Proof, Prover, prove, prove_days, unproven, waits
+from backfill_assets.operations.proof_history import Proof, alarms, unproven
+from backfill_assets.operations.prove import Prover, prove, prove_days, waits
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.context import LakeContext, Opened
@@ -71,8 +72,7 @@ def proof_job(lake_context: LakeContext, by: Prover = prove) -> dg.JobDefinition
                     metadata=_facts(failed.get(table.name, [])),
                 )
             )  # fmt: skip
-        alarms = {f"proof {p.table} {p.day}": p.alarm for of in failed.values() for p in of}
-        report_alarms(lake.root, context.instance, STANDING_PROOF, alarms)
+        report_alarms(lake.root, context.instance, STANDING_PROOF, alarms(lake, pipeline))
         tell(context, map(str, found))
 
     what = "Compute a few written days again, from the inputs their receipts pin, and compare."

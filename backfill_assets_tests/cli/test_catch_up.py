@@ -17,6 +17,7 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.landing import findings
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.errors import NOT_RUN
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import Lake
@@ -72,17 +73,18 @@ def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(lake: tup
     assert not done.success
 
 
-def test_a_transform_that_the_engine_refuses_is_not_tried_in_halves(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_transform_that_is_refused_before_it_runs_is_not_tried_in_halves(lake: tuple[Lake, Pipeline]) -> None:
     stale(lake, *range(DAYS))
-    cause = "training 2024-03-01: the transform of training: t.sql: {}: no column x. Nothing was written"
+    cause = "training 2024-03-01: the transform of training: t.sql: {}"
 
     def runs(kind: str) -> int:
         refused = RunOutcome("run", False, (TableOutcome("training", 0, 0, 0, 0.0, cause.format(kind)),), "", 0.0)
         with click.Context(click.Command("catch-up"), obj=Overrides(work=lambda *_: refused)):
             return len(until_settled(lake[0], "", "catch-up").runs)
 
-    assert runs("AnalysisException") == 1
-    assert runs("ArithmeticException") == 2 * DAYS - 1, "an error of rows may be one day's"
+    assert runs("AnalysisException: no column x. Nothing was written") == 1
+    assert runs(f"column x is missing. {NOT_RUN}") == 1
+    assert runs("ArithmeticException: too large. Nothing was written") == 2 * DAYS - 1, "one day's rows may be why"
 
 
 def test_a_day_whose_runs_succeed_and_leave_it_stale_is_not_made_for_ever(lake: tuple[Lake, Pipeline]) -> None:

@@ -17,7 +17,7 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.gates import Finding
 from backfill_assets.operations.account import Account
 from backfill_assets.operations.controls import ControlOutcome
-from backfill_assets.operations.prove import Proof
+from backfill_assets.operations.proof_history import Proof
 from backfill_assets.operations.report import CheckHistory, Delivered, LakeReport, report
 from backfill_assets.operations.status import DayStatus
 from backfill_assets.orchestration.history import CheckCounts, History, PastFinding, PastRun

@@ -16,7 +16,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.operations.checklist import LOAD, Item, checklist, plan_items
 from backfill_assets.operations.plan_run import run_plan
-from backfill_assets.operations.prove import DIFFERS, FILE, Proof, ProofRequest, keep_proof, prove
+from backfill_assets.operations.proof_history import DIFFERS, FILE, Proof
+from backfill_assets.operations.prove import ProofRequest, keep_proof, prove
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.lakes import backfill, delivery, make_lake

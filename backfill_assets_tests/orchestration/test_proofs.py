@@ -1,6 +1,6 @@
 """The standing proof in Dagster: a day that differs is a red check and an alarm; without `[proof]` nothing is there.
 
-Tested here: `orchestration.proofs` with a computation by hand. Elsewhere: the days (`operations.test_standing_proof`).
+Tested here: `orchestration.proofs` with a computation by hand. Elsewhere: the days (`operations.test_proof_history`).
 """
 
 from pathlib import Path

@@ -1,7 +1,8 @@
 """The standing proof draws days by the date, waits until the load has paid for it, and names days that differ until
 they are mended.
 
-Tested here: `operations.prove` over computations by hand. Not tested here: computing again (`test_prove`).
+Tested here: `operations.proof_history` and the standing proof over computations by hand. Not tested here: computing
+again (`test_prove`).
 """
 
 import time
@@ -21,18 +22,8 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.sections import ProofSettings
 from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeVerdict
-from backfill_assets.operations.prove import (
-    EQUAL,
-    FILE,
-    KEPT,
-    Proof,
-    ProofRequest,
-    keep_proof,
-    proofs,
-    prove_days,
-    unproven,
-    waits,
-)
+from backfill_assets.operations.proof_history import EQUAL, FILE, KEPT, Proof, alarms, proofs, unproven
+from backfill_assets.operations.prove import ProofRequest, keep_proof, prove_days, waits
 from backfill_assets.operations.status import attention
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake
@@ -79,11 +70,13 @@ def test_the_date_draws_the_days_and_what_differs_needs_a_person_until_it_is_equ
     line = (
         f"t {first} differs when computed again from the same inputs: 0 added, 0 removed, 1 changed, in n. Once mended:"
     )
-    assert any(text.startswith(line) for text in attention(lake.root))
+    assert any(text.startswith(line) for text in alarms(lake, PIPELINE).values())
     keep_proof(lake, PIPELINE, outcome([first], equal=True))
     assert str(first) not in str(unproven(lake, PIPELINE))
     write(lake, [(second - day(0)).days], 2.0)
     assert not {str(first), str(second)} & {p.day for p in unproven(lake, PIPELINE).get("t", ())}
+    assert not {f"proof t {first}", f"proof t {second}"} & {*alarms(lake, PIPELINE)}
+    assert attention(lake.root) == [], "nothing is kept that the next write would have to end"
 
 
 def test_it_waits_until_its_share_of_the_load_has_paid_for_the_last_one(lake: Lake) -> None:
