@@ -62,7 +62,10 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option("--max-parallel", type=click.IntRange(1), help="Chunks at once.  [default: by cores and memory]")
 @click.option("--max-chunk-days", type=click.IntRange(1), default=MOST_CHUNK_DAYS, show_default=True, help="The cap.")
 @click.option("--retries", type=click.IntRange(0, 9), default=0, show_default=True, help="Of a chunk that fails.")
-@click.option("--max-row-change", type=click.FloatRange(0), help="Share by which a day's rows may change.")
+@click.option(
+    "--max-row-change", type=click.FloatRange(0), help="Share by which a day's rows may change.  [default: 0.5]"
+)
+@click.option("--max-null-jump", type=click.FloatRange(0, 1), help="Rise of a column's NULL share.  [default: 0.2]")
 @click.option("--max-mean-change", type=click.FloatRange(0), help="Share by which a column's mean may change on a day.")
 @click.option("--max-drift", type=click.FloatRange(0), help="Population stability index of a column; 0.25 is large.")
 @click.option("--expect", multiple=True, metavar="TEXT", help="What each chunk must give: 'staging.rows ±0'; again.")
@@ -127,7 +130,8 @@ def _policy(asked: dict[str, Any]) -> Policy:
 
     base = TEMPLATES[asked["template"]] if asked["template"] else Policy()
     given = {name: asked[name] for name in POLICY_OPTIONS if asked[name] is not None}
-    bounds = {"rows": asked["max_row_change"], "means": asked["max_mean_change"], "drift": asked["max_drift"]}
+    options = {"rows": "max_row_change", "nulls": "max_null_jump", "means": "max_mean_change", "drift": "max_drift"}
+    bounds = {name: asked[option] for name, option in options.items()}
     tolerances = replace(base.tolerances, **{k: v for k, v in bounds.items() if v is not None})
     on_failure = "rollback" if asked["rollback_on_failure"] else base.on_failure
     return replace(base, **given, on_failure=on_failure, tolerances=tolerances)

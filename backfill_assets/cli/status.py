@@ -139,6 +139,8 @@ def _draw_totals(report: StatusReport) -> None:
     else:
         changed = [d for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]
         _draw_commands("load again", report, changed)
+    others = [d for d in report if d.state is State.OUTDATED and d.table not in report.columns]
+    _draw_commands("make by today's code", report, others, all_tables=True, command="plan")
     wanting = [d for d in report if d.state in (State.STALE, State.MISSING) or d.will_change]
     _draw_commands("rebuild", report, wanting, all_tables=True)
 
@@ -159,7 +161,9 @@ def _draw_stale(report: StatusReport) -> None:
             say(f"{day.table} {day.day}: {culprit}", 2)
 
 
-def _draw_commands(word: str, report: StatusReport, wanting: Iterable[DayStatus], all_tables: bool = False) -> None:
+def _draw_commands(
+    word: str, report: StatusReport, wanting: Iterable[DayStatus], all_tables: bool = False, command: str = "backfill"
+) -> None:
     """Draw the commands, each on one line to be copied, for days that are over, as few ranges without held days."""
     over = [d for d in wanting if d.day < utc_today()]
     named = [*report.tables] if all_tables else list(dict.fromkeys(d.table for d in over))
@@ -168,7 +172,7 @@ def _draw_commands(word: str, report: StatusReport, wanting: Iterable[DayStatus]
     tables = "" if all_tables else f" --tables {','.join(named)}"
     for span in contiguous({*from_inclusive(min(days), max(days))} - held) if days else ():
         if inside := [d for d in span if d in days]:
-            click.echo(f"{word}:  backfill-assets backfill --from {inside[0]} --to {inside[-1]}{tables}")
+            click.echo(f"{word}:  backfill-assets {command} --from {inside[0]} --to {inside[-1]}{tables}")
 
 
 @click.command()

@@ -236,7 +236,7 @@ def _nulls_broken(column: str, profile: DayProfile, bounds: ColumnGate, context:
         broken.append(f"{share:.0%} of {column} is NULL, more than max_null_share = {bounds.max_null_share:g}")
     jump = NULL_SHARE_JUMP if bounds.max_null_jump is None else bounds.max_null_jump
     if usual is not None and share - usual > jump:
-        broken.append(f"{share:.0%} of {column} is NULL, usually {usual:.0%}")
+        broken.append(f"{share:.0%} of {column} is NULL, usually {usual:.0%} (max_null_jump = {jump:g})")
     return broken
 
 

@@ -227,7 +227,7 @@ def test_a_complete_day_is_never_refused_for_its_profile() -> None:
 def test_a_share_of_nulls_far_above_the_usual_is_worth_a_warning(nulls: int, verdict: str) -> None:
     finding = _found(PROFILE, around=Surroundings(usual_null_shares={"value": 0.0}), nulls={"value": nulls})
     assert _verdict(finding) == verdict
-    assert finding.passed or finding.message == "21% of value is NULL, usually 0%"
+    assert finding.passed or finding.message == "21% of value is NULL, usually 0% (max_null_jump = 0.2)"
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_a_single_day_is_judged_against_the_null_shares_of_the_receipts_before_i
     known = {day(n): entry(5) for n in range(MEDIAN_NEEDS_DAYS)}
     judged = day(MEDIAN_NEEDS_DAYS)
     finding = profile_of(settings, known, {judged: made(80)}, judged)
-    assert (finding.passed, finding.message) == (False, "80% of value is NULL, usually 5%")
+    assert (finding.passed, finding.message) == (False, "80% of value is NULL, usually 5% (max_null_jump = 0.2)")
     assert profile_of(settings, known, {judged: made(25)}, judged).passed
 
 

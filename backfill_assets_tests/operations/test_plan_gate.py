@@ -69,7 +69,7 @@ def _spread(rows: Rows) -> Rows:
     ("fault", "figures"),
     [
         (_doubled, "staging 2024-03-03 unique_key: 30 row(s) repeat a key"),
-        (_without_entity, "staging 2024-03-03 profile: 100% of entity is NULL, usually 0%"),
+        (_without_entity, "staging 2024-03-03 profile: 100% of entity is NULL, usually 0% (max_null_jump = 0.2)"),
         (_more, "staging 2024-03-03 means: the mean of value was 14.5, is 24.5 (69%, allowed 30%)"),
         (_spread, "staging 2024-03-03 profile: the values of value drifted: population stability index"),
     ],

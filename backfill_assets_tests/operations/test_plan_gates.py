@@ -54,9 +54,15 @@ def test_a_day_that_is_as_it_was_passes_the_strictest_gate(rows: int, nulls: int
         (entry(100), entry(100), DayProfile(100, "F", {}, 7), "unique_key", "7 row(s) repeat a key"),
         (entry(100), entry(100), DayProfile(100, "F", {"entity": 2}), "not_null", "2 NULL(s) in entity"),
         (entry(100), entry(40), DayProfile(40, "F"), "rows", "100 rows before, 40 now (60%, allowed 50%)"),
-        (None, entry(100), DayProfile(100, "F", {"value": 60}), "profile", "60% of value is NULL, usually 5%"),
+        (
+            None,
+            entry(100),
+            DayProfile(100, "F", {"value": 60}),
+            "profile",
+            "60% of value is NULL, usually 5% (max_null_jump = 0.2)",
+        ),
     ],
-)
+)  # fmt: skip
 def test_a_gate_names_rule_and_figures(
     before: DayEntry | None, after: DayEntry, read: DayProfile, rule: str, told: str
 ) -> None:
