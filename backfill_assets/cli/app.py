@@ -102,7 +102,7 @@ class _Group(click.Group):
             raise
         except (Exception, KeyboardInterrupt) as error:
             if interrupt := _interrupt_of(error):
-                written = getattr(interrupt, "told", "") or "what was not committed is not written"
+                written = getattr(interrupt, "written", "") or "what was not committed is not written"
                 click.echo(f"Interrupted: {written}. Run the same command again.", err=True)
                 ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
             if isinstance(error, BackfillError):

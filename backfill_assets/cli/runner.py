@@ -20,7 +20,7 @@ from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
-from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted, processes_hear_none
+from backfill_assets.orchestration.interrupts import Interrupted, children_ignore_interrupts, ends_when_interrupted
 from backfill_assets.orchestration.metadata import rewritten
 from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG, markers_of, run_rebuild, table_made_by
 from backfill_assets.pipeline.chosen import tables_at
@@ -35,7 +35,7 @@ def run_backfill(lake: Lake, request: BackfillRequest, lines: Lines) -> RunOutco
         job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami())
         instance.add_event_listener(run_id, listener.hear)
         try:
-            with processes_hear_none():
+            with children_ignore_interrupts():
                 tags = {REASON_TAG: request.reason, NOTE_TAG: request.note, **request.tags}
                 result = run_rebuild(job, instance, run_id, request.days, forced, tags)
         except dg.DagsterError as error:

@@ -1,7 +1,7 @@
-"""Where alerts go, by a webhook that takes JSON and by mail, and the alerts that wait to be sent.
+"""Channels of alerts, a webhook that takes JSON and mail, and the messages that wait to be sent.
 
 Here: addresses from environment variables (they hold secrets), sending, and the folder `LAKE/.alerts/INSTANCE`, which
-keeps a message until every address took it and remembers what was sent. Not here: which alerts, and when (`alerts`).
+keeps each message until every address took it. Not here: which alerts, and when (`alerts`).
 """
 
 import html
@@ -68,12 +68,12 @@ class Addresses(BaseModel):
 
     def ways(self) -> Ways:
         """How to send to each of them; empty where there is neither a webhook nor a mail address."""
-        found: dict[str, Callable[[Message], None]] = {}
+        senders: dict[str, Callable[[Message], None]] = {}
         if self.webhook:
-            found["webhook"] = partial(post, str(self.webhook))
+            senders["webhook"] = partial(post, str(self.webhook))
         if self.mail_to:
-            found["mail"] = partial(mail, self.smtp, self.mail_to)
-        return found
+            senders["mail"] = partial(mail, self.smtp, self.mail_to)
+        return senders
 
 
 def addresses(environment: Mapping[str, str]) -> Addresses:
@@ -154,15 +154,15 @@ class Outbox:
         name = f"{time.time_ns():020d} {uuid.uuid4().hex}.json"
         write_json(self.folder / "waiting" / name, {**asdict(message), "sent": [], "tries": 0})
 
-    def tell(
+    def queue(
         self,
         found: Mapping[str, str],
         message: Callable[[list[str]], Message],
         is_over: Callable[[str], bool] = lambda _: False,
         again: float = math.inf,
     ) -> None:
-        """Put the message of the names in `found` whose words were not sent within the last `again` seconds, in order,
-        if any. Names not in `found` that are over will be news when they come back."""
+        """Keep one message about the names in `found` whose words were not sent within the last `again` seconds, in
+        order, if there are any. Names not in `found` for which `is_over` holds count as news when they return."""
         path = self.folder / "told.json"
         with self._lock():
             sent, now = read_json(path), utc_now().timestamp()
@@ -171,19 +171,19 @@ class Outbox:
             fresh = [name for name, digest in digests.items() if before.get(name) != digest]
             if fresh:  # the message first: sent twice is better than never
                 self.put(message(fresh))
-            kept = {name: each for name, each in sent.items() if name in found or not is_over(name)}
-            kept |= {name: [digests[name], now] for name in fresh}
-            if kept != sent:
-                write_json(path, kept)
+            remembered = {name: each for name, each in sent.items() if name in found or not is_over(name)}
+            remembered |= {name: [digests[name], now] for name in fresh}
+            if remembered != sent:
+                write_json(path, remembered)
 
     def deliver(self, ways: Ways) -> list[BackfillError]:
         """Send what waits to every address that did not take it yet, up to an address's first failure; returns these.
         A message that failed is tried again after all others, so that it keeps none waiting."""
         errors = list[BackfillError]()
         with self._lock():
-            kept = {path: read_json(path) for path in self.waiting()}
+            messages = {path: read_json(path) for path in self.waiting()}
             for way, send in ways.items():
-                for path, each in sorted(kept.items(), key=lambda found: int(found[1].get("tries", 0))):
+                for path, each in sorted(messages.items(), key=lambda item: int(item[1].get("tries", 0))):
                     if way in each["sent"]:
                         continue
                     error = _failure(way, partial(send, Message(each["subject"], each["text"], each["facts"])))
@@ -192,7 +192,7 @@ class Outbox:
                     if error:
                         errors.append(error)
                         break
-            for path, each in kept.items():
+            for path, each in messages.items():
                 if ways and ways.keys() <= {*each["sent"]}:
                     path.unlink()
         return errors

@@ -40,7 +40,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
         run = context.dagster_run
         if is_wanted() and ATTEMPT_TAG not in run.tags:
             message = failure(context.instance, run, context.failure_event.message or "")
-            outbox(root, context.instance).tell({message.subject: message.text}, lambda _: message, again=DAY_SECONDS)
+            outbox(root, context.instance).queue({message.subject: message.text}, lambda _: message, again=DAY_SECONDS)
 
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS, default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
@@ -49,10 +49,10 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
     def alert_on_findings(context: dg.RunStatusSensorContext) -> None:
         """One message per run whose checks found something that was not sent before."""
         run = context.dagster_run
-        given = {_name(e): e for e in evaluations_of(context.instance, run.run_id)} if is_wanted() else {}
-        found = {name: evaluation_text(e) for name, e in given.items() if not e.passed}
-        outbox(root, context.instance).tell(
-            found, lambda fresh: findings(run, [given[name] for name in fresh]), lambda name: name in given
+        judged = {_name(e): e for e in evaluations_of(context.instance, run.run_id)} if is_wanted() else {}
+        found = {name: evaluation_text(e) for name, e in judged.items() if not e.passed}
+        outbox(root, context.instance).queue(
+            found, lambda fresh: findings(run, [judged[name] for name in fresh]), lambda name: name in judged
         )
 
     @dg.sensor(
@@ -71,8 +71,8 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
 
 
 def is_wanted() -> bool:
-    """Whether an address is set. The ticks of `alerts` name one that cannot be one: messages wait for its correction,
-    and runs do not fail for it."""
+    """Whether an address is set. True also for an invalid one, which the ticks of `alerts` name: messages wait for its
+    correction, and runs do not fail for it."""
     try:
         return bool(addresses(os.environ).ways())
     except SettingsError:
@@ -85,8 +85,8 @@ def outbox(root: Path, instance: dg.DagsterInstance) -> Outbox:
 
 
 def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str]) -> None:
-    """Alert of what a tick of a sensor found that needs a person: once, and again when its text changes or it comes
-    back. Nothing where no address is set."""
+    """Send an alert for each alarm that a tick of `sensor` found: once, and again when its text changes or it returns.
+    Does nothing if no address is set."""
     if not is_wanted():
         return
     scope = f"{sensor}: "
@@ -98,7 +98,7 @@ def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms:
         return Message(f"Needs a person: {', '.join(names)}", "\n".join(alarms[name] for name in names), facts)
 
     named = {scope + name: text for name, text in alarms.items()}
-    outbox(root, instance).tell(named, message, lambda name: name.startswith(scope))
+    outbox(root, instance).queue(named, message, lambda name: name.startswith(scope))
 
 
 def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Message:
@@ -107,7 +107,8 @@ def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> M
     events = records_of(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
     failed = [table_made_by(e.step_key) or e.step_key for e in events if e.step_key]
     tables = failed or [k.to_user_string() for k in run.asset_selection or ()]
-    return Message(f"Failed: {_what(run, tables, days_of(run))}", cause(instance, run.run_id) or message, _facts(run))
+    subject = f"Failed: {_subject(run, tables, days_of(run))}"
+    return Message(subject, cause(instance, run.run_id) or message, _facts(run))
 
 
 def findings(run: dg.DagsterRun, found: Sequence[dg.AssetCheckEvaluation]) -> Message:
@@ -116,17 +117,17 @@ def findings(run: dg.DagsterRun, found: Sequence[dg.AssetCheckEvaluation]) -> Me
     listed = [f"{_name(e)}: {evaluation_text(e)}" for e in found[:LISTED_FINDINGS]]
     more = [f"and {len(found) - LISTED_FINDINGS} more"] if len(found) > LISTED_FINDINGS else []
     days = sorted(parse_day(e.partition) for e in found if e.partition)
-    what = _what(
+    subject = _subject(
         run, [e.asset_key.to_user_string() for e in found], from_inclusive(days[0], days[-1]) if days else None
     )
-    return Message(f"{len(found)} finding(s): {what}", "\n".join([*listed, *more]), _facts(run))
+    return Message(f"{len(found)} finding(s): {subject}", "\n".join([*listed, *more]), _facts(run))
 
 
 def _name(evaluation: dg.AssetCheckEvaluation) -> str:
     return f"{evaluation.asset_key.to_user_string()} {evaluation.partition or ''} {evaluation.check_name}"
 
 
-def _what(run: dg.DagsterRun, tables: Iterable[str], days: DayRange | None) -> str:
+def _subject(run: dg.DagsterRun, tables: Iterable[str], days: DayRange | None) -> str:
     named = sorted(set(tables))
     more = f" and {len(named) - LISTED_TABLES} more" if len(named) > LISTED_TABLES else ""
     return f"{', '.join(named[:LISTED_TABLES]) or run.job_name}{more}{f', {days}' if days else ''}"

@@ -60,13 +60,13 @@ def _definitions(
         defs, rebuild = _tables_and_rebuild(opened, rebuilt, LakeIOManager(hears))
         if rebuilt is not None:
             return defs
-        from backfill_assets.orchestration.lake_definitions import rest_of_definitions
+        from backfill_assets.orchestration.lake_definitions import browser_definitions
 
         def rebuild_of(tables: Collection[str]) -> dg.JobDefinition:
             """The job `rebuild` of some tables, for the run of a chunk."""
             return assemble(lake_context.root, lake_context.tables_of, tables).resolve_job_def(REBUILD)
 
-        return dg.Definitions.merge(defs, rest_of_definitions(lake_context, opened, rebuild, rebuild_of))
+        return dg.Definitions.merge(defs, browser_definitions(lake_context, opened, rebuild, rebuild_of))
 
 
 def _tables_and_rebuild(

@@ -1,6 +1,6 @@
 """Assets with their checks, made from contracts. An asset's body prepares a rebuild; the IO manager publishes it.
 
-Here: the Dagster face of a table: partitions, policy, dependencies (identity mappings; windows are in the contracts),
+Here: a table as Dagster shows it: partitions, policy, dependencies (identity mappings; windows are in the contracts),
 checks per day; and of the ledgers beside raw (quarantine, too_late, arrivals): external assets without button and
 partitions, reported by each load. Not here: the load path itself (`load.rebuild`) and numbers of ledgers
 (`operations.rejected`).
@@ -38,7 +38,7 @@ from backfill_assets.orchestration.checks import (
     report_standing_checks,
 )
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.interrupts import ends_when_interrupted, hear
+from backfill_assets.orchestration.interrupts import ends_when_interrupted, receive_interrupts
 from backfill_assets.orchestration.io_manager import Handover, as_failures
 from backfill_assets.orchestration.metadata import PREFIX, VERSION, asset_metadata, earlier_facts, table_metadata
 from backfill_assets.orchestration.reconcile import reconcile
@@ -77,7 +77,7 @@ class LoadConfig(dg.Config):
 
 
 def _described(contract: Contract) -> str:
-    """What the table holds, made from what, and how a person corrects its days: the first lines of the asset's page."""
+    """First lines of the asset's page: the table's content, its inputs, and how a person corrects its days."""
     inputs = ", ".join(i.table for i in contract.inputs) or "landed files"
     key = f", one row per {', '.join(contract.key)}" if contract.key else ""
     name = contract.name
@@ -116,7 +116,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
     def make(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[Any]:
         """Rebuild the run's days; without days (a check's button), judge the newest written day again."""
         with as_failures():
-            hear()
+            receive_interrupts()
             opened.require()
             with ends_when_interrupted():
                 days = _days(context)
@@ -177,10 +177,10 @@ def _warn_of_unusable(context: dg.AssetExecutionContext, rebuild: Rebuild) -> No
     """Warn of rows and files of the run's days that no table gets; also by alert where the run loaded them."""
     request, contract = rebuild.request, rebuild.table.contract
     lake = request.lake_session.lake.of_source(contract.source)
-    if kept := str(unusable(lake, request.days)):
-        context.log.warning(kept)
+    if warning := str(unusable(lake, request.days)):
+        context.log.warning(warning)
     fresh = {*request.days} - {*rebuild.ready.settled}
-    news = kept if len(fresh) == len(request.days) else str(unusable(lake, fresh)) if fresh else ""
+    news = warning if len(fresh) == len(request.days) else str(unusable(lake, fresh)) if fresh else ""
     if news:
         report_alarms(lake.root, context.instance, QUARANTINE, {f"{contract.name} {ranges(fresh)}": news})
 
@@ -194,10 +194,11 @@ def _request(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
         tags=asked_by(tags, opened.by),
     )  # fmt: skip
-    on = LakeSession(opened.lake)
+    session = LakeSession(opened.lake)
     return RebuildRequest(
-        on, opened.pipeline, table, days, provenance, config.force, opened.states, mode=mode_of(tags), meter=on.meter()
-    )
+        session, opened.pipeline, table, days, provenance, config.force, opened.states, mode=mode_of(tags),
+        meter=session.meter(),
+    )  # fmt: skip
 
 
 def asked_by(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
@@ -234,10 +235,11 @@ def ledger_specs(opened: Opened) -> list[dg.AssetSpec]:
 def report_ledgers(instance: dg.DagsterInstance, opened: Opened, raw: Contract, run_id: str) -> None:
     """Report the ledgers of the landed table `raw` whose version differs from the one in Dagster."""
     reported = {contract.name: _reported_version(instance, contract.name) for contract in contracts_beside(raw)}
-    for found in set_aside(opened.lake, raw, {n: int(v) for n, v in reported.items() if v.isdigit()}):
-        name = found.contract.name
-        if reported[name] != str(found.version):
-            instance.report_runless_asset_event(dg.AssetMaterialization(name, metadata=_ledger_metadata(found, run_id)))
+    for ledger in set_aside(opened.lake, raw, {n: int(v) for n, v in reported.items() if v.isdigit()}):
+        name = ledger.contract.name
+        if reported[name] != str(ledger.version):
+            event = dg.AssetMaterialization(name, metadata=_ledger_metadata(ledger, run_id))
+            instance.report_runless_asset_event(event)
 
 
 def _reported_version(instance: dg.DagsterInstance, name: str) -> str:
@@ -248,14 +250,14 @@ def _reported_version(instance: dg.DagsterInstance, name: str) -> str:
     return ""
 
 
-def _ledger_metadata(found: SetAside, run_id: str) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"dagster/row_count": found.rows}
-    if found.newest is not None:
-        metadata["newest arrival day"] = str(found.newest)
-    if found.reasons:
-        metadata["newest reasons"] = dg.MetadataValue.md(reasons_table(list(found.reasons)))
-    metadata |= {PREFIX + name: number for name, number in found.counts.items()}
-    return {**metadata, VERSION: str(found.version), "loaded by": dg.MetadataValue.dagster_run(run_id)}
+def _ledger_metadata(ledger: SetAside, run_id: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"dagster/row_count": ledger.rows}
+    if ledger.newest is not None:
+        metadata["newest arrival day"] = str(ledger.newest)
+    if ledger.reasons:
+        metadata["newest reasons"] = dg.MetadataValue.md(reasons_table(list(ledger.reasons)))
+    metadata |= {PREFIX + name: number for name, number in ledger.counts.items()}
+    return {**metadata, VERSION: str(ledger.version), "loaded by": dg.MetadataValue.dagster_run(run_id)}
 
 
 def reasons_table(reasons: list[Reason]) -> str:
@@ -266,5 +268,5 @@ def reasons_table(reasons: list[Reason]) -> str:
 
 def _plain(text: str) -> str:
     """A reason may quote what a file holds: as code on one line nothing of it is Markdown, neither a tag nor a link."""
-    kept = "".join(c if c.isprintable() else " " for c in text)
-    return f"`{kept.replace('`', chr(39)).replace('|', '¦')}`"  # a table's cell ends at | in code, too
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return f"`{printable.replace('`', chr(39)).replace('|', '¦')}`"  # a table's cell ends at | in code, too

@@ -1,4 +1,4 @@
-"""From days that are ready to requests of runs: the state that a tick decides by, attempts, run keys, giving up.
+"""Requests of runs for days that are ready: the state that a tick decides by, attempts, run keys, giving up.
 
 Not here: which days are ready (`core.needs`) and how many runs a tick may request (`ticks`).
 """
@@ -62,24 +62,24 @@ class TickState:
         So a day that fails keeps no other from its turn. A day is given up once it was tried as often as the settings
         allow.
         """
-        most, taken = self.lake.settings.lateness.attempts, self.taken
+        limit, taken = self.lake.settings.lateness.attempts, self.taken
         known = {
             name: identities(self.states, name, days, self.gates_digest(name)) if days else {}
             for name, days in ready.items()
         }
         tried = runs.attempts(self.instance, known)
         wanted: list[RunRequest] = []
-        left: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for name, days in known.items():
-            found, given_up = run_requests(self.states, name, days, tried[name], most, taken.get(name, frozenset()))
-            wanted += found
+            requests, given_up = run_requests(self.states, name, days, tried[name], limit, taken.get(name, frozenset()))
+            wanted += requests
             if given_up:
-                left[name] = (
-                    f"{ranges(given_up)} failed {most} times from the same inputs, rules and code and will not be "
+                texts[name] = (
+                    f"{ranges(given_up)} failed {limit} times from the same inputs, rules and code and will not be "
                     "requested again as they are. Look at the failed runs; then change what they failed from, or "
                     "materialize by hand"
                 )
-        return sorted(wanted, key=lambda request: request.attempt > 0), left
+        return sorted(wanted, key=lambda request: request.attempt > 0), texts
 
     def gates_digest(self, table: str) -> str:
         """Digest of what else decides how a run ends: lake, gates and rules of `table`."""
@@ -90,7 +90,7 @@ class TickState:
 
 
 def read_tick_state(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> TickState:
-    """Read everything that a tick decides by. Fails runs whose process is gone, so that their days do not stay busy."""
+    """Read all that a tick decides by. Fails runs whose process is gone, so that their days do not stay busy."""
     lake, pipeline = lake_context.open()
     end_dead_runs(instance, lake)
     busy = runs.busy_days(instance, str(lake.root), [t.name for t in pipeline.tables])
@@ -108,8 +108,8 @@ def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> Gi
     if not any(int(n) + 1 >= lake.settings.lateness.attempts for n in tried if n.isdigit()):
         return {}
     busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
-    seen = TickState(instance, lake, states, busy, utc_now())
-    return seen.requests(needs(states, busy, seen.until).ready)[1]
+    state = TickState(instance, lake, states, busy, utc_now())
+    return state.requests(needs(states, busy, state.until).ready)[1]
 
 
 def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
@@ -149,5 +149,5 @@ def _sensor_tags(sensor: str, lake: Lake) -> dict[str, str]:
 def next_attempt(instance: dg.DagsterInstance, base: str) -> int:
     """The number of the next attempt at a request without single days; a run that was deleted leaves its own unused,
     as Dagster drops a request whose key it knows."""
-    found = instance.get_runs(dg.RunsFilter(tags={runs.REQUEST_TAG: base}))
-    return max((int(run.tags.get(runs.ATTEMPT_TAG, "0")) + 1 for run in found), default=0)
+    earlier = instance.get_runs(dg.RunsFilter(tags={runs.REQUEST_TAG: base}))
+    return max((int(run.tags.get(runs.ATTEMPT_TAG, "0")) + 1 for run in earlier), default=0)

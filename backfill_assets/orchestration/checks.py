@@ -99,9 +99,9 @@ def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetC
                 passed=True, check_name=name, asset_key=contract.name, metadata={"what": "no day has rows yet"}
             )
         return
-    found = audit_table(lake, contract, table.version, [newest]).get(newest, DayProfile())
-    as_written = table.stamps[newest].entry.agrees_with(found)
-    for finding in judged_by_receipts(lake.settings, states, contract, [newest], {newest: found})[newest]:
+    profile = audit_table(lake, contract, table.version, [newest]).get(newest, DayProfile())
+    as_written = table.stamps[newest].entry.agrees_with(profile)
+    for finding in judged_by_receipts(lake.settings, states, contract, [newest], {newest: profile})[newest]:
         facts: dict[str, Any] = {
             "day": str(newest), "what": finding.message, **what_next(contract.name, finding), **finding.facts,
         }  # fmt: skip
@@ -131,13 +131,13 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
             context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
             states = opened.states()
             given_up = given_up_now(context.instance, lake, states).get(contract.name, "")
-            passed, facts = judged(states, contract.name, given_up)
+            passed, facts = judge_standing(states, contract.name, given_up)
         return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=facts)
 
     return check
 
 
-def judged(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:
+def judge_standing(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:
     """Whether no written day of the table is stale or given up, with the metadata of the check. `given_up` is a text
     about days that no sensor requests any more."""
     counted = {d: states.of(table, d) for d in states.view.table(table).stamps}
@@ -148,8 +148,8 @@ def judged(states: States, table: str, given_up: str = "") -> tuple[bool, dict[s
         facts[WHICH] = f"{ranges(stale, SAMPLE_RANGES)}. Rebuild: {rebuild}"
     if given_up:
         facts[GIVEN_UP] = given_up
-    others = Counter(s for s in counted.values() if s is not State.STALE)
-    facts |= {f"{s.value} days": n for s, n in sorted(others.items())}
+    counts = Counter(s for s in counted.values() if s is not State.STALE)
+    facts |= {f"{s.value} days": n for s, n in sorted(counts.items())}
     return not stale and not given_up, facts
 
 
@@ -164,17 +164,17 @@ def changed_standing_checks(
     for table in tables:
         if not states.view.table(table).stamps and not given_up.get(table):
             continue
-        passed, facts = judged(states, table, given_up.get(table, ""))
+        passed, facts = judge_standing(states, table, given_up.get(table, ""))
         newest = instance.fetch_materializations(dg.AssetKey(table), limit=1).records
-        now = dg.AssetCheckEvaluation(
+        evaluation = dg.AssetCheckEvaluation(
             asset_key=dg.AssetKey(table), check_name=STANDING, passed=passed, metadata=facts,
             severity=dg.AssetCheckSeverity.WARN, target_materialization_data=next(map(check_target, newest), None),
         )  # fmt: skip
-        record = instance.get_latest_asset_check_evaluation_record(now.asset_check_key)
+        record = instance.get_latest_asset_check_evaluation_record(evaluation.asset_check_key)
         # None also where a run has planned the check since and not evaluated it.
         before: object = record.evaluation if record is not None else None
-        if not isinstance(before, dg.AssetCheckEvaluation) or _result(before) != _result(now):
-            yield now
+        if not isinstance(before, dg.AssetCheckEvaluation) or _result(before) != _result(evaluation):
+            yield evaluation
 
 
 def _result(evaluation: dg.AssetCheckEvaluation) -> tuple[object, ...]:

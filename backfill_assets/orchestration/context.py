@@ -1,4 +1,4 @@
-"""The lake that Dagster's definitions are of: opened at every tick, and once by a run, when it loads the definitions.
+"""The lake behind Dagster's definitions: opened at every tick, and once by a run, when it loads the definitions.
 
 Not here: work on the lake (`load`) and the definitions themselves (`assemble`).
 """
@@ -25,7 +25,7 @@ class LakeContext:
     tables_of: TablesOf
 
     def open(self) -> tuple[Lake, Pipeline]:
-        """Open the lake with the settings of now. Raises SettingsError."""
+        """Open the lake with today's settings. Raises SettingsError."""
         lake = open_lake(self.root)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
@@ -43,7 +43,7 @@ class Opened:
     """A lake and its pipeline as the definitions were loaded, for all steps of a run.
 
     `missing` is the error of a folder without a lake: its tables are shown with the settings of a sample. `by` is the
-    user whose command runs in this process (`who.whoami`); empty in Dagster's own processes.
+    user whose command runs in this process (`core.ownership.whoami`); empty in Dagster's own processes.
     """
 
     lake: Lake

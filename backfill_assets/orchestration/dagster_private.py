@@ -44,17 +44,17 @@ def instance_id(instance: dg.DagsterInstance) -> str:
     The public `root_directory` is no identity: a home may move, and several homes may share one storage.
     """
     storage: Any = instance.run_storage
-    storage.get_run_storage_id()  # of two processes that ask a new storage at once, one gets an id that is not kept
+    storage.get_run_storage_id()  # if two processes open a new storage at once, the first id of one of them is not kept
     return str(storage.get_run_storage_id())
 
 
 def tag_values(instance: dg.DagsterInstance, keys: Sequence[str]) -> dict[str, set[str]]:
     """Every value that any run has of each tag in `keys`; tags without a run are left out. Public names read whole
     runs, one for each in the history."""
-    found: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = {}
     for first in range(0, len(keys), KEYS_PER_QUERY):
-        found |= dict(instance.get_run_tags(keys[first : first + KEYS_PER_QUERY]))
-    return found
+        values |= dict(instance.get_run_tags(keys[first : first + KEYS_PER_QUERY]))
+    return values
 
 
 def check_target(record: dg.EventLogRecord) -> AssetCheckEvaluationTargetMaterializationData:
@@ -101,8 +101,8 @@ def planned_partitions(instance: dg.DagsterInstance, table: str) -> dict[str, st
     """The partitions whose newest plan no materialization followed, each with the id of the run that planned it. The
     public `get_status_by_partition` names no runs."""
     storage: Any = instance.event_log_storage
-    found = storage.get_latest_asset_partition_materialization_attempts_without_materializations(dg.AssetKey(table))
-    return {partition: run_id for partition, (run_id, _) in found.items()}
+    attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(dg.AssetKey(table))
+    return {partition: run_id for partition, (run_id, _) in attempts.items()}
 
 
 def newest_materializations(

@@ -141,8 +141,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
         table = SqlEventLogStorageTable
         first = index.execute(table.insert().returning(table.c.id), rows[0]).scalar_one()
         ids = range(first, first + len(rows))
-        if others := [{**row, "id": i} for row, i in zip(rows[1:], ids[1:], strict=True)]:
-            index.execute(table.insert(), others)
+        if further := [{**row, "id": i} for row, i in zip(rows[1:], ids[1:], strict=True)]:
+            index.execute(table.insert(), further)
         of_kind: dict[Any, list[Numbered]] = defaultdict(list)
         for event, number in zip(events, ids, strict=True):
             of_kind[event.dagster_event_type].append((event, number))
@@ -163,10 +163,10 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
 
 def _is_batched(event: dg.EventLogEntry) -> bool:
     """Whether it is a step's event about single days: other events of its process follow and flush the buffer."""
-    found = event.dagster_event
-    if found is None or found.event_type not in BATCHED or not event.run_id or not found.step_key:
+    step_event = event.dagster_event
+    if step_event is None or step_event.event_type not in BATCHED or not event.run_id or not step_event.step_key:
         return False
-    return found.event_type is not EVALUATED or found.asset_check_evaluation_data.partition is not None
+    return step_event.event_type is not EVALUATED or step_event.asset_check_evaluation_data.partition is not None
 
 
 def _planned_rows(event: dg.EventLogEntry, number: int, stored: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

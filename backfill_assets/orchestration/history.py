@@ -82,13 +82,13 @@ def history(instance: dg.DagsterInstance, lake: str, tables: Sequence[str], chec
     `no_stale_days` is left out: a sensor's verdict names no lake, and receipts hold it.
     """
     own = set(instance.get_run_ids(dg.RunsFilter(tags={LAKE_TAG: lake})))
-    given = [r for t in tables for r in check_rows(instance, t, checks) if r.evaluated and r.run_id in own]
-    counted = Counter((row.table, row.check, row.passed) for row in given)
+    evaluated = [r for t in tables for r in check_rows(instance, t, checks) if r.evaluated and r.run_id in own]
+    counted = Counter((row.table, row.check, row.passed) for row in evaluated)
     counts = (CheckCounts(t, c, counted[t, c, True], counted[t, c, False]) for t in tables for c in checks)
     return History(
         runs_of(instance, lake),
         tuple(c for c in counts if c.passed or c.found),
-        tuple(_findings(instance, [row for row in given if not row.passed])),
+        tuple(_findings(instance, [row for row in evaluated if not row.passed])),
     )
 
 
@@ -129,22 +129,22 @@ def cause_of(event: dg.DagsterEvent) -> str:
     error = failed.error
     while error is not None and error.cause is not None:
         error = error.cause
-    said = error.message.strip().splitlines() if error is not None else []
-    return said[0] if said else json.dumps(event.message)
+    lines = error.message.strip().splitlines() if error is not None else []
+    return lines[0] if lines else json.dumps(event.message)
 
 
 def _findings(instance: dg.DagsterInstance, failed: Iterable[CheckRow]) -> Iterator[PastFinding]:
     """The newest days with findings, with their messages as far as few enough runs hold them."""
     rows = sorted(failed, key=lambda row: row.partition or "", reverse=True)[:LISTED_FINDINGS]
     wanted = {(row.run_id, row.table, row.check, row.partition) for row in rows}
-    given = {}
+    words_of = {}
     for run_id in list(dict.fromkeys(row.run_id for row in rows))[:RUNS_READ]:
         for evaluation in evaluations_of(instance, run_id):
             key = (run_id, evaluation.asset_key.path[-1], evaluation.check_name, evaluation.partition)
             if key in wanted:
-                given[key] = (evaluation.severity.value.lower(), evaluation_text(evaluation))
+                words_of[key] = (evaluation.severity.value.lower(), evaluation_text(evaluation))
     for row in rows:
-        severity, what = given.get((row.run_id, row.table, row.check, row.partition), ("", ""))
+        severity, what = words_of.get((row.run_id, row.table, row.check, row.partition), ("", ""))
         yield PastFinding(row.table, row.check, row.partition or "", row.run_id, severity, what)
 
 

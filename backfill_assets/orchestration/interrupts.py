@@ -19,11 +19,11 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(KeyboardInterrupt):
-    """The work was interrupted by the signal `number`. `told`: what it had written, where somebody looked."""
+    """The work was interrupted by the signal `number`. `written`: a text about what it had written, if known."""
 
-    def __init__(self, number: int, told: str = "") -> None:
+    def __init__(self, number: int, written: str = "") -> None:
         super().__init__(number)
-        self.number, self.told = number, told
+        self.number, self.written = number, written
 
 
 @dataclass
@@ -45,42 +45,42 @@ def ends_when_interrupted() -> Iterator[Ending]:
     if prompt or threading.current_thread() is not threading.main_thread():
         yield ending
         return
-    ear, mouth = socket.socketpair()
-    mouth.setblocking(False)
-    listened = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
-    if listened != -1:
-        signal.set_wakeup_fd(listened)
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    earlier = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    if earlier != -1:
+        signal.set_wakeup_fd(earlier)
         yield ending
         return
     before = {number: signal.getsignal(number) for number in INTERRUPTS}
-    threading.Thread(target=_insist, args=(ending, ear, over), name="interrupts", daemon=True).start()
+    threading.Thread(target=_repeat_interrupt, args=(ending, reader, over), name="interrupts", daemon=True).start()
     try:
         yield ending
     finally:
         signal.set_wakeup_fd(-1)
         over.set()
-        mouth.close()
+        writer.close()
         for number, handler in before.items():  # Dagster leaves TERM as INT is: ignored, where INT was (`nohup … &`)
             signal.signal(number, handler)
 
 
-def _insist(ending: Ending, ear: socket.socket, over: threading.Event) -> None:
-    """Wait for an interrupt, then repeat it until the work is over. The kernel ends the process if it never is, also
-    where the interpreter hangs while it shuts down, long after the block was left."""
-    with ear:  # until the end, since the kernel goes on to write
+def _repeat_interrupt(ending: Ending, reader: socket.socket, over: threading.Event) -> None:
+    """Wait for an interrupt, then repeat it until the work is over. The kernel ends the process if the work never ends,
+    also if the interpreter hangs in its shutdown, long after the block."""
+    with reader:  # until the end, since the kernel goes on to write
         while ending.number is None:
-            heard = ear.recv(64)
-            if not heard:
+            signals = reader.recv(64)
+            if not signals:
                 return
-            ending.number = next((n for n in heard if n in INTERRUPTS), None)
+            ending.number = next((n for n in signals if n in INTERRUPTS), None)
         signal.alarm(LONGEST_END_SECONDS)
         while not over.wait(AGAIN_SECONDS):
             signal.pthread_kill(threading.main_thread().ident or 0, ending.number)
 
 
 @contextlib.contextmanager
-def processes_hear_none() -> Iterator[None]:
-    """Processes that are begun within never hear INT; this one hears it at `hear` or at the end of the block.
+def children_ignore_interrupts() -> Iterator[None]:
+    """Processes that are begun within never receive INT; this one receives it after `receive_interrupts` or the block.
 
     A terminal sends it to all processes. Dagster begins some with each run that pass on what is printed, and they
     would end with a traceback each, before what this process prints last.
@@ -92,6 +92,6 @@ def processes_hear_none() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def hear() -> None:
-    """Let this thread hear INT again."""
+def receive_interrupts() -> None:
+    """Let this thread receive INT again."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])

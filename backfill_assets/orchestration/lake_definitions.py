@@ -35,7 +35,7 @@ from backfill_assets.orchestration.upkeep import export_job, export_schedule, ma
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 
 
-def rest_of_definitions(
+def browser_definitions(
     lake_context: LakeContext,
     opened: Opened,
     rebuild: Any,

@@ -63,8 +63,8 @@ def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
     ]  # fmt: skip
     origins = {c.name: [origin.rpartition(".") for origin in c.made_from] for c in contract.columns if c.made_from}
     deps = {
-        name: [dg.TableColumnDep(asset_key=dg.AssetKey(table), column_name=column) for table, _, column in found]
-        for name, found in origins.items()
+        name: [dg.TableColumnDep(asset_key=dg.AssetKey(table), column_name=column) for table, _, column in parts]
+        for name, parts in origins.items()
     }
     return {
         "dagster/column_schema": dg.TableSchema(columns=columns),
@@ -91,30 +91,31 @@ def show_command(table: str, day: date) -> str:
 
 
 def origin(
-    contract: Contract, day: date, states: States, versions: Mapping[str, int], written: Provenance
+    contract: Contract, day: date, states: States, versions: Mapping[str, int], provenance: Provenance
 ) -> dict[str, Any]:
-    """Why and by whom a day was `written`, its input days with the `versions` that were read, and links to these days
-    and to the runs of its plan.
+    """Reason and author of the write of a day (`provenance`), its input days with the `versions` that were read, and
+    links to these days and to the runs of its plan.
 
-    The links are relative, so that they hold below the secret of `backfill-assets ui`, too.
+    The links are relative, so that they also hold below the secret of `backfill-assets ui`.
     """
-    tags = written.tags or {}
+    tags = provenance.tags or {}
     plan = tags.get(PLAN_TAG, "")
-    cause = f"plan {plan}, chunk {tags.get(CHUNK_TAG, '?')}" if plan else written.reason
-    found: dict[str, Any] = {WHY: f"{cause}, by {tags.get(BY, 'unknown')}{f': {written.note}' if written.note else ''}"}
+    cause = f"plan {plan}, chunk {tags.get(CHUNK_TAG, '?')}" if plan else provenance.reason
+    note = f": {provenance.note}" if provenance.note else ""
+    metadata: dict[str, Any] = {WHY: f"{cause}, by {tags.get(BY, 'unknown')}{note}"}
     if plan:
-        found[PLAN_RUNS] = dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan}")
+        metadata[PLAN_RUNS] = dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan}")
     read = defaultdict[str, set[date]](set)
     for wanted in contract.inputs:
         read[wanted.table] |= {*input_days(states, wanted, day)}
     named = {table: sorted(days) for table, days in read.items() if days}
     if named:
-        at = {table: f" at version {versions[table]}" if table in versions else "" for table in named}
-        found[INPUTS] = "; ".join(f"{table} {ranges(days)}{at[table]}" for table, days in named.items())
+        version_text = {table: f" at version {versions[table]}" if table in versions else "" for table in named}
+        metadata[INPUTS] = "; ".join(f"{table} {ranges(days)}{version_text[table]}" for table, days in named.items())
     for table, days in named.items():
         query = f"view=partitions&partition={days[-1]}&default_range=[{days[0]}...{days[-1]}]"
-        found[f"{PREFIX}from_{table}"] = dg.MetadataValue.url(f"../assets/{table}?{query}")
-    return found
+        metadata[f"{PREFIX}from_{table}"] = dg.MetadataValue.url(f"../assets/{table}?{query}")
+    return metadata
 
 
 def identities_last(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,29 +138,29 @@ def day_metadata(
     sizes = day_bytes(rebuild.request.lake_session.lake, rebuild.table.contract)
     seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
     states = rebuild.request.states()
-    found = {day: _one_day(rebuild, published, day, sizes.get(day, 0), seconds, states) for day in days}
+    by_day = {day: _one_day(rebuild, published, day, sizes.get(day, 0), seconds, states) for day in days}
     for day in candidate.settled:
-        found[day] = {**found[day], **earlier.get(str(day), {}), **found[day]}
+        by_day[day] = {**by_day[day], **earlier.get(str(day), {}), **by_day[day]}
     after = {d: candidate.entries[d] for d in days}
     before = {day: stamp.entry for day, stamp in candidate.before.stamps.items()}
-    again = rewritten(candidate.before, after, published)
-    for day in again:
-        found[day] |= {UNCHANGED: True, REWRITTEN: True}
-    last = found[days[-1]]
-    last[SUMMARY] = dg.MetadataValue.md(summary(before, after, published, again))
+    same_rows = rewritten(candidate.before, after, published)
+    for day in same_rows:
+        by_day[day] |= {UNCHANGED: True, REWRITTEN: True}
+    last = by_day[days[-1]]
+    last[SUMMARY] = dg.MetadataValue.md(summary(before, after, published, same_rows))
     last[PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
-    return {str(day): identities_last(metadata) for day, metadata in found.items()}
+    return {str(day): identities_last(metadata) for day, metadata in by_day.items()}
 
 
 def _one_day(
     rebuild: Rebuild, published: Published, day: date, size: int, seconds: float, states: States
 ) -> dict[str, Any]:
-    candidate, contract, written = rebuild.ready, rebuild.table.contract, rebuild.request.provenance
+    candidate, contract, provenance = rebuild.ready, rebuild.table.contract, rebuild.request.provenance
     entry, profile, account = candidate.entries[day], candidate.profiles[day], candidate.accounts.get(day, {})
     metadata: dict[str, Any] = {
         **entry_metadata(entry, published.version),
         SHOW: show_command(contract.name, day),
-        **({} if day in candidate.settled else origin(contract, day, states, candidate.inputs, written)),
+        **({} if day in candidate.settled else origin(contract, day, states, candidate.inputs, provenance)),
         PREFIX + "bytes": size,
         PREFIX + "seconds_per_day": seconds,
         UNCHANGED: day not in published.changed,
@@ -176,8 +177,8 @@ def _one_day(
 
 
 def earlier_facts(instance: dg.DagsterInstance, rebuild: Rebuild) -> dict[str, dict[str, Any]]:
-    """Facts that only computing gives, from the newest materialization of each settled day: plots draw the newest one,
-    and a rerun that changes nothing must not blank them."""
+    """Facts that only computing gives, from the newest materialization of each settled day: plots draw the newest
+    materialization, and a rerun without changes must not blank them."""
     keys = [str(day) for day in rebuild.days if day in rebuild.ready.settled]
     records = newest_materializations(instance, rebuild.table.name, keys)
     return {key: facts_of(record, rebuild.ready.entries[parse_day(key)]) for key, record in records.items()}
@@ -213,41 +214,41 @@ def summary(
     before: Mapping[date, DayEntry],
     after: Mapping[date, DayEntry],
     published: Published,
-    again: Set[date] = frozenset(),
+    same_rows: Set[date] = frozenset(),
 ) -> str:
     """Rows before and after of every changed day, the newest first up to a month of them, and the sums over all.
 
-    `before` holds the days that had a receipt, `after` all days of the run, `again` those that were only rewritten.
+    `before` holds the days that had a receipt, `after` all days of the run, `same_rows` those that were only rewritten.
     """
-    changed = sorted((d for d in after if d in published.changed and d not in again), reverse=True)
-    lines = [_headline(changed, len(after) - len(changed), len(again), published)]
+    changed = sorted((d for d in after if d in published.changed and d not in same_rows), reverse=True)
+    lines = [_headline(changed, len(after) - len(changed), len(same_rows), published)]
     if changed:
         lines += ["", "| day | rows before | rows now | change |", "|---|---:|---:|---:|"]
         lines += [_day_line(d, before.get(d), after[d]) for d in changed[:LISTED_DAYS]]
         if len(changed) > LISTED_DAYS:
             lines.append(f"| … {len(changed) - LISTED_DAYS} more | | | |")
-        was = sum(before[d].rows for d in changed if d in before)
-        lines.append(_line("**all changed**", was, sum(after[d].rows for d in changed)))
+        rows_before = sum(before[d].rows for d in changed if d in before)
+        lines.append(_line("**all changed**", rows_before, sum(after[d].rows for d in changed)))
     return "\n".join(lines)
 
 
-def _headline(changed: list[date], kept: int, again: int, published: Published) -> str:
-    written = f", {again} of them written again" if again else ""
+def _headline(changed: list[date], kept: int, same_rows: int, published: Published) -> str:
+    written = f", {same_rows} of them written again" if same_rows else ""
     if not changed:
         new = ", the receipts are new" if published.receipted else ""
         return f"Nothing changed: {kept} day(s) hold what they held{written}{new}."
     spans = contiguous(sorted(changed))
     ranges = ", ".join(map(str, spans[:3])) + (" …" if len(spans) > 3 else "")
-    others = f"; {kept} other(s) hold what they held{written}" if kept else ""
-    return f"{len(changed)} day(s) changed in version {published.version}: {ranges}{others}."
+    rest = f"; {kept} other(s) hold what they held{written}" if kept else ""
+    return f"{len(changed)} day(s) changed in version {published.version}: {ranges}{rest}."
 
 
-def _day_line(day: date, was: DayEntry | None, now: DayEntry) -> str:
-    if was is not None and was.scheme != now.scheme:  # nothing can say whether they are the same rows
-        return _line(str(day), was.rows, now.rows, "as many rows")
-    return _line(str(day), was.rows if was else None, now.rows)
+def _day_line(day: date, before: DayEntry | None, after: DayEntry) -> str:
+    if before is not None and before.scheme != after.scheme:  # nothing can say whether they are the same rows
+        return _line(str(day), before.rows, after.rows, "as many rows")
+    return _line(str(day), before.rows if before else None, after.rows)
 
 
-def _line(name: str, was: int | None, now: int, same: str = "same rows, other content") -> str:
-    change = "new" if was is None else f"{now - was:+,}" if now != was else same
-    return f"| {name} | {'–' if was is None else f'{was:,}'} | {now:,} | {change} |"
+def _line(name: str, before: int | None, after: int, same: str = "same rows, other content") -> str:
+    change = "new" if before is None else f"{after - before:+,}" if after != before else same
+    return f"| {name} | {'–' if before is None else f'{before:,}'} | {after:,} | {change} |"

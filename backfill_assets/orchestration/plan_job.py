@@ -81,7 +81,7 @@ class BackfillConfig(dg.Config):
 def chunk_maker(
     instance: dg.DagsterInstance, lake_context: LakeContext, rebuild_of: JobOf, run: dg.DagsterRun, log: Log
 ) -> ChunkMaker:
-    """Makes chunks by runs of the job `rebuild`, which `rebuild_of(tables)` gives, as children of `run`."""
+    """Maker of chunks by runs of the job `rebuild`, which `rebuild_of(tables)` gives, as children of `run`."""
     parent, root = run.run_id, run.root_run_id or run.run_id
 
     def make_one(work: ChunkWork) -> str:
@@ -115,12 +115,12 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
             context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
             worker = chunk_maker(context.instance, lake_context, rebuild_of, context.run, context.log.info)
             with working_by(plan.code):
-                now = run_plan(lake_context.open, plan, worker)
-            state = f"{now.state}{f': {now.why}' if now.why else ''}"
+                current = run_plan(lake_context.open, plan, worker)
+            state = f"{current.state}{f': {current.why}' if current.why else ''}"
             context.log.info(f"plan {plan.id} is {state}")
             context.add_output_metadata(
                 {
-                    "plan": plan.id, "state": state, "chunks": dg.MetadataValue.md(_table(now)),
+                    "plan": plan.id, "state": state, "chunks": dg.MetadataValue.md(_table(current)),
                     "its runs": dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan.id}"),
                     "next": f"`backfill-assets plan show {plan.id}` says what is to do; `backfill-assets rollback "
                     f"--plan {plan.id}` shows what putting all of it back would do",
@@ -174,12 +174,12 @@ def _config_error(culprit: str, fix: str) -> BackfillError:
     return BackfillError("the config", culprit, "Nothing was planned", fix)
 
 
-def _table(now: Progress) -> str:
+def _table(current: Progress) -> str:
     lines = ["| chunk | days | kind | state | rows | seconds |", "|---|---|---|---|---|---|"]
-    for found in now.chunks:
-        chunk, took = found.chunk, found.took
+    for progress in current.chunks:
+        chunk, took = progress.chunk, progress.took
         real = f"{took.rows} | {took.seconds:.1f}" if took else "- | -"
-        lines.append(f"| {chunk.number} | {chunk.days} | {chunk.kind.value} | {found.state.value} | {real} |")
+        lines.append(f"| {chunk.number} | {chunk.days} | {chunk.kind.value} | {progress.state.value} | {real} |")
     return "\n".join(lines)
 
 
@@ -218,9 +218,9 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
 
 def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:
     heads = digest_of([f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables])
-    base, most = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
+    base, limit = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
     tried = next_attempt(instance, base)
-    if tried >= most:
+    if tried >= limit:
         tick.alarm(
             f"plan {plan.id}",
             f"the plan {plan.id} was begun {tried} times, and each time its process was killed before it wrote "

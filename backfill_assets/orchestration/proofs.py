@@ -22,7 +22,7 @@ from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.rollbacks import one_op_job, tell
+from backfill_assets.orchestration.rollbacks import one_op_job, show_lines
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.sensors import lake_sensor
 from backfill_assets.orchestration.ticks import Tick
@@ -54,8 +54,8 @@ def _facts(failed: list[Proof]) -> dict[str, Any]:
     return {"what": "; ".join(map(str, failed)) or "every proven day has the same rows"}
 
 
-def proof_job(lake_context: LakeContext, by: Prover = prove) -> dg.JobDefinition:
-    """The job `standing_proof`: proves the days of today, tells the checks, and raises an alarm per day that fails."""
+def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefinition:
+    """The job `standing_proof`: proves today's days, reports the checks, and raises an alarm per day that fails."""
 
     @dg.op(name="prove_days", description="Compute a few written days again and compare. Commits nothing.")
     def prove_drawn_days(context: dg.OpExecutionContext) -> None:
@@ -63,7 +63,7 @@ def proof_job(lake_context: LakeContext, by: Prover = prove) -> dg.JobDefinition
         with as_failures(), telling_losses():
             lake, pipeline = lake_context.open()
             runs.markers_of(context.instance, lake).mark(context.run_id)
-            found = prove_days(lake, pipeline, utc_today(), by)
+            outcomes = prove_days(lake, pipeline, utc_today(), prover)
             failed = unproven(lake, pipeline)
         for table in pipeline.tables:
             context.instance.report_runless_asset_event(
@@ -73,7 +73,7 @@ def proof_job(lake_context: LakeContext, by: Prover = prove) -> dg.JobDefinition
                 )
             )  # fmt: skip
         report_alarms(lake.root, context.instance, STANDING_PROOF, alarms(lake, pipeline))
-        tell(context, map(str, found))
+        show_lines(context, map(str, outcomes))
 
     what = "Compute a few written days again, from the inputs their receipts pin, and compare."
     return one_op_job(lake_context, STANDING_PROOF, prove_drawn_days, None, what)
@@ -111,8 +111,8 @@ def control_checks(opened: Opened) -> list[dg.AssetChecksDefinition]:
 def control_tables(pipeline: Pipeline, settings: dict[str, ControlSettings]) -> dict[str, Contract]:
     """The table of each control: the first of the pipeline that its query names; controls of ledgers are left out."""
     named = {name: named_tables(control.query) or frozenset() for name, control in settings.items()}
-    found = {name: next((c for c in pipeline.contracts if c.name in tables), None) for name, tables in named.items()}
-    return {name: contract for name, contract in found.items() if contract is not None}
+    first = {name: next((c for c in pipeline.contracts if c.name in tables), None) for name, tables in named.items()}
+    return {name: contract for name, contract in first.items() if contract is not None}
 
 
 def _control_check(opened: Opened, name: str, contract: Contract) -> dg.AssetChecksDefinition:

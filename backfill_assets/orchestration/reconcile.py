@@ -39,14 +39,14 @@ from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 
 RecordedBy = Callable[[str], Set[tuple[str, str]]]
 DAYS_PER_CALL = 100  # of all tables: five hundred events, two or three seconds; the next call goes on
-LOOKED = "ended runs"  # key beside the versions of tables: no table has a blank in its name
+NEWEST_FAILURE = "ended runs"  # key beside the versions of tables: no table has a blank in its name
 UNDONE = "days undone"  # 1 while checks of days after a rollback or release are to be recorded again
-TOLD_FROM = "the receipt: the run ended before it could say so"
-JUDGED_FROM = "the receipt of the rows that stand there now"
-UNHAPPY = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+LOST_SOURCE = "the receipt: the run ended before it could say so"
+CURRENT_SOURCE = "the receipt of the rows that stand there now"
+UNSUCCESSFUL = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 UNDOING = (ROLLBACK, RELEASE, PUBLISH)
-UNDONE_FROM = "a rollback, release or publish: no run made it"
-ELSEWHERE_FROM = "the receipt: the run is one of another Dagster instance"
+UNDONE_SOURCE = "a rollback, release or publish: no run made it"
+ELSEWHERE_SOURCE = "the receipt: the run is one of another Dagster instance"
 
 
 def reconcile(instance: dg.DagsterInstance, lake: Lake, states: States, run_id: str) -> list[str]:
@@ -106,7 +106,7 @@ def _record(
         days = sorted(d for d, s in states.view.table(table).stamps.items() if s.version == version)
     known = recorded_by(run.run_id) if run is not None else frozenset()
     lost = [d for d in days if (table, str(d)) not in known]
-    source = UNDONE_FROM if undoing else TOLD_FROM if run is not None else ELSEWHERE_FROM
+    source = UNDONE_SOURCE if undoing else LOST_SOURCE if run is not None else ELSEWHERE_SOURCE
     for day in lost:
         event = receipt_event(table, day, receipt.days[day], version, receipt.write_id, source)
         instance.report_runless_asset_event(event)
@@ -121,7 +121,7 @@ def _recorded(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[str,
 
 
 def receipt_event(
-    table: str, day: date, entry: DayEntry, version: int, write_id: str, source: str = UNDONE_FROM
+    table: str, day: date, entry: DayEntry, version: int, write_id: str, source: str = UNDONE_SOURCE
 ) -> dg.AssetMaterialization:
     """The materialization that records a day from its receipt; by default after a rollback or release."""
     metadata = receipt_metadata(table, day, None, entry, version, source) | {WRITE_ID: write_id}
@@ -148,28 +148,28 @@ def repair_events(
 
     `seen` says what earlier calls finished, and is updated once no day is left. Returns a line per table.
     """
-    unhappy = _unhappy(instance)
-    if unhappy == seen.get(LOOKED, 0) and not seen.get(UNDONE):
+    failure = _newest_failure(instance)
+    if failure == seen.get(NEWEST_FAILURE, 0) and not seen.get(UNDONE):
         return []
     busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
-    left, lines, whole = limit, [], True
+    remaining, lines, is_complete = limit, [], True
     for contract in states.contracts.values():
         wrong = wrong_days(instance, states, contract, busy.get(contract.name, frozenset()))
-        now = replace(wrong, days=wrong.days[:left])
-        left -= len(now.days)
-        whole = whole and not wrong.postponed and len(now.days) == len(wrong.days)
-        if now.days:
-            _repair(instance, lake, states, contract, now)
-            lines.append(f"{contract.name}: {len(now.days)} day(s) shown again from their receipts")
-    if whole:
-        seen |= {UNDONE: 0, LOOKED: unhappy}
+        due = replace(wrong, days=wrong.days[:remaining])
+        remaining -= len(due.days)
+        is_complete = is_complete and not wrong.postponed and len(due.days) == len(wrong.days)
+        if due.days:
+            _repair(instance, lake, states, contract, due)
+            lines.append(f"{contract.name}: {len(due.days)} day(s) shown again from their receipts")
+    if is_complete:
+        seen |= {UNDONE: 0, NEWEST_FAILURE: failure}
     return lines
 
 
-def _unhappy(instance: dg.DagsterInstance) -> int:
+def _newest_failure(instance: dg.DagsterInstance) -> int:
     """A number that changes with each run that failed or was cancelled, also where the clock was set back; 0 without
     any."""
-    wanted = dg.RunsFilter(statuses=UNHAPPY)
+    wanted = dg.RunsFilter(statuses=UNSUCCESSFUL)
     newest = instance.get_run_records(wanted, limit=1, order_by="update_timestamp", ascending=False)
     # Storage keeps UTC without saying so.
     at = sum(round(r.update_timestamp.replace(tzinfo=UTC).timestamp() * 1e6) for r in newest)
@@ -196,9 +196,9 @@ def wrong_days(instance: dg.DagsterInstance, states: States, contract: Contract,
         if d in unmade or (d in stamps and r.is_made and not (r.is_current if r.evaluated else r.run_id in alive))
     }
     orders = {d: r.order for d, r in rows}
-    found = sorted(unmade | {d for d, _ in unjudged}, key=lambda d: (orders.get(d, 0), d))
-    days = [d for d in found if d not in busy]
-    return WrongDays(days, unmade, unjudged, len(days) < len(found))
+    ordered = sorted(unmade | {d for d, _ in unjudged}, key=lambda d: (orders.get(d, 0), d))
+    days = [d for d in ordered if d not in busy]
+    return WrongDays(days, unmade, unjudged, len(days) < len(ordered))
 
 
 def _day(partition: str | None) -> date | None:
@@ -215,13 +215,13 @@ def _repair(instance: dg.DagsterInstance, lake: Lake, states: States, contract: 
     before = newest_materializations(instance, name, keys)
     for day in (d for d in wrong.days if d in wrong.unmade):
         stamp = stamps[day]
-        metadata = receipt_metadata(name, day, before.get(str(day)), stamp.entry, stamp.version, TOLD_FROM)
+        metadata = receipt_metadata(name, day, before.get(str(day)), stamp.entry, stamp.version, LOST_SOURCE)
         instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=str(day), metadata=metadata))
     newest = newest_materializations(instance, name, keys)
     wanted = list({r.run_id for r in wrong.rows.values() if r.run_id})
     jobs = {r.run_id: r.job_name for r in instance.get_runs(dg.RunsFilter(run_ids=wanted))} if wanted else {}
     for day, findings in judged_by_receipts(lake.settings, states, contract, wrong.days).items():
-        source = TOLD_FROM if day in wrong.unmade else JUDGED_FROM
+        source = LOST_SOURCE if day in wrong.unmade else CURRENT_SOURCE
         for finding in findings:
             row = wrong.rows.get((day, finding.check))
             if row is not None and row.run_id:  # else no run ever planned it

@@ -67,14 +67,15 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
         """One rollback."""
         with as_failures():
             lake, pipeline = lake_context.open()
-            asked = config.request(config.to_version, config.over_newer)
-            if asked.table and asked.to_version is None:
+            request = config.request(config.to_version, config.over_newer)
+            if request.table and request.to_version is None:
                 raise BackfillError(
-                    f"the table {asked.table}", "no version is named", "Nothing was put back", "Fill in `to_version`"
+                    f"the table {request.table}", "no version is named", "Nothing was put back", "Fill in `to_version`"
                 )
             provenance = _provenance(context)
-            report = roll_back(lake, pipeline, asked, provenance) if config.act else preview(lake, pipeline, asked)
-            tell(context, [*report.lines(), *([] if report.is_done else ["Nothing was done: `act: true` does it"])])
+            report = roll_back(lake, pipeline, request, provenance) if config.act else preview(lake, pipeline, request)
+            hint = [] if report.is_done else ["Nothing was done: `act: true` does it"]
+            show_lines(context, [*report.lines(), *hint])
             if report.is_done:
                 _materialize(context, lake_context, {t.contract.name: t.entries for t in report.tables})
 
@@ -89,7 +90,7 @@ def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
         with as_failures():
             found = release(*lake_context.open(), config.request(), _provenance(context), act=config.act)
             verb = "released" if config.act else "would be released (`act: true` does it)"
-            tell(context, [f"{name}: {ranges(days)} {verb}" for name, days in found.items()])
+            show_lines(context, [f"{name}: {ranges(days)} {verb}" for name, days in found.items()])
             if config.act:
                 _materialize(context, lake_context, found)
 
@@ -107,7 +108,7 @@ def one_op_job(
     )  # fmt: skip
 
 
-def tell(context: dg.OpExecutionContext, lines: Iterable[str]) -> None:
+def show_lines(context: dg.OpExecutionContext, lines: Iterable[str]) -> None:
     """Show the lines as a list on the page of the run."""
     context.add_output_metadata({"what": dg.MetadataValue.md("\n".join(f"- {line}" for line in lines))})
 

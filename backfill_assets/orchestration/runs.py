@@ -101,9 +101,9 @@ def run_rebuild(
     that are right are made, too; `tags` with a value are the run's, and NOTE_TAG goes into the receipts."""
     note = tags.get(NOTE_TAG, "")
     configs = {op_name(table): {"config": {"force": force, "note": note}} for table, force in forced.items()}
-    given = {name: value for name, value in tags.items() if value}
+    own_tags = {name: value for name, value in tags.items() if value}
     return job.execute_in_process(
-        instance=instance, run_id=run_id, tags={**range_tags(days), BY_TAG: whoami(), **given},
+        instance=instance, run_id=run_id, tags={**range_tags(days), BY_TAG: whoami(), **own_tags},
         run_config={"loggers": SILENCE, "ops": configs}, raise_on_error=False,
     )  # fmt: skip
 
@@ -130,14 +130,14 @@ def attempts(instance: dg.DagsterInstance, wanted: Mapping[str, Mapping[date, st
     """Per table how often runs were requested for the days with these identities, ever; days never requested
     are left out. Counted on from the newest attempt, so that a run that was deleted gives its number to none."""
     keys = {_asked_tag(table, str(day)): (table, day) for table, known in wanted.items() for day in known}
-    found: dict[str, dict[date, int]] = {table: {} for table in wanted}
+    counts: dict[str, dict[date, int]] = {table: {} for table in wanted}
     for key, values in tag_values(instance, list(keys)).items():
         table, day = keys[key]
         parts = (value.rpartition(" ") for value in values)
         numbers = [int(number) for known, _, number in parts if known == wanted[table][day] and number.isdigit()]
         if numbers:
-            found[table][day] = max(numbers) + 1
-    return found
+            counts[table][day] = max(numbers) + 1
+    return counts
 
 
 def _asked_tag(table: str, day: str) -> str:
@@ -152,9 +152,9 @@ def is_active(instance: dg.DagsterInstance, job: str, lake: str, tags: Mapping[s
 
 def runs_of_last_day(instance: dg.DagsterInstance, sensor: str, lake: str, now: datetime) -> int:
     """How many runs the sensor requested on the lake in the 24 hours before `now`, by a clock not a day ahead."""
-    mine = {SENSOR_TAG: sensor, LAKE_TAG: lake}
+    tags = {SENSOR_TAG: sensor, LAKE_TAG: lake}
     first, last = now - ONE_DAY_OF_CLOCK, now + ONE_DAY_OF_CLOCK
-    return instance.get_runs_count(dg.RunsFilter(tags=mine, created_after=first, created_before=last))
+    return instance.get_runs_count(dg.RunsFilter(tags=tags, created_after=first, created_before=last))
 
 
 @dataclass(frozen=True)

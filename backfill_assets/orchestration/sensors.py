@@ -1,7 +1,7 @@
-"""The sensors and schedules of a lake as Dagster sees them, and the job by which `landing` looks into new files.
+"""Sensors and schedules of a lake as Dagster sees them, and the job with which `landing` scans new files.
 
-Here: their Dagster face, where notes and alarms of sensors go, and which days schedules request, for those who want
-fixed times. Not here: what a tick decides (`ticks`). The cursor only shows what the last tick found; nothing reads it.
+Here: their definitions, where notes and alarms of sensors go, and which days the schedules request. Not here: what a
+tick decides (`ticks`). The cursor only shows what the last tick found; nothing reads it.
 """
 
 from collections.abc import Callable, Sequence
@@ -100,11 +100,11 @@ def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sens
     keep_attention(lake_context.root, instance_id(context.instance), sensor, {} if tick.is_kept else tick.alarms)
     report_alarms(lake_context.root, context.instance, sensor, tick.alarms)
     first = [*tick.alarms.values(), *(note for note in tick.notes if note not in tick.alarms.values())]
-    found = "; ".join(first)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"
+    cursor = "; ".join(first)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"
     return dg.SensorResult(
         run_requests=tick.requests or None,
-        skip_reason=None if tick.requests else found,
-        cursor=found,
+        skip_reason=None if tick.requests else cursor,
+        cursor=cursor,
         asset_events=tick.verdicts,
     )
 
@@ -144,11 +144,11 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
     """Requests for the `rolling_days` days that ended `delay_days` before `today`, without held days; else why none."""
     lake, pipeline = lake_context.open()
     lateness = lake.settings.lateness
-    end = today - ONE_DAY * lateness.delay_days
-    start = max(lake.settings.start_date, end - ONE_DAY * lateness.rolling_days)
-    if start >= end:
+    stop = today - ONE_DAY * lateness.delay_days
+    start = max(lake.settings.start_date, stop - ONE_DAY * lateness.rolling_days)
+    if start >= stop:
         return dg.SkipReason("the lake's first day is not that long ago")
-    days = DayRange(start, end)
+    days = DayRange(start, stop)
     if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
         return dg.SkipReason(f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`")
     ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)

@@ -1,8 +1,8 @@
-"""What the sensors decide at a tick: which runs to request, and in plain words what they found and held back.
+"""Decisions of the sensors at a tick: the runs to request, and notes about what they found and held back.
 
-Here: one function per sensor, from the lake and Dagster's runs as they are now. Not here: the sensors as Dagster sees
-them (`sensors`), which days need a rebuild (`core.needs`) and rebuilding them (`load`).
-No Spark, and no cursor: a tick that was killed, repeated or forgotten changes nothing about the next one.
+Here: one function per sensor, from the state of the lake and of Dagster's runs. Not here: the sensors as Dagster sees
+them (`sensors`), which days need a rebuild (`core.needs`) and rebuilding them (`load`). No Spark, and no cursor: a tick
+that was killed, repeated or forgotten changes nothing about the next one.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -64,10 +64,10 @@ class Tick:
         for name, text in given_up.items():
             self.alarm(f"given up {name}", f"{name}: {text}")
 
-    def request(self, seen: TickState, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
+    def request(self, state: TickState, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
         """Add as many requests as the caps allow, and a note about the rest."""
-        caps = seen.lake.settings.lateness
-        today = runs.runs_of_last_day(seen.instance, sensor, str(seen.lake.root), seen.now)
+        caps = state.lake.settings.lateness
+        today = runs.runs_of_last_day(state.instance, sensor, str(state.lake.root), state.now)
         allowed = max(0, min(caps.runs_per_tick, caps.runs_per_day - today))
         verb = "would request" if caps.dry_run else "requested"
         self.notes += [f"{verb} {request.run_key or request.job_name}" for request in wanted[:allowed]]
@@ -81,105 +81,105 @@ class Tick:
 
 def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Request the days of the built tables that need a rebuild and whose inputs are in place, upstream first."""
-    seen = read_tick_state(instance, lake_context, now)
-    recorded = follow_receipts(instance, seen.lake, seen.states)
-    tick = late_data(seen)
+    state = read_tick_state(instance, lake_context, now)
+    recorded = follow_receipts(instance, state.lake, state.states)
+    tick = late_data(state)
     tick.notes += recorded
     return tick
 
 
-def late_data(seen: TickState) -> Tick:
+def late_data(state: TickState) -> Tick:
     """`late_data_tick` for a state that was read."""
     tick = Tick()
-    given_up = _request_stale(tick, seen)
-    for name, text in unlike_days(seen.states.view):
+    given_up = _request_stale(tick, state)
+    for name, text in unlike_days(state.states.view):
         tick.alarm(f"other rows {name}", text)
-    for name, table in seen.states.view.tables.items():
+    for name, table in state.states.view.tables.items():
         if days := table.foreign & table.stamps.keys():
-            told = f"{name} {ranges(days)}: another program wrote here, and these rows are not trusted"
-            tick.alarm(f"foreign {name}", f"{told}; `backfill-assets verify --tables {name}` says what to do")
-    tick.verdicts += changed_standing_checks(seen.instance, seen.states, list(seen.states.contracts), given_up)
+            culprit = f"{name} {ranges(days)}: another program wrote here, and these rows are not trusted"
+            tick.alarm(f"foreign {name}", f"{culprit}; `backfill-assets verify --tables {name}` says what to do")
+    tick.verdicts += changed_standing_checks(state.instance, state.states, list(state.states.contracts), given_up)
     return tick
 
 
-def _request_stale(tick: Tick, seen: TickState) -> dict[str, str]:
+def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
     """Request exactly the days that need a rebuild. Returns per table a text about days that were given up."""
-    found = needs(seen.states, seen.busy, seen.until)
-    free = {name: seen.free(name, days) for name, days in found.ready.items()}
-    built = [name for name, contract in seen.states.contracts.items() if not contract.is_landed]
-    requests, given_up = seen.requests({name: free.pop(name) for name in built})
+    needed = needs(state.states, state.busy, state.until)
+    free = {name: state.free(name, days) for name, days in needed.ready.items()}
+    built = [name for name, contract in state.states.contracts.items() if not contract.is_landed]
+    requests, given_up = state.requests({name: free.pop(name) for name in built})
     tick.alarm_given_up(given_up)
     for name in built:
-        if held_up := found.waiting[name]:
-            day = min(held_up)
-            table, other = held_up[day]
-            tick.notes.append(f"{name}: {ranges(held_up)} wait for their inputs, {day} for {table} {other}")
-    _note_left_alone(tick, seen, built)
-    tick.notes += left_to_plans(seen.planned, built)
-    wanted = with_downstream(seen.states, requests, found, seen.taken)
-    tick.request(seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in wanted])
-    return {**seen.requests(free)[1], **given_up}
+        if waiting := needed.waiting[name]:
+            day = min(waiting)
+            table, input_day = waiting[day]
+            tick.notes.append(f"{name}: {ranges(waiting)} wait for their inputs, {day} for {table} {input_day}")
+    _note_left_alone(tick, state, built)
+    tick.notes += left_to_plans(state.planned, built)
+    wanted = with_downstream(state.states, requests, needed, state.taken)
+    tick.request(state, LATE_DATA, [as_request(request, LATE_DATA, state.lake) for request in wanted])
+    return {**state.requests(free)[1], **given_up}
 
 
-def _note_left_alone(tick: Tick, seen: TickState, names: list[str]) -> None:
+def _note_left_alone(tick: Tick, state: TickState, names: list[str]) -> None:
     for name in names:
-        found = {d: seen.states.of(name, d) for d in seen.states.view.table(name).stamps}
-        for state in (State.HELD, State.OUTDATED):
-            days = [d for d, s in found.items() if s is state]
+        state_of = {d: state.states.of(name, d) for d in state.states.view.table(name).stamps}
+        for kind in (State.HELD, State.OUTDATED):
+            days = [d for d, s in state_of.items() if s is kind]
             if days:
-                tick.notes.append(f"{name}: {ranges(days)} left alone: {state.value}")
+                tick.notes.append(f"{name}: {ranges(days)} left alone: {kind.value}")
 
 
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Request a scan of new complete files, and the arrival days that landed and are not loaded."""
-    seen = read_tick_state(instance, lake_context, now)
-    return landing(seen, {lake.source: compared(LakeSession(lake))[0] for lake in seen.lake.by_source()})
+    state = read_tick_state(instance, lake_context, now)
+    return landing(state, {lake.source: compared(LakeSession(lake))[0] for lake in state.lake.by_source()})
 
 
-def landing(seen: TickState, looked: Mapping[str, Comparison]) -> Tick:
-    """`landing_tick` for a state that was read; `looked` by the names of the sources."""
+def landing(state: TickState, comparisons: Mapping[str, Comparison]) -> Tick:
+    """`landing_tick` for a state that was read; `comparisons` by the names of the sources."""
     tick, ready = Tick(), dict[str, Set[date]]()
-    wanted = needs(seen.states, seen.busy, seen.until).ready
-    for raw, contract in seen.states.contracts.items():
+    wanted = needs(state.states, state.busy, state.until).ready
+    for raw, contract in state.states.contracts.items():
         if contract.is_landed:
-            blocked = _note_landing(tick, looked[contract.source], contract.source)
-            ready[raw] = seen.free(raw, wanted[raw] - blocked)
-    tick.notes += left_to_plans(seen.planned, list(ready))
-    requests, given_up = seen.requests(ready)
+            blocked = _note_landing(tick, comparisons[contract.source], contract.source)
+            ready[raw] = state.free(raw, wanted[raw] - blocked)
+    tick.notes += left_to_plans(state.planned, list(ready))
+    requests, given_up = state.requests(ready)
     tick.alarm_given_up(given_up)
-    scans = _scan_requests(tick, seen, looked)
-    if runs.is_active(seen.instance, SCAN, str(seen.lake.root)) or any(seen.busy.get(raw) for raw in ready):
+    scans = _scan_requests(tick, state, comparisons)
+    if runs.is_active(state.instance, SCAN, str(state.lake.root)) or any(state.busy.get(raw) for raw in ready):
         tick.notes.append("a scan or a load is queued or running; the next tick looks again")
         return tick
     # A load scans first; one that failed before may not get so far.
-    loads = [as_request(request, LANDING, seen.lake) for request in requests]
-    tick.request(seen, LANDING, loads if requests and not requests[0].attempt else [*scans, *loads])
+    loads = [as_request(request, LANDING, state.lake) for request in requests]
+    tick.request(state, LANDING, loads if requests and not requests[0].attempt else [*scans, *loads])
     return tick
 
 
-def _to_scan(tick: Tick, seen: TickState, found: Comparison) -> list[list[object]]:
+def _to_scan(tick: Tick, state: TickState, comparison: Comparison) -> list[list[object]]:
     """What a scan of a source would read or count, as plain values; empty where there is nothing."""
-    complete = [f for f in found.fresh if is_complete(f, seen.now.timestamp())]
-    if len(complete) < len(found.fresh):
-        tick.notes.append(f"{len(found.fresh) - len(complete)} file(s) still being written")
+    complete = [f for f in comparison.fresh if is_complete(f, state.now.timestamp())]
+    if len(complete) < len(comparison.fresh):
+        tick.notes.append(f"{len(comparison.fresh) - len(complete)} file(s) still being written")
     parts: list[list[object]] = [[f.name, f.size, f.mtime_ns] for f in complete]
-    parts += [[r.path, r.sha256] for r in found.lapsed]
-    return parts + [[r.path, r.sha256, by] for r, by in found.uncounted]
+    parts += [[r.path, r.sha256] for r in comparison.lapsed]
+    return parts + [[r.path, r.sha256, rules] for r, rules in comparison.uncounted]
 
 
-def _scan_requests(tick: Tick, seen: TickState, looked: Mapping[str, Comparison]) -> list[dg.RunRequest]:
+def _scan_requests(tick: Tick, state: TickState, comparisons: Mapping[str, Comparison]) -> list[dg.RunRequest]:
     """The request of a scan, where there is anything to scan: one for all sources."""
-    settings, files, parts = seen.lake.settings, 0, list[object]()
-    for source, each in looked.items():
-        if found := _to_scan(tick, seen, each):
-            files += len(found)
-            parts += [str(settings.of_source(source).source), sorted(map(str, found))]
+    settings, files, parts = state.lake.settings, 0, list[object]()
+    for source, comparison in comparisons.items():
+        if pending := _to_scan(tick, state, comparison):
+            files += len(pending)
+            parts += [str(settings.of_source(source).source), sorted(map(str, pending))]
     if not parts:
         return []
-    base = f"scan {digest_of([str(seen.lake.root), *parts])}"
-    tried = next_attempt(seen.instance, base)
+    base = f"scan {digest_of([str(state.lake.root), *parts])}"
+    tried = next_attempt(state.instance, base)
     if tried < settings.lateness.attempts:
-        return [whole_request(seen.lake, LANDING, SCAN, base, tried)]
+        return [whole_request(state.lake, LANDING, SCAN, base, tried)]
     tick.alarm("scan", f"{files} file(s) {_tried_text(tried)}, or run `backfill-assets scan`")
     return []
 
@@ -188,20 +188,20 @@ def _tried_text(tried: int) -> str:
     return f"were tried {tried} times in vain and are not tried again as they are: look at the failed runs"
 
 
-def _note_landing(tick: Tick, found: Comparison, source: str) -> set[date]:
+def _note_landing(tick: Tick, comparison: Comparison, source: str) -> set[date]:
     """Note new, altered and missing files. Returns the days whose files are altered or missing."""
-    blocked = {d for r in found.disputed for d in r.days}
-    of = f" of {source}" if source else ""
-    if found.fresh:
-        tick.notes.append(f"{len(found.fresh)} new file(s){of}")
-    words = ("altered", found.altered), ("missing", found.missing), ("contradicted", found.contradicted)
+    blocked = {d for r in comparison.disputed for d in r.days}
+    suffix = f" of {source}" if source else ""
+    if comparison.fresh:
+        tick.notes.append(f"{len(comparison.fresh)} new file(s){suffix}")
+    words = ("altered", comparison.altered), ("missing", comparison.missing), ("contradicted", comparison.contradicted)
     for word, records in words:
         if records:
             shown = ", ".join(plain(r.path) for r in records[:SHOWN_FILES])
             more = f" and {len(records) - SHOWN_FILES} more" if len(records) > SHOWN_FILES else ""
             tick.alarm(
-                f"{word} files{of}",
-                f"{len(records)} landed file(s){of} {word}: {shown}{more}. No run is requested for days made from "
+                f"{word} files{suffix}",
+                f"{len(records)} landed file(s){suffix} {word}: {shown}{more}. No run is requested for days made from "
                 f"them: {ranges(blocked)}. Put the files (or manifests) back, or "
                 '`backfill-assets landing accept --note "why"`',
             )

@@ -17,7 +17,7 @@ from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.rollbacks import one_op_job, tell
+from backfill_assets.orchestration.rollbacks import one_op_job, show_lines
 
 MAINTAIN, EXPORT = "maintain", "export"
 
@@ -36,8 +36,8 @@ def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
         """One upkeep of the lake and of its runs."""
         with as_failures():
             lake, pipeline = lake_context.open()
-            found = (maintain if config.act else look)(lake, pipeline)
-            lines, days = found.lines(), lake.settings.retention.run_days
+            upkeep = (maintain if config.act else look)(lake, pipeline)
+            lines, days = upkeep.lines(), lake.settings.retention.run_days
             if days is not None:
                 before = utc_now() - timedelta(days=days)
                 old = superseded_runs(context.instance, str(lake.root), before)
@@ -46,7 +46,7 @@ def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
                 lines.append(f"{len(old)} run(s) of Dagster that ended before {before:%Y-%m-%d}")
             if not config.act:
                 lines.append("Nothing was done: `act: true` does it")
-            tell(context, lines)
+            show_lines(context, lines)
 
     what = "Delete data files that no rollback needs any more, and write days and ledgers of small files again."
     return one_op_job(lake_context, MAINTAIN, delete_unneeded, MaintainConfig(), what)
@@ -70,7 +70,7 @@ def export_job(lake_context: LakeContext) -> dg.JobDefinition:
         """All exports, in their order."""
         with as_failures():
             lines = [str(done) for done in export_all(*lake_context.open())]
-            tell(context, lines or ["lake.toml has no [exports]"])
+            show_lines(context, lines or ["lake.toml has no [exports]"])
 
     what = "Bring days that changed to the places that [exports] in lake.toml names."
     return one_op_job(lake_context, EXPORT, replace_changed_days, None, what)
@@ -89,12 +89,12 @@ def superseded_runs(instance: dg.DagsterInstance, lake: str, before: datetime) -
     """The lake's runs that ended before (aware) and of which Dagster's pages need nothing: every day that one of them
     materialized was materialized again since."""
     ended = dg.RunsFilter(statuses=runs.ENDED, tags={runs.LAKE_TAG: lake}, updated_before=before)
-    found, of_table = set[str](), defaultdict[str, set[str]](set)
+    run_ids, of_table = set[str](), defaultdict[str, set[str]](set)
     for run in instance.get_runs(ended):
-        found.add(run.run_id)
+        run_ids.add(run.run_id)
         for event in runs.records_of(instance, run.run_id, dg.DagsterEventType.ASSET_MATERIALIZATION):
             if event.asset_key is not None and event.partition is not None:
                 of_table[event.asset_key.to_user_string()].add(event.partition)
     newest = {t: newest_materializations(instance, t, partitions) for t, partitions in of_table.items()}
     needed = {record.run_id for by_day in newest.values() for record in by_day.values()}
-    return sorted(found - needed)
+    return sorted(run_ids - needed)

@@ -13,7 +13,7 @@ from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import State
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
-from backfill_assets.orchestration.checks import judged
+from backfill_assets.orchestration.checks import judge_standing
 from backfill_assets.orchestration.metadata import entry_metadata, identities_last, origin, table_metadata
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
@@ -70,7 +70,7 @@ def test_dagster_is_told_of_which_columns_a_declared_one_is_made_and_of_what(tmp
 def test_the_standing_fact_counts_stale_days_under_one_name(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path / "lake", 4)
     build(lake, pipeline, "staging", {START: 3}, digests={START: "older"})
-    passed, told = judged(pipeline.states(read_view(lake, pipeline.contracts)), "staging")
+    passed, told = judge_standing(pipeline.states(read_view(lake, pipeline.contracts)), "staging")
     assert not passed
     assert (told["stale days"], told["fresh days"]) == (1, 3)
     assert "days stale" not in told

@@ -100,9 +100,9 @@ def test_what_was_put_off_by_a_clock_that_ran_ahead_is_tried_once_the_clock_is_r
     with set_to(Clock(off)):
         box.put(Message("one", "text"))
         deliver(box, ways)
-        box.tell({"table": "words"}, lambda _: Message("told", ""), again=24 * 3600.0)
+        box.queue({"table": "words"}, lambda _: Message("told", ""), again=24 * 3600.0)
     ways.down.clear()
-    box.tell({"table": "words"}, lambda _: Message("told", ""), again=24 * 3600.0)
+    box.queue({"table": "words"}, lambda _: Message("told", ""), again=24 * 3600.0)
     assert (deliver(box, ways), len(box.waiting())) == (0, 0)
     assert sorted(subject for name, subject in ways.took if name == "mail") == ["one", "told", "told"]
 
@@ -136,9 +136,9 @@ class Full(Outbox):
 
 def test_a_message_counts_as_told_only_once_it_is_kept(box: Outbox) -> None:
     with pytest.raises(OSError, match="no space"):
-        Full(box.folder).tell({"name": "words"}, lambda _: Message("one", "text"))
-    box.tell({"name": "words"}, lambda _: Message("one", "text"))
-    box.tell({"name": "words"}, lambda _: Message("one", "text"))
+        Full(box.folder).queue({"name": "words"}, lambda _: Message("one", "text"))
+    box.queue({"name": "words"}, lambda _: Message("one", "text"))
+    box.queue({"name": "words"}, lambda _: Message("one", "text"))
     assert len(box.waiting()) == 1
 
 
@@ -148,9 +148,9 @@ def test_a_clock_that_is_set_right_again_keeps_no_alert_waiting_and_silences_no_
 ) -> None:
     box, ways, again = Outbox(tmp_path), Ways(down={"webhook", "mail"}), DAY_SECONDS
     with set_to(Clock(timedelta(days=365 * years))):
-        box.tell({"name": "words"}, lambda _: Message("one", "text"), again=again)
+        box.queue({"name": "words"}, lambda _: Message("one", "text"), again=again)
         deliver(box, ways)
     ways.down.clear()
     assert (deliver(box, ways), len(box.waiting())) == (0, 0)
-    box.tell({"name": "words"}, lambda _: Message("two", "text"), again=again)
+    box.queue({"name": "words"}, lambda _: Message("two", "text"), again=again)
     assert len(box.waiting()) == 1
