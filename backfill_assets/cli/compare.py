@@ -46,7 +46,8 @@ MOMENTS = ("from_version", "to_version", "from_time", "to_time", "other_lake")
 def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
     """Rows added, removed and changed, per day and by column, with samples and the drift of every column.
 
-    Drift is the population stability index. Exit code 1 where a column changed that was not --meant to. No JVM.
+    Drift is the population stability index. Exit code 1 where a column changed, came or went that was not --meant
+    to. No JVM.
     """
     lake, pipeline = opened()
     reports = [compare_of(pipeline, *one) for one in _asked(lake, asked)]
@@ -59,7 +60,7 @@ def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
         print_json(reports if asked["plan_id"] else reports[0])
     for report in () if html or as_json else reports:
         say(report.headline)
-        for section in _sections(report) if report.differing else ():
+        for section in _sections(report) if report.differing or report.one_sided else ():
             section.draw()
     for line in () if html or as_json else unmeant:
         say(line)
@@ -107,16 +108,19 @@ def _moments(lake: Lake, other_lake: Path | None, **asked: Any) -> Iterator[Mome
 def _sections(report: CompareReport) -> list[PageSection]:
     columns = []
     for c in report.columns:
-        words = [word for word, holds in (("large", c.is_large), ("not meant", c.changed and not c.is_meant)) if holds]
-        columns.append((c.column, c.changed, f"{c.drift:.3f}", words))
+        words = [word for word, holds in (("large", c.is_large), ("not meant", c.is_unmeant)) if holds]
+        nulls = ("none" if share is None else f"{share:.1%}" for share in (c.nulls_before, c.nulls_after))
+        columns.append((c.column, c.changed, *nulls, f"{c.drift:.3f}", words))
     names = ("day", "rows before", "rows after", "added", "removed", "changed", "columns")
-    drift = "columns over all days; drift is the population stability index"
+    heads = ("column", "changed values", "NULL before", "NULL after", "drift", "")
+    drift = "columns over the days that were read; none: no such column; drift is the population stability index"
     samples, drawn = ("day", "kind", "key", "before", "after"), "some of the rows that differ"
-    return [
-        PageSection("Days that differ", [TextTable(names, [_cells(d) for d in report.differing])]),
-        PageSection("Columns", [TextTable(("column", "changed values", "drift", ""), columns, drift)]),
-        PageSection("Rows that differ", [TextTable(samples, _sample_rows(report.samples), drawn)]),
-    ]
+    tables = {
+        "Days that differ": TextTable(names, [_cells(d) for d in report.differing]),
+        "Columns": TextTable(heads, columns, drift),
+        "Rows that differ": TextTable(samples, _sample_rows(report.samples), drawn),
+    }
+    return [PageSection(title, [table]) for title, table in tables.items() if table.rows]
 
 
 def _cells(d: DayDifference) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ import contextlib
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -77,12 +77,36 @@ def selection(files: Sequence[str], contract: Contract) -> str:
     The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value. A
     column that a file lacks, because the table got it later, is NULL; one that the contract has no more is left out.
     """
-    columns = [(quoted(c.name), duckdb_name(c.kind)) for c in contract.columns]
-    return rows_of_files(files, columns, [contract.partition_column] if contract.partition_column else [])
+    return _rows_of_files(files, _declared(contract), _laid_out(contract))
 
 
-def rows_of_files(files: Sequence[str], columns: Sequence[tuple[str, str]], laid_out: Sequence[str]) -> str:
-    """`selection` for columns by their quoted names and types, of files whose folders hold the columns `laid_out`."""
+def selections(
+    engine: "DuckDBPyConnection", contract: Contract, *sides: Sequence[str]
+) -> list[tuple[str, dict[str, str]]]:
+    """For each of two sets of files of a table, a query for the columns that any of its files has, and their types:
+    the contract's columns come first, in its types. A set without a file has the columns of the other."""
+    declared, there = _declared(contract), list[dict[str, str]]()
+    for files in sides:
+        listed = f"[{', '.join(map(literal, files))}], union_by_name = true, hive_partitioning = false"
+        found = engine.execute(f"DESCRIBE FROM read_parquet({listed})").fetchall() if files else ()
+        kinds = {name: kind for name, kind, *_ in found}
+        known = {c: kind for c, kind in declared.items() if c in kinds or (kinds and c in _laid_out(contract))}
+        there.append({**known, **{c: kind for c, kind in kinds.items() if c not in known}})
+    types = [own or other or declared for own, other in zip(there, reversed(there), strict=True)]
+    return [(_rows_of_files(files, own, _laid_out(contract)), own) for files, own in zip(sides, types, strict=True)]
+
+
+def _declared(contract: Contract) -> dict[str, str]:
+    return {c.name: duckdb_name(c.kind) for c in contract.columns}
+
+
+def _laid_out(contract: Contract) -> list[str]:
+    return [contract.partition_column] if contract.partition_column else []
+
+
+def _rows_of_files(files: Sequence[str], types: Mapping[str, str], laid_out: Sequence[str]) -> str:
+    """`selection` for columns by their names and types, of files whose folders hold the columns `laid_out`."""
+    columns = [(quoted(name), kind) for name, kind in types.items()]
     nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
     if not files:
         return nothing
@@ -187,7 +211,7 @@ def delta_rows(engine: "DuckDBPyConnection", folder: Path, version: int | None =
     laid_out = table.metadata().partition_columns
     if not all(f"/{column}=" in f for f in files for column in laid_out):
         raise _refused(folder, f"the paths of its files do not hold {', '.join(laid_out)}")
-    return table.version(), rows_of_files(files, [(quoted(name), kind) for name, kind, *_ in kinds], laid_out)
+    return table.version(), _rows_of_files(files, {name: kind for name, kind, *_ in kinds}, laid_out)
 
 
 def _refused(folder: Path, culprit: str) -> BackfillError:

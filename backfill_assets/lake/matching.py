@@ -6,16 +6,17 @@ values differ (`matched_columns`), the choice of versions and the report (`opera
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import Histogram
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.embedded import connection, selection
+from backfill_assets.lake.embedded import connection, selections
 from backfill_assets.lake.fingerprints import bucket, quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matched_columns import (
@@ -239,30 +240,37 @@ class SampleRow:
 
 @dataclass(frozen=True)
 class Differences:
-    """What `differences` found; `histograms` are per column those before and after, over all days."""
+    """What `differences` found; `histograms` are per column those before and after, over all days (None: the files of
+    that side have no such column)."""
 
     days: tuple[DayDifference, ...]
     samples: tuple[SampleRow, ...]
-    histograms: Mapping[str, tuple[Histogram, Histogram]]
+    histograms: Mapping[str, tuple[Histogram | None, Histogram | None]]
 
 
 def differences(
     lake: Lake, contract: Contract, before: Sequence[str], after: Sequence[str], days: DayRange
 ) -> Differences:
-    """Compare the rows of these days in two sets of files; days without any row are left out. Raises duckdb.Error for
-    files that are gone."""
+    """Compare the rows of these days in two sets of files, by the columns that both have; days without any row are left
+    out. Raises duckdb.Error for files that are gone, BackfillError where one side lacks a column of the key."""
     keys = tuple(dict.fromkeys((contract.day_column, *contract.key)))
-    others = [c for c in contract.column_names if c not in keys]
-    selects = selection(before, contract), selection(after, contract)
     with connection(lake) as engine:
-        types = {name: kind for name, kind, *_ in engine.execute(f"DESCRIBE {selects[0]}").fetchall()}
-        columns = compared_columns(engine, (types, types), keys)
-        matching = Matching(engine, selects, keys, contract.day_column, columns, days)
+        (one, types_before), (two, types_after) = selections(engine, contract, before, after)
+        if lacking := [k for k in keys if k not in types_before or k not in types_after]:
+            raise BackfillError(
+                f"the table {contract.name}", f"one side has no column {', '.join(lacking)}, of the key",
+                "Nothing was compared", "Compare versions that both have it",
+            )  # fmt: skip
+        columns = compared_columns(engine, (types_before, types_after), keys)
+        matching = Matching(engine, (one, two), keys, contract.day_column, columns, days)
         matching.match()
         changed = matching.changed_by_day()
         days_found = tuple(_day(d, changed.get(d.day, {})) for d in matching.days() if d.day)
         samples = tuple(_sample(contract, row) for row in matching.examples() if row.kind != WITHIN)
-        return Differences(days_found, samples, _histograms(engine, contract, others))
+        within = f"{quoted(contract.day_column)} BETWEEN DATE '{days.start}' AND DATE '{days.last}'"
+        first = _histograms(engine, contract, f"({one}) WHERE {within}", types_before)
+        second = _histograms(engine, contract, f"({two}) WHERE {within}", types_after)
+        return Differences(days_found, samples, {c: (first.get(c), second.get(c)) for c in {**first, **second}})
 
 
 def _day(count: DayCount, columns: Mapping[str, int]) -> DayDifference:
@@ -277,8 +285,9 @@ def _sample(contract: Contract, row: MatchedRow) -> SampleRow:
 
 
 def _histograms(
-    engine: "DuckDBPyConnection", contract: Contract, others: Sequence[str]
-) -> dict[str, tuple[Histogram, Histogram]]:
+    engine: "DuckDBPyConnection", contract: Contract, rows: str, columns: Collection[str]
+) -> dict[str, Histogram]:
+    others = [c for c in columns if c not in (contract.day_column, *contract.key)]
     if not others:
         return {}
     measured = set(contract.measured_columns)
@@ -287,5 +296,5 @@ def _histograms(
         f"histogram(CASE WHEN {quoted(c)} IS NULL THEN {NULL_BUCKET} ELSE CAST({b} AS BIGINT) END)"
         for c, b in zip(others, buckets, strict=True)
     ]
-    sides = [engine.execute(f"SELECT {', '.join(figures)} FROM {side}").fetchone() or () for side in ("one", "two")]
-    return {c: (one or {}, two or {}) for c, one, two in zip(others, *sides, strict=True)}
+    found = engine.execute(f"SELECT {', '.join(figures)} FROM {rows}").fetchone() or ()
+    return {c: histogram or {} for c, histogram in zip(others, found, strict=True)}

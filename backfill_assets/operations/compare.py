@@ -3,7 +3,7 @@
 Not here: comparing the rows (`lake.matching`) and drawing the report (`cli.compare`).
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,11 +12,11 @@ from typing import Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.profiles import LARGE_DRIFT, drift
+from backfill_assets.core.profiles import LARGE_DRIFT, Histogram, drift
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.matching import DayDifference, SampleRow, differences
+from backfill_assets.lake.matching import NULL_BUCKET, DayDifference, SampleRow, differences
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_model import Plan
 from backfill_assets.operations.plan_progress import plan_writes
@@ -62,14 +62,22 @@ def whole_files(contract: Contract, undone: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ColumnDifference:
-    """One column over all days: changed values, and drift (population stability index with a bucket for NULL;
-    `is_large`: beyond 0.25 and chance). `is_meant`: the request allows it to change."""
+    """One column over the days that were read: changed values, the share of NULLs before and after (None: that side has
+    no such column), and drift (population stability index with a bucket for NULL; `is_large`: beyond 0.25 and chance),
+    0 for a column of one side. `is_meant`: the request allows it to change."""
 
     column: str
     changed: int
-    drift: float
-    is_large: bool
+    nulls_before: float | None
+    nulls_after: float | None
+    drift: float = 0
+    is_large: bool = False
     is_meant: bool = True
+
+    @property
+    def is_unmeant(self) -> bool:
+        """Return whether it changed, came or went, and was not meant to."""
+        return not self.is_meant and (self.changed > 0 or self.nulls_before is None or self.nulls_after is None)
 
 
 @dataclass(frozen=True)
@@ -86,8 +94,15 @@ class CompareReport:
 
     @property
     def unmeant(self) -> list[str]:
-        """Return the columns that changed and were not meant to."""
-        return [c.column for c in self.columns if c.changed and not c.is_meant]
+        """Return the columns that changed, came or went, and were not meant to."""
+        return [c.column for c in self.columns if c.is_unmeant]
+
+    @property
+    def one_sided(self) -> str:
+        """Return the columns of one side alone as a part of a sentence; empty if there are none."""
+        gone, new = ([c.column for c in self.columns if getattr(c, n) is None] for n in ("nulls_after", "nulls_before"))
+        parts = (("before", gone), ("after", new))
+        return "".join(f"; columns only {side}: {', '.join(names)}" for side, names in parts if names)
 
     def total(self, name: str) -> int:
         """Return the sum over all days of `added`, `removed`, `changed`, `rows_before` or `rows_after`."""
@@ -95,11 +110,12 @@ class CompareReport:
 
     @property
     def headline(self) -> str:
-        """Return one sentence: the versions, the days that differ, and their rows."""
+        """Return one sentence: the versions, the days that differ, their rows, and columns of one side alone."""
         added, removed, changed = (f"{self.total(n):,}" for n in ("added", "removed", "changed"))
+        differing = f"{len(self.differing)} of {len(self.days)} day(s) differ"
         return (
-            f"{self.table} {self.days}, version {self.before} to {self.after}: {len(self.differing)} of "
-            f"{len(self.days)} day(s) differ: {added} row(s) added, {removed} removed, {changed} changed"
+            f"{self.table} {self.days}, version {self.before} to {self.after}: {differing}: {added} row(s) added, "
+            f"{removed} removed, {changed} changed{self.one_sided}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,11 +162,6 @@ def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Mo
     Raises BackfillError for an unknown table, column or version, and for files that are gone.
     """
     contract = pipeline.contract(asked.table, "Nothing was compared")
-    if strangers := sorted(set(asked.meant or ()) - set(contract.column_names)):
-        raise BackfillError(
-            f"the table {asked.table}", f"it has no column {', '.join(strangers)}", "Nothing was compared",
-            f"Name some of {', '.join(contract.column_names)}",
-        )  # fmt: skip
     versions = before.of(asked.table), after.of(asked.table)
     one, two = (
         set(m.lake.store.data_files(contract, v, list(asked.days)))
@@ -164,11 +175,25 @@ def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Mo
     with whole_files(contract, "Nothing was compared"):
         found = differences(after.lake, contract, sorted(one), sorted(two), asked.days)
     differing = tuple(d for d in found.days if d.added or d.removed or d.changed)
-    columns = []
-    for column, (first, second) in found.histograms.items():
-        moved_by, changed = drift(second, first), sum(d.columns.get(column, 0) for d in differing)
-        meant = asked.meant is None or column in asked.meant
-        columns.append(
-            ColumnDifference(column, changed, round(moved_by.index, 4), moved_by.exceeds(LARGE_DRIFT), meant)
-        )
-    return CompareReport(asked.table, asked.days, *versions, differing, tuple(columns), found.samples)
+    known = {**dict.fromkeys(contract.column_names), **found.histograms}
+    if strangers := sorted(set(asked.meant or ()) - known.keys()):
+        raise BackfillError(
+            f"the table {asked.table}", f"it has no column {', '.join(strangers)}", "Nothing was compared",
+            f"Name some of {', '.join(known)}",
+        )  # fmt: skip
+    columns = tuple(_column(c, asked, differing, *sides) for c, sides in found.histograms.items())
+    return CompareReport(asked.table, asked.days, *versions, differing, columns, found.samples)
+
+
+def _column(
+    name: str, asked: CompareRequest, differing: Sequence[DayDifference], one: Histogram | None, two: Histogram | None
+) -> ColumnDifference:
+    changed, meant = sum(d.columns.get(name, 0) for d in differing), asked.meant is None or name in asked.meant
+    nulls_before, nulls_after = (
+        None if side is None else side.get(NULL_BUCKET, 0) / max(sum(side.values()), 1) for side in (one, two)
+    )
+    if one is None or two is None:
+        return ColumnDifference(name, changed, nulls_before, nulls_after, is_meant=meant)
+    moved_by = drift(two, one)
+    drifted, large = round(moved_by.index, 4), moved_by.exceeds(LARGE_DRIFT)
+    return ColumnDifference(name, changed, nulls_before, nulls_after, drifted, large, meant)

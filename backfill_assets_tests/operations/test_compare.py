@@ -4,6 +4,7 @@ Tested here: `operations.compare` with `lake.matching`, on real files without an
 Not tested here: the statistic (`core.test_drift`).
 """
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,26 @@ def test_a_column_that_was_to_be_left_alone_and_changed_is_named(lake: Lake) -> 
     assert compare(PIPELINE, asked(meant=["text"]), Moment(lake, 1), Moment(lake)).unmeant == ["n"]
     with pytest.raises(BackfillError, match="no column nix"):
         compare(PIPELINE, asked(meant=["nix"]), Moment(lake, 1), Moment(lake))
+
+
+def test_a_renamed_column_is_named_on_each_side_and_no_row_counts_as_changed_by_it(lake: Lake) -> None:
+    renamed = replace(TABLE, columns=(*COLUMNS[:2], Column("m", "BIGINT", "m", nullable=True), COLUMNS[3]))
+    same = [
+        {"day": day(1), "key": k, "m": m, "text": t} for k, m, t in (("a", None, "x"), ("b", 20, "y"), ("d", 4, "Z"))
+    ]
+    publish_by_hand(lake, renamed, same, digest="three")
+    for pipeline in (PIPELINE, Pipeline((Table(renamed),), {})):
+        report = compare(pipeline, asked(meant=["text"]), Moment(lake, 2), Moment(lake))
+        assert [(d.added, d.removed, d.changed, dict(d.columns)) for d in report.differing] == [(0, 0, 1, {"text": 1})]
+        told = {c.column: (c.changed, c.nulls_before, c.nulls_after) for c in report.columns}
+        assert told == {"text": (1, 0.0, 0.0), "n": (0, 0.0, None), "m": (0, None, 1 / 3)}
+        assert report.unmeant == ["n", "m"], "a column that comes or goes was meant only if it was named"
+        assert report.headline.endswith("1 changed; columns only before: n; columns only after: m")
+        meant = asked(meant=["n", "m", "text"])
+        assert compare(pipeline, meant, Moment(lake, 2), Moment(lake)).unmeant == []
+    other_key = Pipeline((Table(replace(renamed, key=("m",))),), {})
+    with pytest.raises(BackfillError, match="one side has no column m, of the key"):
+        compare(other_key, asked(), Moment(lake, 2), Moment(lake))
 
 
 def test_a_version_and_itself_have_no_difference_and_no_file_is_read(lake: Lake) -> None:
