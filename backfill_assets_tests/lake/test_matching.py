@@ -84,8 +84,8 @@ def test_a_sample_repeats_and_shows_long_cells_cut(lake: Lake) -> None:
 
 def test_histograms_tell_numbers_by_their_bits_and_nulls_apart(lake: Lake) -> None:
     (before, after) = found(lake, [(0, "a", 1, "x"), (0, "b", 3, "x")], [(0, "a", None, "x")]).histograms["n"]
-    assert sorted(before.values()) == [1, 1]
-    assert dict(after) == {NULL_BUCKET: 1}
+    assert sorted((before or {}).values()) == [1, 1]
+    assert after == {NULL_BUCKET: 1}
 
 
 def test_a_table_that_is_nothing_but_its_key_has_rows_and_no_columns_to_tell(lake: Lake) -> None:
