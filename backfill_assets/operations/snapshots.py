@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import folder_of
-from backfill_assets.lake.files import sync
+from backfill_assets.lake.files import delete_folder, locked, sync
 from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.forgotten import erasures
 from backfill_assets.lake.home import Lake
@@ -114,6 +114,20 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> S
     taken or not allowed and for tables without a version, and UnfitDays as the reader does."""
     if not NAME.fullmatch(asked.name):
         raise _refused(asked.name, "it is no name of letters, digits, `.`, `_` and `-`", "Choose another name")
+    with _alone(lake):
+        return _created(lake, pipeline, asked)
+
+
+@contextlib.contextmanager
+def _alone(lake: Lake) -> Iterator[None]:
+    """Within, no other command makes or drops a snapshot; what a killed one left (`.NAME`) is deleted first."""
+    with locked(lake.locks / "snapshots.lock", "the snapshots"):
+        for left in _folder(lake).glob(".*"):
+            delete_folder(left)
+        yield
+
+
+def _created(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> Snapshot:
     if (_folder(lake) / asked.name).exists():
         raise _refused(asked.name, "it is there already, and a snapshot never changes", "Choose another name")
     erased, chosen = erasures(lake), _chosen(lake, pipeline, asked)
@@ -199,11 +213,13 @@ def find_snapshot(lake: Lake, name: str) -> Snapshot:
 
 
 def drop_snapshot(lake: Lake, name: str) -> None:
-    """Delete a snapshot, also a damaged one; raises BackfillError for an unknown name."""
-    folder = _existing(lake, name, "dropped")
-    gone = folder.with_name(f".{name}.{uuid.uuid4().hex[:8]}")
-    folder.rename(gone)
-    shutil.rmtree(gone)
+    """Delete a snapshot, also a damaged one; raises BackfillError for an unknown name. Killed meanwhile, the snapshot is
+    gone; the next call deletes what is left of its folder."""
+    with _alone(lake):
+        folder = _existing(lake, name, "dropped")
+        gone = folder.with_name(f".{name}.{uuid.uuid4().hex[:8]}")
+        folder.rename(gone)
+        shutil.rmtree(gone)
 
 
 def held_bytes(lake: Lake, name: str) -> int:

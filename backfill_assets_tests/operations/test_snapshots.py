@@ -135,6 +135,15 @@ def test_what_cannot_be_kept_leaves_nothing(reader: LakeReader) -> None:
     assert [p.name for p in (reader.lake.root / ".snapshots").iterdir()] == ["spring"]
 
 
+def test_what_a_killed_creation_or_deletion_left_goes_with_the_next_of_either(reader: LakeReader) -> None:
+    keep(reader)
+    folder = reader.lake.root / ".snapshots"
+    for step in (lambda: keep(reader, "twin"), lambda: drop_snapshot(reader.lake, "twin")):
+        (folder / ".spring.0a1b2c3d" / TABLE).mkdir(parents=True)
+        step()
+        assert sorted(p.name for p in folder.iterdir() if p.name != "twin") == ["spring"]
+
+
 def test_none_is_made_while_an_entity_is_being_forgotten(reader: LakeReader) -> None:
     begun = begin_erasure(reader.lake, {"entity": "ann-77"}, "asked for")
     with pytest.raises(BackfillError, match="an entity is being forgotten"):
