@@ -1,7 +1,8 @@
 """Exceptions raised inside the product at a moment of choice, without a name of it being swapped.
 
 Lives here: the kinds of exceptions, and raising one at a function's beginning or end, or at the n-th line that a part
-of the product runs. Does not live here: kills of processes (`processes`), and what has to hold afterwards.
+of the product runs; and doing something at a function's beginning. Does not live here: kills of processes
+(`processes`), and what has to hold afterwards.
 
 Python's own tracing raises them where they arise by themselves: between two lines of the product.
 """
@@ -100,6 +101,22 @@ def raising_around(function: Callable[..., Any], behind: bool, make: Callable[[]
 
     with _tracing(trace):
         yield met
+
+
+@contextmanager
+def doing_before(function: Callable[..., Any], act: Callable[[], object]) -> Iterator[None]:
+    """Within, `act` is done before the first line of the first call of a function of the product: another command that
+    comes in between."""
+    assert isinstance(function, FunctionType)
+    code = function.__code__
+
+    def trace(frame: FrameType, event: str, _: Any) -> None:
+        if frame.f_code is code:
+            sys.settrace(None)
+            act()
+
+    with _tracing(trace):
+        yield
 
 
 @contextmanager

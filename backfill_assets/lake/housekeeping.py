@@ -70,9 +70,9 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime, first: 
     path = lake.table_path(contract.name)
     removed = _removed(path)
     gone = {file for file, at in removed.items() if at is not None and at < since.timestamp()}
-    under_way = set(files.names(markers(lake, contract.name)))
-    replaced, no_version = [], []
-    for file in files.below(path, "*.parquet"):
+    there, replaced, no_version = files.below(path, "*.parquet"), list[Path](), list[Path]()
+    under_way = {*files.names(markers(lake, contract.name))}  # last: a marker is there before its first file
+    for file in there:
         name = file.relative_to(path)
         if LOG in name.parts or (len(name.parts) > 1 and name.parts[0] == WRITES and name.parts[1] in under_way):
             continue

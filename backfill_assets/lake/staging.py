@@ -134,11 +134,13 @@ def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any
     return staged
 
 
-def stage_links(lake: LakeFolder, contract: Contract, other: LakeFolder, days: Collection[date]) -> Staged:
-    """Stage the data files that another lake's table, laid out by day, holds for these days, by further names: no byte
-    is copied where the file system has hard links. Raises Altered if a file is gone or altered."""
+def stage_links(
+    lake: LakeFolder, contract: Contract, other: LakeFolder, days: Collection[date], version: int
+) -> Staged:
+    """Stage the data files that a version of another lake's table, laid out by day, holds for these days, by further
+    names: no byte is copied where the file system has hard links. Raises Altered if a file is gone or altered."""
     path = other.table_path(contract.name)
-    live = files_of_days(files_of(other, contract), contract, days)
+    live = files_of_days(files_of(other, contract, version), contract, days)
     refuse_altered(path, live)
     with filling(lake, contract) as staged:
         links = []

@@ -14,7 +14,7 @@ from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
 from backfill_assets.core.states import States
-from backfill_assets.core.view import Stamp
+from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days
@@ -74,14 +74,14 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     _refuse_stopped(request)
     chosen = _chosen(request)
     named = [t.name for t, _ in chosen]
-    compared = tuple(_compared(request, t, s) for t, s in chosen)
+    compared = tuple(_compared(request, t, v.stamps) for t, v in chosen)
     if not act:
         return Publication(new_id(utc_now()), compared, tuple(widen_tables(request.lake, request.pipeline, named)))
     with switching(request.lake, switch_name(request.name), [t.contract for t, _ in chosen]):
         found = Publication(
             new_id(utc_now()), compared, tuple(widen_tables(request.lake, request.pipeline, named, act=True)), done=True
         )
-        done = [_published(request, t, s, found.id) for t, s in chosen]
+        done = [_published(request, t, v, found.id) for t, v in chosen]
     return replace(found, tables=tuple(replace(t, version=v) for t, v in zip(found.tables, done, strict=True)))
 
 
@@ -111,9 +111,9 @@ class PublishRequest:
         return self.theirs.states(read_view(self.candidate, self.theirs.contracts))
 
 
-def _chosen(request: PublishRequest) -> list[tuple[Table, dict[date, Stamp]]]:
+def _chosen(request: PublishRequest) -> list[tuple[Table, TableView]]:
     """The candidate's own tables, upstream first, each with the newest receipts of its days."""
-    states, found = request.states_there(), list[tuple[Table, dict[date, Stamp]]]()
+    states, found = request.states_there(), list[tuple[Table, TableView]]()
     for table in request.theirs.tables:
         name = table.name
         if not request.candidate.writes(name):
@@ -125,7 +125,7 @@ def _chosen(request: PublishRequest) -> list[tuple[Table, dict[date, Stamp]]]:
             told = f"{ranges(unfit)} of {name} are {', '.join(sorted({states.of(name, d).value for d in unfit}))} there"
             raise refused(request.name, told, NOTHING, f"`{_command(request, 'catch-up')}`, or publish other --days")
         if stamps:
-            found.append((table, stamps))
+            found.append((table, replace(view, stamps=stamps)))
     if not found:
         fix = f"Build some: `{_command(request, 'backfill --from FIRST --to LAST')}`"
         raise refused(request.name, "it holds no such day", NOTHING, fix)
@@ -159,14 +159,14 @@ def _compared(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp
     return TablePublication(table.name, tuple(stamps), *rows, same)
 
 
-def _published(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp], plan: str) -> int:
-    """Commit the days of one table; the version of the lake's table afterwards."""
-    contract, states = table.contract, request.states()
+def _published(request: PublishRequest, table: Table, there: TableView, plan: str) -> int:
+    """Commit the days of one table as the candidate held them then; the version of the lake's table afterwards."""
+    contract, states, stamps = table.contract, request.states(), there.stamps
     moved = [d for d, s in stamps.items() if states.digests.of(table.name, d) != s.entry.input_digest]
     if moved:
         what = f"inputs of {table.name} {ranges(moved)} moved since they were built"
         raise refused(request.name, what, "Tables before it are published", f"`{_command(request, 'catch-up')}`, again")
-    staged = stage_links(request.lake, contract, request.candidate, stamps)
+    staged = stage_links(request.lake, contract, request.candidate, stamps, there.version)
     base = states.view.table(table.name).version
     entries = {d: s.entry for d, s in stamps.items()}
     write = Write(contract, staged, entries, base, _signed(request, table, states, stamps, plan))

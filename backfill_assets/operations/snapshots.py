@@ -213,8 +213,10 @@ def find_snapshot(lake: Lake, name: str) -> Snapshot:
 
 
 def drop_snapshot(lake: Lake, name: str) -> None:
-    """Delete a snapshot, also a damaged one; raises BackfillError for an unknown name. Killed meanwhile, the snapshot is
-    gone; the next call deletes what is left of its folder."""
+    """Delete a snapshot, also a damaged one; raises BackfillError for an unknown name.
+
+    Killed meanwhile, the snapshot is gone; the next call deletes what is left of its folder.
+    """
     with _alone(lake):
         folder = _existing(lake, name, "dropped")
         gone = folder.with_name(f".{name}.{uuid.uuid4().hex[:8]}")

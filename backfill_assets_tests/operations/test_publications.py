@@ -4,16 +4,23 @@ Tested here: `operations.publications` on a lake without an engine. Not tested h
 (`end_to_end.test_publish_killed`).
 """
 
+import os
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError, DaysHeld
 from backfill_assets.core.states import State
+from backfill_assets.lake import files
+from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.housekeeping import remove_unneeded
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.staging import Staged, stage_links
 from backfill_assets.operations.candidates import (
     candidate_names,
     discard_candidate,
@@ -25,6 +32,8 @@ from backfill_assets.operations.plan_model import Policy
 from backfill_assets.operations.publications import publish
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day
+from backfill_assets_tests.faults import doing_before
+from backfill_assets_tests.lakes import LONG_AGO
 from backfill_assets_tests.operations.beside import Beside
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, with_narrow_staging
 
@@ -136,3 +145,30 @@ def test_published_rows_outlive_the_candidate_and_the_upkeep(beside: Beside) -> 
     maintain(beside.made.lake, beside.made.pipeline)
     path = beside.made.lake.table_path("staging")
     assert DeltaTable(str(path)).to_pyarrow_table().num_rows == DAYS
+
+
+def test_days_that_the_candidate_builds_again_meanwhile_are_published_as_they_were_looked_at(beside: Beside) -> None:
+    beside.build_all(5)
+    with doing_before(stage_links, lambda: beside.there.write("staging", {0: 9})):
+        beside.publish(candidate=replace(beside.there.lake, own=frozenset({"staging"})))
+    assert beside.made.values("staging") == [5] * DAYS
+    held = audit_table(beside.made.lake, beside.made.contract("staging"))
+    stamps = beside.made.view("staging").stamps
+    assert {d: p.fingerprint for d, p in held.items()} == {d: s.entry.fingerprint for d, s in stamps.items()}
+
+
+def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_however_old_they_are(beside: Beside) -> None:
+    beside.build_all(5)
+    made, contract = beside.made, beside.made.contract("staging")
+    for file in beside.there.lake.table_path("staging").rglob("*.parquet"):
+        os.utime(file, (LONG_AGO, LONG_AGO))
+    linked: list[Staged] = []
+    days = made.view("staging").stamps
+
+    def link() -> None:
+        linked.append(stage_links(made.lake, contract, beside.there.lake, days, beside.there.view("staging").version))
+
+    with doing_before(files.below, link):
+        remove_unneeded(made.lake, contract, utc_now() - timedelta(days=14))
+    assert all(f.path.exists() for f in linked[0].files)
+    linked[0].drop()
