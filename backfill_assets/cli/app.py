@@ -13,7 +13,7 @@ from importlib import import_module
 import click
 
 from backfill_assets.cli.common import lake_option
-from backfill_assets.cli.drawing import aside
+from backfill_assets.cli.drawing import remark
 from backfill_assets.core.errors import BackfillError, SettingsError, unusable
 from backfill_assets.core.process import collect_seldom
 
@@ -106,10 +106,10 @@ class _Group(click.Group):
                 click.echo(f"Interrupted: {written}. Run the same command again.", err=True)
                 ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
             if isinstance(error, BackfillError):
-                aside(f"Error: {error}")
+                remark(f"Error: {error}")
                 ctx.exit(2 if isinstance(error, SettingsError) else 1)
             if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-                aside(f"Error: {unusable(error)}")
+                remark(f"Error: {unusable(error)}")
                 ctx.exit(1)
             raise  # click handles it, and ends quietly on a closed pipe
 

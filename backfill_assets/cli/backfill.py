@@ -22,7 +22,7 @@ from backfill_assets.cli.common import (
     say_unusable,
     target_option,
 )
-from backfill_assets.cli.drawing import aside, draw_table, say
+from backfill_assets.cli.drawing import draw_table, remark, say
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
@@ -56,17 +56,18 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
     """
     lake, pipeline = opened()
     days = allowed(inclusive(first, last), lake.settings.start_date)
-    asked = BackfillRequest(days, chosen(named, [t.name for t in pipeline.tables if lake.writes(t.name)]), force, note)
-    outcome = made(lake, pipeline, asked)
+    tables = chosen(named, [t.name for t in pipeline.tables if lake.writes(t.name)])
+    request = BackfillRequest(days, tables, force, note)
+    outcome = run_if_needed(lake, pipeline, request)
     if as_json:
         print_json({"from": str(days.start), "to": str(days.last), **outcome.to_dict()})
     else:
-        _draw(lake, asked, outcome)
+        _draw(lake, request, outcome)
         if profile:
             draw_phases(outcome)
     say_unusable(lake)
     if not outcome.success:
-        aside(f"Error: {outcome.cause}")
+        remark(f"Error: {outcome.cause}")
         click.get_current_context().exit(1)
 
 
@@ -91,20 +92,20 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
     wanted = {n.strip() for n in named.split(",") if n.strip()} if named is not None else set(known)
     unknown = sorted(wanted - set(known))
     if unknown or not wanted:
-        told = f"no table {', '.join(unknown) or 'is named'}. {known_names(''.join(unknown[:1]), known)}"
-        raise click.BadParameter(told, param_hint="--tables")
+        culprit = f"no table {', '.join(unknown) or 'is named'}. {known_names(''.join(unknown[:1]), known)}"
+        raise click.BadParameter(culprit, param_hint="--tables")
     return tuple(n for n in known if n in wanted)
 
 
-def made(lake: Lake, pipeline: Pipeline, request: BackfillRequest) -> RunOutcome:
-    """Run the request; where every day is as a run would leave it, return that outcome without Dagster and Spark."""
+def run_if_needed(lake: Lake, pipeline: Pipeline, request: BackfillRequest) -> RunOutcome:
+    """Run the request; if every day is as a run would leave it, return that outcome without Dagster and Spark."""
     if overrides().work is not None:
         return work(lake, request)
     began = time.perf_counter()
-    found = foreseen(lake, pipeline, request.tables, request.days, request.force)
-    if found.rows is None:
-        return work(lake, request, begin=found.needs_engine)
-    tables = tuple(TableOutcome(name, len(request.days), 0, n, 0.0) for name, n in found.rows.items())
+    forecast = foreseen(lake, pipeline, request.tables, request.days, request.force)
+    if forecast.rows is None:
+        return work(lake, request, begin=forecast.needs_engine)
+    tables = tuple(TableOutcome(name, len(request.days), 0, n, 0.0) for name, n in forecast.rows.items())
     return RunOutcome("", True, tables, "", time.perf_counter() - began)
 
 
@@ -126,8 +127,8 @@ def draw_phases(outcome: RunOutcome) -> None:
     names = list(dict.fromkeys(name for t in outcome.tables for name in t.phases))
     rows = []
     for t in outcome.tables:
-        left = max(t.seconds - sum(t.phases.values()), 0.0)
-        seconds = [*(t.phases.get(n, 0.0) for n in names), left, t.seconds]
+        rest = max(t.seconds - sum(t.phases.values()), 0.0)
+        seconds = [*(t.phases.get(n, 0.0) for n in names), rest, t.seconds]
         rows.append([t.table, *(f"{s:.1f}" for s in seconds)])
     draw_table(["seconds of", *names, "Dagster", "all"], rows)
 
@@ -135,9 +136,9 @@ def draw_phases(outcome: RunOutcome) -> None:
 def draw_outcomes(runs: Iterable[tuple[BackfillRequest, RunOutcome]], with_span: bool = True) -> None:
     """Draw what the runs did to each table that did not fail; `with_span`: also which days each run was for."""
     rows = []
-    for asked, outcome in runs:
+    for request, outcome in runs:
         for t in outcome.tables:
-            days = asked.days if with_span else t.days
+            days = request.days if with_span else t.days
             row = (t.table, days, t.changed, t.days - t.changed, t.rows, f"{t.seconds:.1f} s")
             rows += [] if t.cause else [row]
     if rows:
@@ -171,13 +172,13 @@ def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRang
     """Foresee a run of these tables, upstream first. Reads only; holds no lock."""
     states = pipeline.states(read_view(lake, pipeline.contracts))
     lands = any(states.contracts[name].is_landed for name in names)
-    there = landed(LakeSession(lake)) if lands else None
-    open_ones = [name for name in names if force or not all(states.is_settled(name, d) for d in days)]
+    comparison = landed(LakeSession(lake)) if lands else None
+    to_compute = [name for name in names if force or not all(states.is_settled(name, d) for d in days)]
     unsound = any(source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values())
-    refused = unsound or (there is not None and bool(there.disputed))
-    if open_ones or refused or not (there is None or there.is_scanned):
-        counts = there is not None and there.counts_rows
-        builds = bool(open_ones) and _is_buildable(states, open_ones[0], days)
+    refused = unsound or (comparison is not None and bool(comparison.disputed))
+    if to_compute or refused or not (comparison is None or comparison.is_scanned):
+        counts = comparison is not None and comparison.counts_rows
+        builds = bool(to_compute) and _is_buildable(states, to_compute[0], days)
         return Foreseen(None, not refused and (counts or builds))
     if not all(_is_let_through(lake, states, name, days) for name in names):
         return Foreseen(None)
@@ -198,4 +199,5 @@ def _is_let_through(lake: Lake, states: States, name: str, days: DayRange) -> bo
     if name not in gates.tables and gates.incomplete != "refuse":
         return _is_buildable(states, name, days)  # what was written passed all that no setting moves
     findings = judged_by_receipts(lake.settings, states, states.contracts[name], list(days))
-    return _is_buildable(states, name, days) and not any(f.refuses for found in findings.values() for f in found)
+    refuses = any(finding.refuses for of_day in findings.values() for finding in of_day)
+    return _is_buildable(states, name, days) and not refuses

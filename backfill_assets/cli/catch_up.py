@@ -22,7 +22,7 @@ from backfill_assets.cli.common import (
     print_json,
     say_unusable,
 )
-from backfill_assets.cli.drawing import aside, draw_table, number
+from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
@@ -78,8 +78,8 @@ def _states_and_needs(lake: Lake) -> tuple[States, Needs]:
     states = pipeline.states(read_view(lake, pipeline.contracts))
     found = needs(states, {}, utc_today())
     if lake.shared is not None:  # a candidate's other tables are the lake's beside it
-        ours = {name: days if lake.writes(name) else frozenset[date]() for name, days in found.needed.items()}
-        found = replace(found, needed=ours, ready={name: found.ready[name] & days for name, days in ours.items()})
+        own = {name: days if lake.writes(name) else frozenset[date]() for name, days in found.needed.items()}
+        found = replace(found, needed=own, ready={name: found.ready[name] & days for name, days in own.items()})
     return states, found
 
 
@@ -87,16 +87,16 @@ def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day
     """Run one request after the other, reading the states again after each. Failed days are tried again in halves,
     down to days that fail alone; a day that succeeds and still needs a rebuild, `[lateness] attempts` times."""
     done, left_alone, in_vain = CaughtUp(), {*left_alone, *_planned(lake)}, set[Day]()
-    made = Counter[Day]()
+    rebuilt = Counter[Day]()
 
     def run(found: RunRequest) -> None:
-        asked = BackfillRequest(found.span, (found.table, *found.riders), note=note, reason=reason)
-        outcome = work(lake, asked, begin=True)
-        done.runs.append((asked, outcome))
+        request = BackfillRequest(found.span, (found.table, *found.riders), note=note, reason=reason)
+        outcome = work(lake, request, begin=True)
+        done.runs.append((request, outcome))
         days = list(map(date.fromisoformat, found.asked))
         if outcome.success:
-            made.update((found.table, day) for day in days)
-            in_vain.update(day for day, times in made.items() if times >= lake.settings.lateness.attempts)
+            rebuilt.update((found.table, day) for day in days)
+            in_vain.update(day for day, times in rebuilt.items() if times >= lake.settings.lateness.attempts)
         elif len(days) == 1 or _is_hopeless(found.table, outcome):
             in_vain.update((found.table, day) for day in days)
         else:
@@ -122,18 +122,18 @@ def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day
 
 def _is_hopeless(table: str, outcome: RunOutcome) -> bool:
     """Whether the table's transform was refused before a row was read: fewer days would fail alike."""
-    causes = [one.cause for one in outcome.tables if one.table == table]
+    causes = [failed.cause for failed in outcome.tables if failed.table == table]
     return any(NOT_RUN in cause or ("the transform of" in cause and PLANNING.search(cause)) for cause in causes)
 
 
 def _held_back(lake: Lake, still: Needs) -> list[str]:
     """Return a line per idle plan with days that need a rebuild."""
-    waiting = [(find_plan(lake, found), line) for found, line in held_back(lake, also_idle=True).items()]
+    waiting = [(find_plan(lake, plan_id), line) for plan_id, line in held_back(lake, also_idle=True).items()]
     return [line for plan, line in waiting if any(set(plan.days) & still.needed.get(t, set()) for t in plan.tables)]
 
 
-def _why(left: Needs, name: str, tried: Collection[date]) -> str:
-    waiting = left.waiting[name]
+def _why(remaining: Needs, name: str, tried: Collection[date]) -> str:
+    waiting = remaining.waiting[name]
     reasons = [f"{len(tried)} tried in vain, the first {min(tried)}"] if tried else []
     if waiting:
         day = min(waiting)
@@ -145,7 +145,7 @@ def _planned(lake: Lake) -> set[Day]:
     """Return the days of active plans, which are left to these plans."""
     planned = days_of_active_plans(lake)
     for name, days in planned.items():
-        aside(f"{name}: {len(days)} day(s) from {min(days)} are left alone: of an active plan (see `plan list`)")
+        remark(f"{name}: {len(days)} day(s) from {min(days)} are left alone: of an active plan (see `plan list`)")
     return {(name, day) for name, days in planned.items() for day in days}
 
 
@@ -168,14 +168,14 @@ def report(done: CaughtUp, as_json: bool) -> None:
         draw_outcomes(done.runs)
         if not done.runs and not done.held_back:
             click.echo("Nothing to do: every day that can be is up to date.")
-    for asked, outcome in done.runs:
+    for request, outcome in done.runs:
         if not outcome.success:
-            aside(f"Error: {', '.join(asked.tables)} {asked.days}: {outcome.cause}")
+            remark(f"Error: {', '.join(request.tables)} {request.days}: {outcome.cause}")
     for name, days in done.left.items():
         why = f": {done.why[name]}" if done.why.get(name) else ""
-        aside(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")
+        remark(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")
     for line in done.held_back:
-        aside(f"Error: {line}")
+        remark(f"Error: {line}")
     if not done.success:
         click.get_current_context().exit(1)
 

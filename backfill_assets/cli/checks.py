@@ -31,15 +31,15 @@ def controls(names: tuple[str, ...], as_json: bool) -> None:
     from backfill_assets.operations.controls import judge_controls
 
     lake, pipeline = opened()
-    found = judge_controls(lake, pipeline, names)
+    outcomes = judge_controls(lake, pipeline, names)
     if as_json:
-        print_json(found)
+        print_json(outcomes)
     else:
-        for outcome in found:
+        for outcome in outcomes:
             say(str(outcome))
-        if not found:
+        if not outcomes:
             say("This lake has no controls: see [controls] in the file that `backfill-assets init` writes.")
-    if not all(outcome.holds for outcome in found):
+    if not all(outcome.holds for outcome in outcomes):
         click.get_current_context().exit(1)
 
 
@@ -74,13 +74,14 @@ def drift(
         drift_section(report, rows).draw()
 
 
-def drift_section(report: "DriftReport", most: int | None = None) -> PageSection:
-    """Return how many columns of days are off, and the `most` (None: all) that are off most."""
+def drift_section(report: "DriftReport", count: int | None = None) -> PageSection:
+    """Return how many columns of days are off, and the `count` (None: all) that are off most."""
     off = report.off
     headline = f"{number(len(off))} of {number(len(report.found))} column(s) of days are off"
     names = ("table", "column", "day", "rows", "28 days", "weekday", "before", "moved most")
     cells = [
-        (d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before)), d.moved) for d in off[:most]
+        (d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before)), d.moved)
+        for d in off[:count]
     ]
     title = "population stability index against the 28 days before, four same weekdays, what the day held before"
     return PageSection("Drift", [TextTable(names, cells, title)] if cells else [], [headline])
@@ -105,7 +106,7 @@ def _index(value: float | None) -> str:
 @click.option("--chunk", type=click.IntRange(min=1), default=1, help="Compute this many days at once. [default: 1]")
 @click.option("--due", is_flag=True, help="Prove what `[proof]` of lake.toml asks for today, if it is due; for cron.")
 @json_and_lake
-def prove(as_json: bool, tables: str | None, due: bool, **asked: Any) -> None:
+def prove(as_json: bool, tables: str | None, due: bool, **options: Any) -> None:
     """Compute days again from the inputs that their receipts pin, in another order, and compare fingerprints.
 
     Inputs come in another physical order, rows are grouped in another number of partitions, days are computed alone.
@@ -118,8 +119,8 @@ def prove(as_json: bool, tables: str | None, due: bool, **asked: Any) -> None:
     if due:
         _prove_due(lake, pipeline, as_json)
         return
-    asked["random"] = asked["random"] or 0
-    proof = prove_days(lake, pipeline, ProofRequest(tables=names_of(tables) or (), **asked))
+    options["random"] = options["random"] or 0
+    proof = prove_days(lake, pipeline, ProofRequest(tables=names_of(tables) or (), **options))
     keep_proof(lake, pipeline, proof)
     if as_json:
         print_json(proof)
@@ -136,10 +137,10 @@ def _prove_due(lake: "Lake", pipeline: "Pipeline", as_json: bool) -> None:
     from backfill_assets.operations.prove import prove_days, waits
 
     why = waits(lake, pipeline)
-    found = [] if why else prove_days(lake, pipeline, utc_today())
+    proofs = [] if why else prove_days(lake, pipeline, utc_today())
     if as_json:
-        print_json({"waits": why, "proofs": found})
-    for line in () if as_json else map(str, found) if not why else [f"No proof is due: {why}"]:
+        print_json({"waits": why, "proofs": proofs})
+    for line in () if as_json else map(str, proofs) if not why else [f"No proof is due: {why}"]:
         say(line)
     if unproven(lake, pipeline):
         click.get_current_context().exit(1)

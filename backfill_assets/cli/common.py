@@ -28,18 +28,18 @@ LAKE_KEY, TARGET_KEY = "backfill_assets.lake", "backfill_assets.target"
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
-def _remember(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+def _keep_lake(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value:
         ctx.meta[LAKE_KEY] = value
 
 
-def _aim(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+def _keep_target(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value:
         ctx.meta[TARGET_KEY] = value
 
 
 target_option = click.option(
-    "--target", metavar="NAME", expose_value=False, callback=_aim, help="A candidate of the lake, in place of the lake."
+    "--target", metavar="NAME", expose_value=False, callback=_keep_target, help="A candidate of the lake, in its place."
 )
 
 # Before or after the verb: `meta` is shared by a command and its groups, and the innermost is read last.
@@ -47,7 +47,7 @@ lake_option = click.option(
     LAKE_OPTION,
     metavar="DIR",
     expose_value=False,
-    callback=_remember,
+    callback=_keep_lake,
     help="The lake's folder. [default: $BACKFILL_ASSETS_LAKE, else .lake in the project]",
 )
 
@@ -174,8 +174,8 @@ def print_json(document: Any) -> None:
 
 def say_unusable(lake: "Lake") -> None:
     """Name the rows that landed and that no table gets, in one line on stderr, if there are any."""
-    from backfill_assets.cli.drawing import aside
+    from backfill_assets.cli.drawing import remark
     from backfill_assets.operations.rejected import unusable
 
     if line := str(unusable(lake)):
-        aside(line)
+        remark(line)

@@ -127,7 +127,7 @@ def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> Iterator[dg
 
 
 def lake_words(lake: Lake) -> str:
-    """Return the option by which a command means this lake, and a blank; nothing where it means it anyway."""
+    """Option with which a command means this lake, and a blank; empty where the command means it anyway."""
     return "" if _is_meant(lake) else f"--lake {quote(str(lake.root))} "
 
 

@@ -11,7 +11,7 @@ import click
 
 from backfill_assets.cli.backfill import work
 from backfill_assets.cli.common import DAY, json_and_lake, lake_root, opened, print_json
-from backfill_assets.cli.drawing import aside, draw_table, number
+from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange
@@ -35,15 +35,15 @@ from backfill_assets.operations.status import DayStatus, StatusReport, status
 @click.pass_context
 def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: str | None, as_json: bool) -> None:
     """Make a sample lake (unless there is one), load all of it through Dagster, twice."""
-    end = last + ONE_DAY if last else utc_today()
-    span = prepare(lake_root(), samples.days_until(end, days), new, engine)
+    stop = last + ONE_DAY if last else utc_today()
+    span = prepare(lake_root(), samples.days_until(stop, days), new, engine)
     lake, pipeline = opened()
     outcomes = []
     for title in ("Every table over every day:", "The same again: nothing changes:"):
-        aside(title)
+        remark(title)
         outcomes.append(work(lake, BackfillRequest(span, tuple(t.name for t in pipeline.tables), note="demo")))
         if not outcomes[-1].success:
-            aside(f"Error: {outcomes[-1].cause}")
+            remark(f"Error: {outcomes[-1].cause}")
             ctx.exit(1)
     report = status(lake, pipeline, span)
     refused = refused_rows(lake, "")
@@ -67,12 +67,12 @@ def prepare(root: Path, days: DayRange, new: bool, engine: str | None = None) ->
                 f"the sample lake {root}", f"its engine is {scrub(has)}, not {engine}", "Nothing was done",
                 f'Add --new for a fresh one, or set engine = "{engine}" in its lake.toml: its days stay as they are',
             )  # fmt: skip
-        aside(f"The sample lake {root} holds {known}; `--new` makes a fresh one.")
+        remark(f"The sample lake {root} holds {known}; `--new` makes a fresh one.")
         return known
     if known is not None:
         _remove(root)
     samples.make_sample(root, days, engine or "embedded")
-    aside(f"Made the sample lake {root}: {days}, {len(days)} days.")
+    remark(f"Made the sample lake {root}: {days}, {len(days)} days.")
     return days
 
 

@@ -37,12 +37,12 @@ def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
     from backfill_assets.pipeline.chosen import tables_at
 
     root = lake_root()
-    found = examine(root, tables_at(root), deep)
+    findings = examine(root, tables_at(root), deep)
     if as_json:
-        print_json({"lake": root, "findings": found})
+        print_json({"lake": root, "findings": findings})
     else:
-        _draw(found)
-    if any(d.level.value != "ok" for d in found):
+        _draw(findings)
+    if any(d.level.value != "ok" for d in findings):
         ctx.exit(1)
 
 
@@ -60,22 +60,22 @@ def verify(ctx: click.Context, days: DayRange | None, tables: str | None, deep: 
     from backfill_assets.operations.verify import verify as examine
 
     lake, pipeline = opened()
-    asked = VerifyRequest(names_of(tables) or (), None if days is None else frozenset(days), deep=deep)
-    found = examine(lake, pipeline.contracts, asked)
-    wrong = [d for d in found if d.level.value != "ok"]
+    request = VerifyRequest(names_of(tables) or (), None if days is None else frozenset(days), deep=deep)
+    findings = examine(lake, pipeline.contracts, request)
+    wrong = [d for d in findings if d.level.value != "ok"]
     if as_json:
-        print_json({"lake": lake.root, "findings": found})
+        print_json({"lake": lake.root, "findings": findings})
     else:
         _draw(wrong)
         click.echo(
-            f"{len(found)} checks, {len(wrong)} found something" if wrong else f"{len(found)} checks, all is well"
+            f"{len(findings)} checks, {len(wrong)} found something" if wrong else f"{len(findings)} checks, all is well"
         )
     if wrong:
         ctx.exit(1)
 
 
-def _draw(found: "Sequence[Diagnosis]") -> None:
-    for diagnosis in found:
+def _draw(findings: "Sequence[Diagnosis]") -> None:
+    for diagnosis in findings:
         click.echo(click.style(f"{diagnosis.level.value:5s}", **STYLES[diagnosis.level.value]), nl=False)
         say(f" {diagnosis.object}: {diagnosis.what}", HANG, first=HANG - 1)
         if diagnosis.advice:
@@ -96,11 +96,11 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
     landed = [c for c in pipeline.contracts if c.is_landed]
     ledgers = {c.name: c for raw in landed for c in (of_source(FILES, raw.source), *contracts_beside(raw))}
     contract = ledgers.get(table) or pipeline.contract(table, "Nothing was done")
-    found = inspection.mend(lake, contract, provenance()) if yes else inspection.damage(lake, contract)
+    damage = inspection.mend(lake, contract, provenance()) if yes else inspection.damage(lake, contract)
     if as_json:
-        print_json({"done": yes, "table": table, "aside": found.aside, "lost": [f.path for f in found.lost]})
+        print_json({"done": yes, "table": table, "aside": damage.aside, "lost": [f.path for f in damage.lost]})
         return
-    click.echo(f"{table}: {found.steps}")
+    click.echo(f"{table}: {damage.steps}")
     click.echo("Next: backfill-assets catch-up" if yes else "Nothing was done. Add --yes to do it.")
 
 

@@ -100,8 +100,8 @@ def draw_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: 
     widths, room = [max(map(len, column)) for column in zip(table.columns, *table.cells, strict=True)], line_width()
     if room is not None:
         prose = [any(table.is_prose(row[i]) for row in table.cells) for i in range(len(widths))]
-        others = sum(w for w, is_prose in zip(widths, prose, strict=True) if not is_prose)
-        share = max((room - others - len(GAP) * (len(widths) - 1)) // max(sum(prose), 1), NARROWEST_PROSE)
+        fixed = sum(w for w, is_prose in zip(widths, prose, strict=True) if not is_prose)
+        share = max((room - fixed - len(GAP) * (len(widths) - 1)) // max(sum(prose), 1), NARROWEST_PROSE)
         widths = [min(w, share) if is_prose else w for w, is_prose in zip(widths, prose, strict=True)]
     for number, part in enumerate(_parts(widths, room)):
         if number:
@@ -182,7 +182,7 @@ def span(days: float | None) -> str:
     return f"{days * 24:.1f} h" if size * 24 >= 1 else f"{days * 24 * 60:.1f} min"
 
 
-def aside(text: str, to: TextIO | None = None) -> None:
+def remark(text: str, to: TextIO | None = None) -> None:
     """Write a line that accompanies the work to stderr, or to `to`."""
     click.echo(plain(text), file=to, err=True)
 
@@ -264,4 +264,4 @@ def write_whole(file: Path, text: str, umask: int | None = None) -> None:
         Path(name).replace(file)
     except OSError as error:
         raise click.ClickException(f"{file}: {error.strerror}. It was not written. Name a file that can be.") from None
-    aside(f"wrote {file}")
+    remark(f"wrote {file}")

@@ -70,7 +70,7 @@ def export(name: str, to: str | None, days: DayRange | None, as_json: bool) -> N
     if as_json:
         print_json(done)
         return
-    for one in done:
-        say(str(one))
+    for exported in done:
+        say(str(exported))
     if not done:
         say("This lake has no exports: see [exports] in the file that `backfill-assets init` writes.")

@@ -11,7 +11,7 @@ import click
 
 from backfill_assets.cli.catch_up import report, until_settled
 from backfill_assets.cli.common import TEXT, json_and_lake, opened, print_json
-from backfill_assets.cli.drawing import aside, say
+from backfill_assets.cli.drawing import remark, say
 from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.process import project_root
@@ -65,14 +65,14 @@ def forget(
         for place, count in mentions.items():
             say(f"{place}: {count} file(s) hold it only within longer values of others, which stay")
         for obstacle in against:
-            aside(f"Error: {obstacle}")
+            remark(f"Error: {obstacle}")
         say(
             f"The certificate lies in {lake.root / FORGOTTEN}."
             if yes
             else "Nothing was done. --yes erases it for good."
         )
     if yes and places:
-        aside("Error: delete or correct what still holds it yourself, then run the same command again.")
+        remark("Error: delete or correct what still holds it yourself, then run the same command again.")
         click.get_current_context().exit(1)
 
 

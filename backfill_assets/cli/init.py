@@ -49,11 +49,11 @@ def init(files: str | None, form: str | None, select: str | None, ask: bool | No
     if (path := root / "lake.toml").exists():
         raise _exists(path)
     named = {k: list(v) if isinstance(v, tuple) else v for k, v in others.items() if v is not None}
-    given = {role: str(named.pop(option)) for role, option in ROLES.items() if option in named}
+    named_roles = {role: str(named.pop(option)) for role, option in ROLES.items() if option in named}
     ask = (sys.stdin.isatty() if ask is None else ask) and select is None
     files = click.prompt("Files, as a glob from the lake's folder", ANYWHERE) if ask and files is None else files
-    seen = landed_form(root, form, None if files == ANYWHERE else files) if select is None else None
-    if seen is None:
+    landed = landed_form(root, form, None if files == ANYWHERE else files) if select is None else None
+    if landed is None:
         form = form or "parquet"
         plain = {"start_date": utc_today().replace(month=1, day=1), "files": files or f"landing/**/*.{form}"}
         _write(path, lake_toml({**plain, "format": form, "select": select or PLAIN, **named}))
@@ -63,28 +63,28 @@ def init(files: str | None, form: str | None, select: str | None, ask: bool | No
             click.echo("run `backfill-assets init --files GLOB`.")
         click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
         return
-    guess, preview = _settled(seen, given, ask)
-    text = first_toml(guess, seen[0], named)
+    guess, preview = _settled(landed, named_roles, ask)
+    text = first_toml(guess, landed[0], named)
     _show(guess, preview)
     _write(path, text)
     click.echo("Look it over (start_date, select, features, label), then `backfill-assets catch-up`.")
 
 
-def _settled(seen: tuple[str, str, Any], given: dict[str, str], asks: bool) -> tuple[FirstSource, Preview]:
+def _settled(landed: tuple[str, str, Any], named_roles: dict[str, str], asks: bool) -> tuple[FirstSource, Preview]:
     """The guess; on a terminal each role that no option names is put to the person, and the guess made again."""
-    _, form, file = seen
-    guess, preview = first_source(file, form, given)
+    _, form, file = landed
+    guess, preview = first_source(file, form, named_roles)
     if not asks:
         return guess, preview
     click.echo(f"{file.name} has the columns {', '.join(c.name for c in guess.columns)}.")
     roles = {**guess.roles, "entity": guess.payload[guess.entity].name}
     words = {"event_key": "Names an event", "event_ts": "Time of the event", "arrival_ts": "Time of arrival"}
-    asked = {
+    answers = {
         role: click.prompt(word, roles.get(role, "-"))
         for role, word in {**words, "entity": "Features are of"}.items()
-        if role not in given
+        if role not in named_roles
     }
-    return first_source(file, form, given | {role: name for role, name in asked.items() if name != "-"})
+    return first_source(file, form, named_roles | {role: name for role, name in answers.items() if name != "-"})
 
 
 def _show(guess: FirstSource, preview: Preview) -> None:

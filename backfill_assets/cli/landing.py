@@ -9,7 +9,7 @@ from datetime import date
 import click
 
 from backfill_assets.cli.common import TEXT, json_and_lake, named_lake, print_json, say_unusable
-from backfill_assets.cli.drawing import aside, number
+from backfill_assets.cli.drawing import number, remark
 from backfill_assets.core.scans import ScanReport, shown
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.home import Lake
@@ -65,17 +65,17 @@ def findings(report: ScanReport) -> Iterator[str]:
 
 def scan_as_needed(lake: Lake) -> frozenset[date]:
     """Scan what landed since the last scan, if anything did; return the days whose files are altered or missing."""
-    on = LakeSession(lake)
-    found = landed(on)
-    if found.is_scanned:
+    session = LakeSession(lake)
+    comparison = landed(session)
+    if comparison.is_scanned:
         return frozenset()
-    if found.counts_rows:
-        on.begin()  # while files are read and parsed
+    if comparison.counts_rows:
+        session.begin()  # while files are read and parsed
     from backfill_assets.load.scan import scan_all
 
-    report = scan_all(on)
+    report = scan_all(session)
     for line in findings(report):
-        aside(line)
+        remark(line)
     return report.blocked
 
 
@@ -116,6 +116,10 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool)
 
 def _refused_for_totals(lake: Lake) -> dict[str, str]:
     """The files of which nothing was loaded because of what their manifests declare, with the reason and the fix."""
-    found = ((one.source, r) for one in lake.by_source() for r in read_files(one.store, one.source) if not r.withdrawn)
+    found = ((each.source, r) for each in lake.by_source() for r in read_files(each.store, each.source))
     fix = "it is in quarantine; correct the file or its manifest, and the next run loads it"
-    return {shown(r.path, source): f"{r.refused}: {fix}" for source, r in found if r.is_refused_for_totals}
+    return {
+        shown(r.path, source): f"{r.refused}: {fix}"
+        for source, r in found
+        if not r.withdrawn and r.is_refused_for_totals
+    }

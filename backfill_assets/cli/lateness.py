@@ -60,15 +60,15 @@ WATERMARK = (
 @click.option("--html", type=FILE, help="Write a page with plots: one file, no network.")
 @click.option("--prometheus", type=FILE, help="Write metrics in Prometheus' text format.")
 @json_and_lake
-def lateness(html: Path | None, prometheus: Path | None, as_json: bool, **asked: Any) -> None:
+def lateness(html: Path | None, prometheus: Path | None, as_json: bool, **options: Any) -> None:
     """How late rows arrive, what a look-back of N days would miss, and up to which day tables may be believed.
 
     --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
     """
     lake, pipeline = opened()
-    share = asked["share"] or lake.settings.lateness.watermark_share
-    days = days_asked(asked["first"], asked["last"])
-    report = report_of(lake, pipeline, LatenessScope(days, share, asked["source"]), utc_now())
+    share = options["share"] or lake.settings.lateness.watermark_share
+    days = days_asked(options["first"], options["last"])
+    report = report_of(lake, pipeline, LatenessScope(days, share, options["source"]), utc_now())
     if as_json:
         print_json(report)
     else:

@@ -49,8 +49,8 @@ def report_gauges(lake: Lake, report: LakeReport, history: "History") -> Iterato
     yield "duplicates_per_1000_rows", "Repeated deliveries per 1,000 loaded rows.", "source", doubled
     late = {name: one.account.too_late for name, one in sources.items()}
     yield "late_rows_in_quarantine", "Rows that came too late and wait for replay-late.", "source", late
-    shown, _, others = kinds(report.delivered.quarantine)
-    reasons = dict(shown) | ({OTHERS: others} if others else {})
+    shown, _, more_rows = kinds(report.delivered.quarantine)
+    reasons = dict(shown) | ({OTHERS: more_rows} if more_rows else {})
     yield "quarantined_rows", "Rows in quarantine.", "reason", reasons
     yield "reconcile_mismatches", "Mismatches at the newest reconciliation.", "sides", kept_mismatches(lake)
     broken = {c.name: int(not c.holds) for c in report.controls}

@@ -79,7 +79,7 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option("--note", type=TEXT, default="", help="Why, in full; it is kept in the receipts.")
 @target_option
 @json_and_lake
-def plan(as_json: bool, **asked: Any) -> None:
+def plan(as_json: bool, **options: Any) -> None:
     """Plan a backfill: days and why, what follows, chunks, gates, price, pins. Writes the plan's file, nothing else.
 
     Days that need nothing make no plan. Exit code 1 if the preflight failed: such a plan is refused when it is run.
@@ -89,61 +89,61 @@ def plan(as_json: bool, **asked: Any) -> None:
         return
     from backfill_assets.pipeline.own_files import reached
 
-    if asked["write_mode"] == "append":
+    if options["write_mode"] == "append":
         raise click.UsageError(str(refuse_append()))
-    make_target(asked["named"])
-    code = pin_code(opened()[0], asked["code"], reached) if asked["code"] else None
+    make_target(options["named"])
+    code = pin_code(opened()[0], options["code"], reached) if options["code"] else None
     with working_by(code):
-        may_run = _make({**asked, "code": code}, as_json)
+        may_run = _make({**options, "code": code}, as_json)
     if not may_run:
         ctx.exit(1)
 
 
-def _make(asked: dict[str, Any], as_json: bool) -> bool:
+def _make(options: dict[str, Any], as_json: bool) -> bool:
     """Make, keep and show the plan; gives whether its preflight passed. A plan without anything to do is not kept, and
     its JSON has no id."""
     lake, pipeline = opened()
-    days = allowed(_days(asked), lake.settings.start_date)
-    tables = chosen(asked["named"], [t.name for t in pipeline.tables if lake.writes(t.name)])
-    rest = {name: asked[name] for name in ("reason", "note", "look", "code")}
-    if asked["max_parallel"] is None and not asked["template"]:
-        asked["max_parallel"], rest["parallel"] = usual_parallel(lake.settings)
+    days = allowed(_days(options), lake.settings.start_date)
+    tables = chosen(options["named"], [t.name for t in pipeline.tables if lake.writes(t.name)])
+    rest = {name: options[name] for name in ("reason", "note", "look", "code")}
+    if options["max_parallel"] is None and not options["template"]:
+        options["max_parallel"], rest["parallel"] = usual_parallel(lake.settings)
     with usage():
-        asked["expect"] += read_expectations(asked["expect_from"]) if asked["expect_from"] else ()
-        request = PlanRequest(days, tables, _policy(asked), most_days=asked["max_chunk_days"], **rest)
-        made = make_plan(lake, pipeline, request)
-    if made.nothing_to_do and not asked["look"]:
+        options["expect"] += read_expectations(options["expect_from"]) if options["expect_from"] else ()
+        request = PlanRequest(days, tables, _policy(options), most_days=options["max_chunk_days"], **rest)
+        new_plan = make_plan(lake, pipeline, request)
+    if new_plan.nothing_to_do and not options["look"]:
         span = [str(days.start), str(days.last)]
         if as_json:
             print_json({"id": None, "state": "nothing to do", "days": span, "tables": tables})
         else:
-            click.echo(made.nothing_to_do)
+            click.echo(new_plan.nothing_to_do)
         return True
-    keep_plan(lake, made)
-    show_progress(progress(lake, pipeline, made), "json" if as_json else "")
-    return not made.failed_ticks
+    keep_plan(lake, new_plan)
+    show_progress(progress(lake, pipeline, new_plan), "json" if as_json else "")
+    return not new_plan.failed_ticks
 
 
-def _policy(asked: dict[str, Any]) -> Policy:
+def _policy(options: dict[str, Any]) -> Policy:
     """The template's, or the defaults, with the given options on top."""
     from backfill_assets.operations.plan_model import Policy
 
-    base = TEMPLATES[asked["template"]] if asked["template"] else Policy()
-    given = {name: asked[name] for name in POLICY_OPTIONS if asked[name] is not None}
-    options = {"rows": "max_row_change", "nulls": "max_null_jump", "means": "max_mean_change", "drift": "max_drift"}
-    bounds = {name: asked[option] for name, option in options.items()}
+    base = TEMPLATES[options["template"]] if options["template"] else Policy()
+    overrides = {name: options[name] for name in POLICY_OPTIONS if options[name] is not None}
+    option_of = {"rows": "max_row_change", "nulls": "max_null_jump", "means": "max_mean_change", "drift": "max_drift"}
+    bounds = {name: options[option] for name, option in option_of.items()}
     tolerances = replace(base.tolerances, **{k: v for k, v in bounds.items() if v is not None})
-    on_failure = "rollback" if asked["rollback_on_failure"] else base.on_failure
-    return replace(base, **given, on_failure=on_failure, tolerances=tolerances)
+    on_failure = "rollback" if options["rollback_on_failure"] else base.on_failure
+    return replace(base, **overrides, on_failure=on_failure, tolerances=tolerances)
 
 
-def _days(asked: dict[str, Any]) -> DayRange:
-    first, last = asked["first"], asked["last"]
-    both: DayRange | None = asked["partitions"]
-    if both is not None:
+def _days(options: dict[str, Any]) -> DayRange:
+    first, last = options["first"], options["last"]
+    span: DayRange | None = options["partitions"]
+    if span is not None:
         if first or last:
             raise click.UsageError("--partitions says the days already: leave --from and --to away.")
-        return both
+        return span
     if not isinstance(first, date) or not isinstance(last, date):
         raise click.UsageError("which days? Say --from DAY --to DAY, or --partitions A..B.")
     return inclusive(first, last)
@@ -155,13 +155,13 @@ def _days(asked: dict[str, Any]) -> DayRange:
 def list_plans(as_json: bool) -> None:
     """All plans of the lake, oldest first."""
     lake, _ = opened()
-    found = [(p, state_of(lake, p)) for p in plans(lake)]
+    states = [(p, state_of(lake, p)) for p in plans(lake)]
     if as_json:
         print_json([{"id": p.id, "state": s, "from": str(p.days.start), "to": str(p.days.last),
                      "tables": p.tables, "chunks": len(p.chunks), "user": p.user, "reason": p.reason,
-                     "note": p.note} for p, s in found])  # fmt: skip
+                     "note": p.note} for p, s in states])  # fmt: skip
     else:
-        draw_list(found)
+        draw_list(states)
 
 
 @plan.command("show", short_help="A plan and how far it is.")
@@ -172,15 +172,15 @@ def list_plans(as_json: bool) -> None:
 @json_and_lake
 def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
     """A plan and how far it is. ID may be shortened to what only one plan begins with."""
-    found = find_plan(opened()[0], plan_id)
-    with working_by(found.code):
+    shown = find_plan(opened()[0], plan_id)
+    with working_by(shown.code):
         lake, pipeline = opened()
     while True:
-        now = progress(lake, pipeline, found)
+        current = progress(lake, pipeline, shown)
         if watch and not as_json:
             click.clear()
-        show_progress(now, "markdown" if markdown else "json" if as_json else "")
-        if not watch or now.state in ("finished", "cancelled"):
+        show_progress(current, "markdown" if markdown else "json" if as_json else "")
+        if not watch or current.state in ("finished", "cancelled"):
             return
         time.sleep(WATCH_SECONDS)
 

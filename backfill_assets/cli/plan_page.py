@@ -25,60 +25,61 @@ LOOK_COLUMNS = ("table", "day", "gains", "loses", "other content", "in the range
 LISTED_DAYS = 31
 
 
-def draw_list(found: Sequence[tuple[Plan, str]]) -> None:
+def draw_list(states: Sequence[tuple[Plan, str]]) -> None:
     """One line per plan."""
-    if not found:
+    if not states:
         say("No plans yet. Make one with: backfill-assets plan --from DAY --to DAY")
         return
-    rows = [[p.id, s, str(p.days), str(len(p.chunks)), p.user, p.reason or p.note or "-"] for p, s in found]
+    rows = [[p.id, s, str(p.days), str(len(p.chunks)), p.user, p.reason or p.note or "-"] for p, s in states]
     draw_table(["plan", "state", "days", "chunks", "by", "why"], rows)
 
 
-def show_progress(now: "Progress", form: str = "") -> None:
+def show_progress(current: "Progress", form: str = "") -> None:
     """The plan and how far it is, as `json`, as a runbook in `markdown`, only what was made and what that cost as
     `outcome`, or else drawn."""
     if form == "json":
         print_json(
-            plan_dict(now.plan)
-            | {"state": now.state, "stopped": now.why, "progress": [c.to_dict() for c in now.chunks]}
-            | {"resumed": [asdict(r) for r in now.resumed], "hours": now.hours}
-            | {"took": {t: found.to_dict() for t in now.plan.tables if (found := now.took(t))}}
+            plan_dict(current.plan)
+            | {"state": current.state, "stopped": current.why, "progress": [c.to_dict() for c in current.chunks]}
+            | {"resumed": [asdict(r) for r in current.resumed], "hours": current.hours}
+            | {"took": {t: found.to_dict() for t in current.plan.tables if (found := current.took(t))}}
         )
     elif form == "markdown":
-        click.echo(runbook(now))
+        click.echo(runbook(current))
     else:
-        for line in _head(now):
+        for line in _head(current):
             say(line)
-        for section in [_window(now), _steps(now)] if form == "outcome" else report(now):
+        for section in [_window(current), _steps(current)] if form == "outcome" else report(current):
             click.echo()
             section.draw()
-        say(f"next: {_next(now)}")
+        say(f"next: {_next(current)}")
 
 
-def _head(now: "Progress") -> Iterator[str]:
+def _head(current: "Progress") -> Iterator[str]:
     """What the plan is, why, and what it waits for."""
-    plan = now.plan
-    yield f"plan {plan.id} ({now.state}): {plan.days}, {len(plan.days)} days, {len(plan.chunks)} chunks, by {plan.user}"
+    plan = current.plan
+    size = f"{len(plan.days)} days, {len(plan.chunks)} chunks"
+    yield f"plan {plan.id} ({current.state}): {plan.days}, {size}, by {plan.user}"
     if plan.code is not None:
         yield f"code: {plan.code}: its days will show as outdated under today's"
     if plan.reason or plan.note:
         yield f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}"
-    if now.why:
-        yield f"{now.state}: {now.why}"
-    yield from map(str, now.resumed)
-    if now.hours:
-        yield now.hours
+    if current.why:
+        yield f"{current.state}: {current.why}"
+    yield from map(str, current.resumed)
+    if current.hours:
+        yield current.hours
 
 
-def report(now: "Progress") -> Iterator[PageSection]:
+def report(current: "Progress") -> Iterator[PageSection]:
     """The whole plan: what is made and follows, days that move, steps, gates, preflight."""
-    plan = now.plan
-    yield _window(now)
+    plan = current.plan
+    yield _window(current)
     if (look := plan.look) is not None:
         rows = look_rows(look, plan.days)
         tables = [TextTable(LOOK_COLUMNS, rows)] if rows else []
         yield PageSection("What moves with today's settings", tables, [*look_lines(look, plan.days)])
-    yield _steps(now)
+    yield _steps(current)
     act = "puts the chunk back and stops" if plan.policy.on_failure == "rollback" else "stops"
     gates = ", ".join(described(plan.policy.tolerances))
     expected = [f"expected: {text}" for text in plan.policy.expect]
@@ -87,34 +88,34 @@ def report(now: "Progress") -> Iterator[PageSection]:
     yield PageSection("Preflight", lines=ticks)
 
 
-def _window(now: "Progress") -> PageSection:
-    rows = [[*_table_row(i), took_text(now.took(i.table))] for i in now.plan.impacts]
-    follows = [f"{i.table} {_spans(i.follows)} follows, not made by this plan" for i in now.plan.impacts if i.follows]
-    follows += (
-        ["`catch-up` makes them afterwards; a plan of these days and tables, too, judges them"] if follows else []
-    )
-    shares = [f"greatest key: {share}" for share in now.plan.shares]
+def _window(current: "Progress") -> PageSection:
+    rows = [[*_table_row(i), took_text(current.took(i.table))] for i in current.plan.impacts]
+    following = [i for i in current.plan.impacts if i.follows]
+    follows = [f"{i.table} {_spans(i.follows)} follows, not made by this plan" for i in following]
+    if follows:
+        follows.append("`catch-up` makes them afterwards; a plan of these days and tables, too, judges them")
+    shares = [f"greatest key: {share}" for share in current.plan.shares]
     return PageSection("Window, tables, keys", [TextTable(TABLE_COLUMNS, rows)], [*follows, *shares])
 
 
-def _steps(now: "Progress") -> PageSection:
+def _steps(current: "Progress") -> PageSection:
     rows = [
         [c.chunk.number, c.chunk.days, c.chunk.kind, c.state, priced(c.price) if c.price else "-", took_text(c.took)]
-        for c in now.chunks
+        for c in current.chunks
     ]
-    lines = [f"all chunks: {priced(total(now.plan))}{so_far(now)}"]
-    lines += [f"chunks at once by default {now.plan.parallel}"] if now.plan.parallel else []
-    stop = now.plan.policy.stop_after
+    lines = [f"all chunks: {priced(total(current.plan))}{so_far(current)}"]
+    lines += [f"chunks at once by default {current.plan.parallel}"] if current.plan.parallel else []
+    stop = current.plan.policy.stop_after
     lines += [f"waits for `backfill-assets plan resume` after: {stop}"] if stop else []
     return PageSection("Steps", [TextTable(CHUNK_COLUMNS, rows)], lines)
 
 
-def runbook(now: "Progress") -> str:
+def runbook(current: "Progress") -> str:
     """The plan as a runbook: what is wrong, what is done, in which steps, how it is checked, how it is put back."""
-    plan = now.plan
-    lines = [f"# Backfill {plan.days}", *(f"\n{line}" for line in _head(now))]
+    plan = current.plan
+    lines = [f"# Backfill {plan.days}", *(f"\n{line}" for line in _head(current))]
     lines += [f"\nIt was made {plan.created:%Y-%m-%d %H:%M} UTC."]
-    for section in (*report(now), _method(plan), _putting_back(plan), _pins(plan)):
+    for section in (*report(current), _method(plan), _putting_back(plan), _pins(plan)):
         lines.append(f"\n## {section.title}\n")
         for table in section.tables:
             lines += map(_markdown, (table.columns, ["---"] * len(table.columns), *table.cells))
@@ -139,17 +140,17 @@ def _method(plan: Plan) -> PageSection:
 
 def _putting_back(plan: Plan) -> PageSection:
     command = f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts)"
-    kept = f"replaced files are kept {plan.retention_days} days after they were replaced"
-    return PageSection("Putting a chunk back", lines=[command, kept, "never of raw and its ledger"])
+    retention = f"replaced files are kept {plan.retention_days} days after they were replaced"
+    return PageSection("Putting a chunk back", lines=[command, retention, "never of raw and its ledger"])
 
 
 def _pins(plan: Plan) -> PageSection:
     pins, lines = plan.pins, [f"code at {plan.code}"] if plan.code is not None else []
-    for what, pinned in (
+    for kind, pinned in (
         ("package", pins.packages), ("code of", pins.codes), ("settings of", pins.settings),
         ("version of", pins.versions),
     ):  # fmt: skip
-        lines += [f"{what} {name}: `{value}`" for name, value in pinned.items()]
+        lines += [f"{kind} {name}: `{value}`" for name, value in pinned.items()]
     return PageSection("Pins", lines=[*lines, f"as_of: {pins.as_of or 'not set'}"])
 
 
@@ -167,15 +168,15 @@ def _spans(spans: Sequence[DayRange], most: int = SHOWN) -> str:
     return ", ".join(map(str, spans[:most])) + more
 
 
-def _next(now: "Progress") -> str:
-    plan = now.plan
-    if now.state == "finished" and any(i.follows for i in plan.impacts):
+def _next(current: "Progress") -> str:
+    plan = current.plan
+    if current.state == "finished" and any(i.follows for i in plan.impacts):
         return "backfill-assets catch-up, for the days that follow; under `dagster dev` they are made without it"
-    if now.state in ("finished", "cancelled"):
-        return f"nothing: it is {now.state}"
+    if current.state in ("finished", "cancelled"):
+        return f"nothing: it is {current.state}"
     if plan.failed_ticks:
         return "correct what the preflight found, then plan again"
-    return f"backfill-assets {now.going_on}"
+    return f"backfill-assets {current.going_on}"
 
 
 def total(plan: Plan) -> Price:
@@ -183,12 +184,12 @@ def total(plan: Plan) -> Price:
     return Price.total(plan.prices.values())
 
 
-def so_far(now: "Progress") -> str:
+def so_far(current: "Progress") -> str:
     """The real figures of the chunks that wrote something, with the price of these; empty where none did."""
-    done = [c for c in now.chunks if c.took is not None]
+    done = [c for c in current.chunks if c.took is not None]
     expected = sum(c.price.seconds for c in done if c.price)
-    real = f"took {took_text(now.took())}, expected {expected:.0f} s"
-    return f"; {len(done)} of {len(now.chunks)} {real}" if done else ""
+    real = f"took {took_text(current.took())}, expected {expected:.0f} s"
+    return f"; {len(done)} of {len(current.chunks)} {real}" if done else ""
 
 
 def took_text(took: "Took | None") -> str:

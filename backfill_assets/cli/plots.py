@@ -110,14 +110,14 @@ def _draw_completeness(axes: "Axes", report: LatenessReport) -> None:
     from matplotlib.ticker import NullLocator, PercentFormatter
 
     ages, shares = [a.age_days for a in report.completeness], [a.share for a in report.completeness]
-    end = max(ages[-1], 1)
-    axes.step([*ages, end], [*shares, shares[-1]], where="post", color=ACCENT)
-    axes.fill_between([*ages, end], [*shares, shares[-1]], step="post", color=ACCENT, alpha=0.12, lw=0)
+    last_age = max(ages[-1], 1)
+    axes.step([*ages, last_age], [*shares, shares[-1]], where="post", color=ACCENT)
+    axes.fill_between([*ages, last_age], [*shares, shares[-1]], step="post", color=ACCENT, alpha=0.12, lw=0)
     axes.set_xscale("symlog", linthresh=1, linscale=0.6)  # linear up to a day, logarithmic from there
-    axes.set_xticks([t for t in TICKS_DAYS if t <= end], minor=False)
+    axes.set_xticks([t for t in TICKS_DAYS if t <= last_age], minor=False)
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(0, end)
+    axes.set_xlim(0, last_age)
     axes.set_xlabel("days after the event day")
     axes.set_ylim(0, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
@@ -127,7 +127,7 @@ def _draw_completeness(axes: "Axes", report: LatenessReport) -> None:
         share = report.scope.share
         axes.plot([age, age], [0, share], color=SECOND, lw=0.9, ls=":")
         axes.plot([age], [share], "o", color=SECOND, ms=5, clip_on=False)
-        is_right = age**2 >= end  # the axis is logarithmic: this is about its middle
+        is_right = age**2 >= last_age  # the axis is logarithmic: this is about its middle
         beside: Any = {"xytext": (-5 if is_right else 5, 0), "textcoords": "offset points", "va": "center"}
         text = f"{share * 100:g}% {f'by {age} d' if age else 'the same day'}"
         axes.annotate(text, (age, 0.27), ha="right" if is_right else "left", **beside).set_in_layout(False)

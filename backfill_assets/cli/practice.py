@@ -15,7 +15,7 @@ from threading import Thread
 import click
 
 from backfill_assets.cli.common import FILE, json_and_lake, lake_root, print_json
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, aside, draw_table, html_of, say, write_whole
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, draw_table, html_of, remark, say, write_whole
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.texts import known_names
 from backfill_assets.labs.model import LABS, LabStep, run_lab
@@ -79,7 +79,7 @@ def drill(name: str | None, seconds: int, sample: bool, plant_only: bool, as_jso
     from backfill_assets.labs.practice import Desk, Watch, drill_lake, practise
 
     if name is None:
-        known = {plant: (told.__doc__ or "").strip() for plant, told in PLANTS.items()}
+        known = {plant: (function.__doc__ or "").strip() for plant, function in PLANTS.items()}
         print_json(known) if as_json else draw_table(["drill", "fault"], list(known.items()))
         return
     if name not in PLANTS:
@@ -94,10 +94,10 @@ def drill(name: str | None, seconds: int, sample: bool, plant_only: bool, as_jso
     if plant_only:
         print_json({"copy": watch.root, "symptom": planted.symptom, "hints": planted.hints})
         return
-    score = practise(watch, Desk(_reader(), aside), seconds)
-    told = {**vars(score), "points": score.points}
-    print_json(told) if as_json else draw_table(["figure", "value"], list(told.items()))
-    aside(f"The copy stays, as commands may still work on it: delete {folder} when you are done.")
+    score = practise(watch, Desk(_reader(), remark), seconds)
+    figures = {**vars(score), "points": score.points}
+    print_json(figures) if as_json else draw_table(["figure", "value"], list(figures.items()))
+    remark(f"The copy stays, as commands may still work on it: delete {folder} when you are done.")
     if score.mended_s is None:
         click.get_current_context().exit(1)
 
@@ -130,9 +130,9 @@ FIRST = (  # the order in which a newcomer reads them; all others follow by name
 
 def guides() -> dict[str, Path]:
     """Return the file of every guide by its name, those of `FIRST` first."""
-    found = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
-    names = [name for name in FIRST if name in found]
-    return {name: found[name] for name in (*names, *(n for n in found if n not in FIRST))}
+    files = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
+    names = [name for name in FIRST if name in files]
+    return {name: files[name] for name in (*names, *(n for n in files if n not in FIRST))}
 
 
 @click.command()

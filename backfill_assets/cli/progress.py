@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, TextIO
 
-from backfill_assets.cli.drawing import aside
+from backfill_assets.cli.drawing import remark
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.texts import json_of
 
@@ -105,12 +105,12 @@ class Lines:
     def ended(self, outcome: TableOutcome) -> None:
         """Write how it went."""
         self._work_on("")
-        aside(line_of(outcome, self.days), self._out)
+        remark(line_of(outcome, self.days), self._out)
 
-    def _work_on(self, what: str) -> None:
+    def _work_on(self, text: str) -> None:
         if self._live is not None:
             for task in self._live.task_ids:
-                self._live.reset(task, description=what, visible=bool(what))
+                self._live.reset(task, description=text, visible=bool(text))
 
 
 def _own_stderr() -> TextIO | None:

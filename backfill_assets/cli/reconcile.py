@@ -10,11 +10,11 @@ import click
 
 from backfill_assets.cli.common import FILE, SPAN, TEXT, Parsed, json_and_lake, opened, print_json
 from backfill_assets.cli.compare import names_of
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, aside, number, say, write_page
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, remark, say, write_page
 from backfill_assets.core.texts import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.matched_columns import MatchedRow
@@ -56,7 +56,7 @@ def _tolerance(text: str) -> tuple[str, str]:
 )
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
 @json_and_lake
-def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **asked: Any) -> None:
+def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **options: Any) -> None:
     """Match the rows of LEFT and RIGHT by key: missing, doubled and differing rows, per day and column.
 
     A side is TABLE, TABLE@VERSION, TABLE@TIME, TABLE@write:ID, TABLE@snapshot:NAME, lake:DIR#TABLE, a Parquet, CSV or
@@ -66,21 +66,21 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **as
     from backfill_assets.operations.reconcile import keep_report
     from backfill_assets.operations.reconcile import reconcile as reconcile_of
 
-    _refuse_usage(layers, truths, asked)
+    _refuse_usage(layers, truths, options)
     lake, pipeline = opened()
     report: LayersReport | ReconcileReport
     if layers:
         from backfill_assets.operations.reconcile_layers import reconcile_layers
 
-        report = reconcile_layers(lake, pipeline, asked["days"])
+        report = reconcile_layers(lake, pipeline, options["days"])
         title, lines, sections, failed = "Layers", [], _balances(report), bool(report.wrong)
     else:
-        report = reconcile_of(lake, pipeline, _truths(pipeline, asked) if truths else _request(asked))
+        report = reconcile_of(lake, pipeline, _truths(pipeline, options) if truths else _request(options))
         title = f"{shortened(report.left, NAME_CHARS)} and {shortened(report.right, NAME_CHARS)}"
         lines = [_headline(report)]
         sections = [*_sections(report), *(_later(lake, pipeline, report) if truths else ())]
         failed = bool(report.mismatches) and not truths  # what became known later is no mistake
-        aside(f"kept {keep_report(lake, report)} and its .sql")
+        remark(f"kept {keep_report(lake, report)} and its .sql")
     if html:
         write_page(html, Page("reconcile", title, str(lake.root), sections, lines))
     if as_json:
@@ -94,27 +94,27 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **as
         click.get_current_context().exit(1)
 
 
-def _refuse_usage(layers: bool, truths: bool, asked: dict[str, Any]) -> None:
+def _refuse_usage(layers: bool, truths: bool, options: dict[str, Any]) -> None:
     """Raise UsageError unless the call names two sides, or what takes their place."""
     if layers or truths:
-        if layers == truths or asked["right"] or (layers and asked["left"]):
+        if layers == truths or options["right"] or (layers and options["left"]):
             raise click.UsageError("--layers, --truths and LEFT --with RIGHT exclude each other.")
-    elif not (asked["left"] and asked["right"]):
+    elif not (options["left"] and options["right"]):
         raise click.UsageError("name both sides: reconcile LEFT --with RIGHT.")
 
 
-def _request(asked: dict[str, Any]) -> "ReconcileRequest":
+def _request(options: dict[str, Any]) -> "ReconcileRequest":
     from backfill_assets.operations.reconcile import ReconcileRequest
 
-    lists = {name: names_of(asked[name]) or () for name in ("key", "columns", "ignore")}
-    return ReconcileRequest(**{**asked, **lists, "tolerance": dict(asked["tolerance"])})
+    lists = {name: names_of(options[name]) or () for name in ("key", "columns", "ignore")}
+    return ReconcileRequest(**{**options, **lists, "tolerance": dict(options["tolerance"])})
 
 
-def _truths(pipeline: "Pipeline", asked: dict[str, Any]) -> "ReconcileRequest":
+def _truths(pipeline: "Pipeline", options: dict[str, Any]) -> "ReconcileRequest":
     from backfill_assets.operations.reconcile_layers import truths_request
 
-    request = truths_request(pipeline, asked["days"])
-    if asked["left"] not in ("", request.left):
+    request = truths_request(pipeline, options["days"])
+    if options["left"] not in ("", request.left):
         raise click.UsageError(f"--truths is about {request.left}.")
     return request
 
@@ -123,8 +123,8 @@ def _later(lake: "Lake", pipeline: "Pipeline", report: "ReconcileReport") -> lis
     """The deliveries that arrived after days that differ, for events in their windows."""
     from backfill_assets.operations.reconcile_layers import later_deliveries
 
-    found = later_deliveries(lake, pipeline, [d.day for d in report.days if d.day and d.kinds])
-    by_day = {day: [f for f in found if f.day == day] for day in {f.day for f in found}}
+    deliveries = later_deliveries(lake, pipeline, [d.day for d in report.days if d.day and d.kinds])
+    by_day = {day: [f for f in deliveries if f.day == day] for day in {f.day for f in deliveries}}
     rows = [
         (day, sum(f.deliveries for f in of_day), min(f.arrival_day for f in of_day), max(f.arrival_day for f in of_day))
         for day, of_day in sorted(by_day.items())
@@ -137,15 +137,13 @@ def _balances(report: "LayersReport") -> list[PageSection]:
     """The sums of all balances, and the days of those that do not hold."""
     lines = []
     for name in dict.fromkeys(b.name for b in report.balances):
-        mine = [b for b in report.balances if b.name == name]
-        lines.append(
-            f"{name}: {' + '.join(_sums(mine, 'one'))} = {' + '.join(_sums(mine, 'other'))}, {len(mine)} day(s)"
-        )
+        own = [b for b in report.balances if b.name == name]
+        lines.append(f"{name}: {' + '.join(_sums(own, 'one'))} = {' + '.join(_sums(own, 'other'))}, {len(own)} day(s)")
     sections = [PageSection("Balances", lines=lines)]
-    for what, found in (("does not balance", report.wrong), ("is to be made again", report.waiting)):
+    for title, found in (("does not balance", report.wrong), ("is to be made again", report.waiting)):
         rows = [(b.name, b.day, b.state.value, _sums([b], "one"), _sums([b], "other")) for b in found]
         columns = ("balance", "day", "state", "one side", "other side")
-        sections += [PageSection(what.capitalize(), [TextTable(columns, rows, what)])] if rows else []
+        sections += [PageSection(title.capitalize(), [TextTable(columns, rows, title)])] if rows else []
     return sections
 
 
@@ -193,20 +191,23 @@ def _sections(report: "ReconcileReport") -> list[PageSection]:
 
 def _remarks(report: "ReconcileReport") -> list[str]:
     """What tables do not show: keys that are no keys, columns that were not compared, digests."""
-    found = []
-    for what, pair in (("rows with a NULL in the key", report.null_keys), ("keys that repeat", report.doubled_keys)):
+    remarks = []
+    for title, pair in (("rows with a NULL in the key", report.null_keys), ("keys that repeat", report.doubled_keys)):
         if any(pair):
-            found.append(f"{what}: {number(pair[0])} left, {number(pair[1])} right")
+            remarks.append(f"{title}: {number(pair[0])} left, {number(pair[1])} right")
     for side, names in zip(("left", "right"), report.unmatched_columns, strict=True):
         if names:
-            found.append(f"on the {side} only: {', '.join(names)} (--ignore or --columns leaves columns out)")
-    if others := [f"{c.column} ({c.left_type}, {c.right_type})" for c in report.columns if c.left_type != c.right_type]:
-        found.append(f"types differ: {', '.join(others)}")
+            remarks.append(f"on the {side} only: {', '.join(names)} (--ignore or --columns leaves columns out)")
+    other_types = [c for c in report.columns if c.left_type != c.right_type]
+    if types := ", ".join(f"{c.column} ({c.left_type}, {c.right_type})" for c in other_types):
+        remarks.append(f"types differ: {types}")
     if report.digests:
-        found += [f"SHA-256 {side}: {d}" for side, d in zip(("left", "right"), report.digests, strict=True)]
-    return found
+        remarks += [f"SHA-256 {side}: {d}" for side, d in zip(("left", "right"), report.digests, strict=True)]
+    return remarks
 
 
 def _cells(rows: "Iterable[MatchedRow]") -> list[tuple[object, ...]]:
-    sides = ((r.kind, (r.key, r.left, r.right)) for r in rows)
-    return [(kind, *([f"{c}={'NULL' if v is None else v}" for c, v in s.items()] for s in of)) for kind, of in sides]
+    def cells(values: "Mapping[str, str | None]") -> list[str]:
+        return [f"{column}={'NULL' if value is None else value}" for column, value in values.items()]
+
+    return [(row.kind, cells(row.key), cells(row.left), cells(row.right)) for row in rows]

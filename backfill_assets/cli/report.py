@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from backfill_assets.cli.common import DAY, FILE, json_and_lake, opened, print_json
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, aside, draw_table, write_page, write_whole
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, draw_table, remark, write_page, write_whole
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
 from backfill_assets.operations.writes import DayAudit, write_table
@@ -28,15 +28,15 @@ SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
 @click.option("--parquet", type=FILE, help="Write the table `audit`, a row per write and day, for any engine.")
 @json_and_lake
-def audit(html: Path | None, parquet: Path | None, as_json: bool, **which: Any) -> None:
+def audit(html: Path | None, parquet: Path | None, as_json: bool, **options: Any) -> None:
     """Every write: who, when, why, plan and chunk, code, input versions, rows and fingerprints before and after.
 
     Read from the logs at every call. No JVM.
     """
     lake, pipeline = opened()
-    found = audit_of(lake, pipeline, **which)
+    found = audit_of(lake, pipeline, **options)
     if parquet:
-        aside(f"wrote {parquet}: {write_table(found, parquet)} rows")
+        remark(f"wrote {parquet}: {write_table(found, parquet)} rows")
     rows = [_row(list(days)) for _, days in groupby(found, lambda w: (w.at, w.table, w.version))]
     if html:
         writes = PageSection("Writes, newest first", [TextTable(COLUMNS, rows)])
@@ -47,7 +47,7 @@ def audit(html: Path | None, parquet: Path | None, as_json: bool, **which: Any) 
         if rows:
             draw_table(COLUMNS, rows[:SHOWN])
         else:
-            aside("No write is like that.")
+            remark("No write is like that.")
         if len(rows) > SHOWN:
             click.echo(f"and {len(rows) - SHOWN} more: see --json, or ask with --since, --table, --day, --plan")
 

@@ -67,18 +67,18 @@ def _days(status: StatusReport) -> PageSection:
     return _section("Days", table, nothing, more, drawn)
 
 
-def needing(report: StatusReport, most: int) -> tuple[list[tuple[str, str, str, str]], int]:
+def needing(report: StatusReport, limit: int) -> tuple[list[tuple[str, str, str, str]], int]:
     """Return days that are neither fresh nor pending or will change as (table, days, state, reason of the first),
-    equal neighbours joined, and the number left out. Each table has its share of `most`, so that none hides others."""
+    equal neighbours joined, and the number left out. Each table has its share of `limit`, so that none hides others."""
     shown, left_out = [], 0
     for name, days in report.tables.items():
         found = []
         for state, group in groupby(days, look):
-            stretch = list(group)
+            same = list(group)
             if state not in (State.FRESH, State.PENDING):
-                reason = BECAUSE if state == WILL_CHANGE else stretch[0].reason
-                found.append((name, str(from_inclusive(stretch[0].day, stretch[-1].day)), state, reason))
-        share = most // len(report.tables)
+                reason = BECAUSE if state == WILL_CHANGE else same[0].reason
+                found.append((name, str(from_inclusive(same[0].day, same[-1].day)), state, reason))
+        share = limit // len(report.tables)
         shown += found[:share]
         left_out += max(0, len(found) - share)
     return shown, left_out
@@ -86,8 +86,8 @@ def needing(report: StatusReport, most: int) -> tuple[list[tuple[str, str, str, 
 
 def _landed(delivered: Delivered) -> Iterator[PageSection]:
     """Yield the account of all rows, per source where a lake has several."""
-    for name, came in (delivered.sources or {"": delivered}).items():
-        account, found = came.account, kinds(came.quarantine)
+    for name, landed in (delivered.sources or {"": delivered}).items():
+        account, found = landed.account, kinds(landed.quarantine)
         parts = ", ".join(f"{number(rows)} {what}" for rows, what in account.parts())
         about = [f"{number(account.rows)} rows in {number(account.files)} files: {parts}."]
         if account.wrong:
@@ -213,7 +213,7 @@ def grid(report: StatusReport) -> str:
 def strip(days: Sequence[DayStatus]) -> Markup:
     """Return the days of one month of one table as SVG; its label says the same in words."""
     counted = ", ".join(f"{n} {state}" for state, n in Counter(map(look, days)).items())
-    drawn = Markup("").join(_stretch(list(group)) for _, group in groupby(days, look))
+    drawn = Markup("").join(_rectangle(list(group)) for _, group in groupby(days, look))
     return Markup(
         '<svg class="strip" viewBox="0 0 {w} {h}" role="img" aria-label="{}">{}'
         '<rect class="gaps" width="{w}" height="{h}"/></svg>'
@@ -225,11 +225,11 @@ def look(day: DayStatus) -> str:
     return WILL_CHANGE if day.will_change else day.state.value
 
 
-def _stretch(days: Sequence[DayStatus]) -> Markup:
+def _rectangle(days: Sequence[DayStatus]) -> Markup:
     """Draw days of one state as one rectangle; its title names the days and their rows."""
     first, last = days[0], days[-1]
     state = f"{first.state.value}, {WILL_CHANGE}" if first.will_change else first.state.value
     title = f"{from_inclusive(first.day, last.day)}: {state}, {number(sum(d.rows or 0 for d in days))} rows"
-    left, width = (first.day.day - 1) * DAY_PX, ((last.day - first.day) // ONE_DAY + 1) * DAY_PX - GAP_PX
+    x, width = (first.day.day - 1) * DAY_PX, ((last.day - first.day) // ONE_DAY + 1) * DAY_PX - GAP_PX
     drawn = Markup('<rect class="{}" x="{}" width="{}" height="{}"><title>{}</title></rect>')
-    return drawn.format(look(first), left, width, HEIGHT_PX, title)
+    return drawn.format(look(first), x, width, HEIGHT_PX, title)

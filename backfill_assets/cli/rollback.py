@@ -42,36 +42,36 @@ def which_options(command: Command) -> Command:
 @click.option("--to-version", type=click.IntRange(min=0), help="The version of the table whose content they get.")
 @click.option("--over-newer", is_flag=True, help="Also days that another run wrote since.")
 @json_and_lake
-def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool, **which: Any) -> None:
+def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool, **options: Any) -> None:
     """Put days back to what they held: all that a plan (or one chunk of it) wrote, or days of a table to a version.
 
     They are held from then on: nothing makes them again until `release`. What landed (raw) is never put back. Exit
     code 1 where it is refused; then nothing was written.
     """
-    _check(**which)
-    if which["table"] and (to_version is None or which["days"] is None):
+    _check(**options)
+    if options["table"] and (to_version is None or options["days"] is None):
         raise click.UsageError("--table needs --days A..B and --to-version N. `backfill-assets show` lists versions.")
-    if which["plan"] and to_version is not None:
+    if options["plan"] and to_version is not None:
         raise click.UsageError("a plan's days go back to what they held before it: leave out --to-version.")
     lake, pipeline = opened()
-    asked = RollbackRequest(**which, to_version=to_version, over_newer=over_newer)
-    report = roll_back(lake, pipeline, asked, provenance()) if yes else preview(lake, pipeline, asked)
+    request = RollbackRequest(**options, to_version=to_version, over_newer=over_newer)
+    report = roll_back(lake, pipeline, request, provenance()) if yes else preview(lake, pipeline, request)
     if as_json:
         print_json(report.to_dict())
     else:
-        _draw(report, asked)
+        _draw(report, request)
 
 
 @click.command()
 @click.argument("table", default="")
 @which_options
 @json_and_lake
-def release(as_json: bool, yes: bool, **which: Any) -> None:
+def release(as_json: bool, yes: bool, **options: Any) -> None:
     """Let days go that a rollback holds: of a plan (or one chunk of it), or of TABLE. Then they are fresh or stale by
     their own inputs, and are made again where they are stale."""
-    _check(**which)
+    _check(**options)
     lake, pipeline = opened()
-    found = release_days(lake, pipeline, RollbackRequest(**which), provenance(), act=yes)
+    found = release_days(lake, pipeline, RollbackRequest(**options), provenance(), act=yes)
     if as_json:
         print_json({"done": yes, "tables": spans(found)})
         return
@@ -79,8 +79,8 @@ def release(as_json: bool, yes: bool, **which: Any) -> None:
         say(f"{name}: {', '.join(map(str, contiguous(days)))} {'released' if yes else 'would be released'}", HANG)
     if not yes:
         click.echo("Nothing was done. Add --yes to do it.")
-    elif which["plan"] in plan_ids(lake):  # a publication has no plan of its own
-        click.echo(f"Make them again with: backfill-assets run {which['plan']}")
+    elif options["plan"] in plan_ids(lake):  # a publication has no plan of its own
+        click.echo(f"Make them again with: backfill-assets run {options['plan']}")
 
 
 def provenance() -> Provenance:

@@ -9,7 +9,7 @@ import click
 
 from backfill_assets.cli.backfill import work
 from backfill_assets.cli.common import json_and_lake, opened, say_unusable, target_option
-from backfill_assets.cli.drawing import aside
+from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.plan_page import show_progress
 from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.errors import BackfillError
@@ -37,7 +37,7 @@ def run(
     plan_id: str, accept: int | None, daemon: bool, only: int | None, parent: tuple[str, str] | None, as_json: bool
 ) -> None:
     """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it; 3 where it
-    waits for a person, as `plan --stop-after` asked.
+    waits for a person, as `plan --stop-after` chunk.
 
     A plan whose runner was killed is taken up by `dagster dev`; one that stopped and said why waits for this command.
     """
@@ -51,10 +51,10 @@ def run(
         _run_chunk(lake, plan, plan.chunk(only), parent)
         return
     with working_by(plan.code):
-        now = _now(lake, plan, accept or 0, daemon)
-        show_progress(now, "json" if as_json else "outcome")
+        current = _run_plan(lake, plan, accept or 0, daemon)
+        show_progress(current, "json" if as_json else "outcome")
     say_unusable(lake)
-    if now.state == "waiting":
+    if current.state == "waiting":
         click.get_current_context().exit(WAITS)
 
 
@@ -70,8 +70,8 @@ def _run_chunk(lake: Lake, plan: Plan, chunk: PlanChunk, parent: tuple[str, str]
         click.get_current_context().exit(1)
 
 
-def _now(lake: Lake, plan: Plan, accepted: int, daemon: bool) -> Progress:
-    """Run the plan here, or leave it to the daemon; gives its progress then."""
+def _run_plan(lake: Lake, plan: Plan, accepted: int, daemon: bool) -> Progress:
+    """Run the plan here, or leave it to the daemon; return its progress afterwards."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
 
     if daemon:
@@ -86,14 +86,14 @@ def _now(lake: Lake, plan: Plan, accepted: int, daemon: bool) -> Progress:
 def chunk_maker(lake: Lake, tags: Mapping[str, str] | None = None) -> ChunkMaker:
     """Makes chunks by runs of Dagster with these further tags, and reports on stderr."""
 
-    def make_one(asked: ChunkWork) -> str:
+    def make_one(chunk: ChunkWork) -> str:
         """Run the job; gives the cause of a failure."""
-        plan = asked.plan
-        note, all_tags = "; ".join(t for t in (plan.reason, plan.note) if t), {**asked.tags, **(tags or {})}
+        plan = chunk.plan
+        note, all_tags = "; ".join(t for t in (plan.reason, plan.note) if t), {**chunk.tags, **(tags or {})}
         request = BackfillRequest(
-            asked.days, asked.tables, plan.policy.force, note, PLAN_REASON, all_tags, asked.written
+            chunk.days, chunk.tables, plan.policy.force, note, PLAN_REASON, all_tags, chunk.written
         )
         outcome = work(lake, request)
         return "" if outcome.success else outcome.cause or "the run failed"
 
-    return ChunkMaker(lake.root, opened, make_one, aside)
+    return ChunkMaker(lake.root, opened, make_one, remark)

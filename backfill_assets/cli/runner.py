@@ -33,7 +33,7 @@ def run_backfill(lake: Lake, request: BackfillRequest, lines: Lines) -> RunOutco
     listener, forced = _Listener(lines), {t: request.force and t not in request.written for t in request.tables}
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
         job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami())
-        instance.add_event_listener(run_id, listener.hear)
+        instance.add_event_listener(run_id, listener.on_event)
         try:
             with children_ignore_interrupts():
                 tags = {REASON_TAG: request.reason, NOTE_TAG: request.note, **request.tags}
@@ -72,20 +72,20 @@ class _Listener:
     def published(self, rebuild: Rebuild, published: Published) -> None:
         """Keep the days of a published table, those with other content now, and its rows."""
         entries = {day: rebuild.ready.entries[day] for day in rebuild.days}
-        again = rewritten(rebuild.ready.before, entries, published)
+        same_rows = rewritten(rebuild.ready.before, entries, published)
         self._published[rebuild.table.name] = TableOutcome(
             rebuild.table.name,
             days=len(entries),
-            changed=len(published.changed - again),
+            changed=len(published.changed - same_rows),
             rows=sum(entry.rows for entry in entries.values()),
             seconds=0.0,
-            rewritten=len(again),
+            rewritten=len(same_rows),
             phases=rebuild.request.phases.seconds(),
             unlike=tuple(sorted(published.unlike)),
         )
 
-    def hear(self, entry: dg.EventLogEntry) -> None:
-        """Take in one event of the run."""
+    def on_event(self, entry: dg.EventLogEntry) -> None:
+        """Handle one event of the run."""
         event = entry.dagster_event
         if event is None:
             return
@@ -105,7 +105,7 @@ class _Listener:
 
     def _end(self, name: str, cause: str) -> None:
         seconds = time.perf_counter() - self._began.get(name, time.perf_counter())
-        made = self._published.get(name, TableOutcome(name, 0, 0, 0, 0.0))
-        outcome = replace(made, seconds=seconds, cause=cause)
+        published = self._published.get(name, TableOutcome(name, 0, 0, 0, 0.0))
+        outcome = replace(published, seconds=seconds, cause=cause)
         self.ended.append(outcome)
         self.lines.ended(outcome)

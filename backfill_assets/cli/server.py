@@ -65,11 +65,11 @@ def _lake() -> Lake:
 
 
 def _draw(lake: Path, as_json: bool) -> None:
-    found = server_status(lake)
+    running = server_status(lake)
     if as_json:
-        print_json({"running": True, **vars(found)} if found else {"running": False})
-    elif found is None:
+        print_json({"running": True, **vars(running)} if running else {"running": False})
+    elif running is None:
         click.echo("not running; it starts at the first use")
     else:
-        used, memory = "in use" if found.in_use else "idle", f"{found.rss_bytes // MIB} MiB"
-        click.echo(f"process {found.pid}, {found.version}, {used}, up {found.uptime_seconds:.0f} s, {memory}")
+        used, memory = "in use" if running.in_use else "idle", f"{running.rss_bytes // MIB} MiB"
+        click.echo(f"process {running.pid}, {running.version}, {used}, up {running.uptime_seconds:.0f} s, {memory}")

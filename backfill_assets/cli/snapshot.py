@@ -47,19 +47,19 @@ def snapshot() -> None:
     help="What to do about days that are missing, stale, incomplete or pending.",
 )  # fmt: skip
 @json_and_lake
-def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any) -> None:
+def create(name: str, named: str | None, note: str, as_json: bool, **options: Any) -> None:
     """Keep the newest versions of tables under NAME: the days --from through --to, or all that they hold.
 
     The files are copied, and their rows read once and held against the receipts; their SHA-256 are proven at reads.
     """
-    days = days_asked(asked["first"], asked["last"])
+    days = days_asked(options["first"], options["last"])
     lake, pipeline = opened()
     tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
-    made = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, asked["unfit"]))
+    kept = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, options["unfit"]))
     if as_json:
-        print_json(made)
+        print_json(kept)
     else:
-        _draw(made)
+        _draw(kept)
 
 
 @snapshot.command("list", short_help="All snapshots of the lake.")
@@ -67,11 +67,11 @@ def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any)
 def list_snapshots(as_json: bool) -> None:
     """All snapshots of the lake, and the bytes that nothing but a snapshot still holds."""
     lake, _ = opened()
-    found = [(find_snapshot(lake, n), held_bytes(lake, n)) for n in snapshot_names(lake)]
+    snapshots = [(find_snapshot(lake, n), held_bytes(lake, n)) for n in snapshot_names(lake)]
     if as_json:
-        print_json([{**s.to_dict(), "tables": list(s.tables), "held_bytes": held} for s, held in found])
+        print_json([{**s.to_dict(), "tables": list(s.tables), "held_bytes": held} for s, held in snapshots])
         return
-    rows = [(s.name, s.made_at, s.by, len(s.tables), s.digest[:12], held, s.note) for s, held in found]
+    rows = [(s.name, s.made_at, s.by, len(s.tables), s.digest[:12], held, s.note) for s, held in snapshots]
     if rows:
         draw_table(["snapshot", "made", "by", "tables", "digest", "bytes held by it", "note"], rows)
     else:
@@ -84,14 +84,14 @@ def list_snapshots(as_json: bool) -> None:
 def show_snapshot(name: str, as_json: bool) -> None:
     """What a snapshot keeps, proven: every file is read, and compared with its SHA-256."""
     lake, _ = opened()
-    found = find_snapshot(lake, name)
-    for table in found.tables.values():
+    shown = find_snapshot(lake, name)
+    for table in shown.tables.values():
         for file in table.files:
             file_of(lake, name, file)
     if as_json:
-        print_json(found)
+        print_json(shown)
     else:
-        _draw(found)
+        _draw(shown)
 
 
 @snapshot.command("drop", short_help="Let go of it.")
@@ -109,10 +109,10 @@ def drop(name: str, yes: bool) -> None:
     click.echo(f"dropped {name}; {number(held)} bytes are free")
 
 
-def _draw(found: "Snapshot") -> None:
-    say(f"snapshot {found.name}, made {found.made_at:%Y-%m-%dT%H:%MZ} by {found.by}{found.note and ': '}{found.note}")
+def _draw(shown: "Snapshot") -> None:
+    say(f"snapshot {shown.name}, made {shown.made_at:%Y-%m-%dT%H:%MZ} by {shown.by}{shown.note and ': '}{shown.note}")
     rows = [
-        (name, str(t.version), t.rows, len(t.days), len(t.files), ranges(t.days)) for name, t in found.tables.items()
+        (name, str(t.version), t.rows, len(t.days), len(t.files), ranges(t.days)) for name, t in shown.tables.items()
     ]
     draw_table(["table", "version", "rows", "days", "data files", "which days"], rows)
-    click.echo(f"digest {found.digest}")
+    click.echo(f"digest {shown.digest}")

@@ -12,7 +12,7 @@ import click
 
 from backfill_assets.cli.common import TEXT, json_and_lake, opened, print_json
 from backfill_assets.cli.compare import INSTANT
-from backfill_assets.cli.drawing import aside, draw_table, number
+from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.core.texts import plain
 from backfill_assets.operations.sql import ask
 
@@ -40,7 +40,7 @@ def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: 
     lake, pipeline = opened()
     answer = ask(lake, pipeline, text, at.replace(tzinfo=UTC) if at else None, snapshot)
     for table, days in answer.unfit.items():
-        aside(f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets status --why`)")
+        remark(f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets status --why`)")
     if as_json:
         cells = zip(*map(_values, answer.rows.columns), strict=True)
         print_json([dict(zip(answer.rows.column_names, row, strict=True)) for row in cells])
@@ -50,7 +50,7 @@ def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: 
         _draw(answer.rows, rows)
 
 
-def write_csv(found: Any, to: TextIO, safe: bool) -> None:
+def write_csv(rows: Any, to: TextIO, safe: bool) -> None:
     """Write Arrow rows as CSV; with `safe`, put a ' before texts that a spreadsheet would compute. A terminal gets
     control characters escaped."""
     writer, screen = csv.writer(to, lineterminator="\n"), to.isatty()
@@ -59,17 +59,17 @@ def write_csv(found: Any, to: TextIO, safe: bool) -> None:
         text = f"'{value}" if safe and isinstance(value, str) and value.startswith(FORMULA) else _cell(value)
         return plain(text) if screen else text
 
-    writer.writerow(map(cell, found.column_names))
-    for batch in found.to_batches():
+    writer.writerow(map(cell, rows.column_names))
+    for batch in rows.to_batches():
         writer.writerows(zip(*(map(cell, _values(c)) for c in batch.columns), strict=True))
 
 
-def _draw(found: Any, most: int) -> None:
-    shown = found.slice(0, most)
+def _draw(answer: Any, limit: int) -> None:
+    shown = answer.slice(0, limit)
     cells = [[_cell(v) for v in _values(column)] for column in shown.columns]
-    draw_table(found.column_names, [list(row) for row in zip(*cells, strict=True)])
-    left = found.num_rows - shown.num_rows
-    click.echo(f"{number(found.num_rows)} row(s){f', {number(left)} of them not shown (--rows)' if left else ''}")
+    draw_table(answer.column_names, [list(row) for row in zip(*cells, strict=True)])
+    hidden = answer.num_rows - shown.num_rows
+    click.echo(f"{number(answer.num_rows)} row(s){f', {number(hidden)} of them not shown (--rows)' if hidden else ''}")
 
 
 def _values(column: Any) -> list[Any]:
@@ -77,11 +77,11 @@ def _values(column: Any) -> list[Any]:
     import pyarrow as pa
 
     try:
-        found: list[Any] = column.to_pylist()
+        values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
         text = pa.string()
-        found = column.cast(pa.list_(text) if pa.types.is_list(column.type) else text).to_pylist()
-    return found
+        values = column.cast(pa.list_(text) if pa.types.is_list(column.type) else text).to_pylist()
+    return values
 
 
 def _cell(value: Any) -> str:

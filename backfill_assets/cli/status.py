@@ -146,17 +146,17 @@ def _draw_totals(report: StatusReport) -> None:
 
 
 def _draw_stale(report: StatusReport) -> None:
-    found = [d for d in report if d.state is State.STALE]
-    if not found:
+    stale_days = [d for d in report if d.state is State.STALE]
+    if not stale_days:
         say(f"No day of {report.days} is stale.")
         return
     following = [d for d in report if d.will_change]
-    reasons = [(d.table, d.reason, d.day) for d in found]
+    reasons = [(d.table, d.reason, d.day) for d in stale_days]
     reasons += [(d.table, "will change after these", d.day) for d in following]
     for (table, reason), group in groupby(reasons, lambda line: line[:2]):
         say(f"{table} {text_of(contiguous(day for _, _, day in group))}: {reason}", 2)
-    _draw_commands("rebuild", report, [*found, *following])
-    for day in found:
+    _draw_commands("rebuild", report, [*stale_days, *following])
+    for day in stale_days:
         for culprit in day.culprits:
             say(f"{day.table} {day.day}: {culprit}", 2)
 
@@ -207,29 +207,29 @@ def _receipt(report: DayReport) -> Iterator[tuple[str, str]]:
     yield from (("because", reason) for reason in report.reasons)
     if report.will_change:
         yield "but", "it will change: it is made from days that need making"
-    for written in report.history[:1]:
-        said, entry = written.receipt, written.receipt.days[report.day]
+    for write in report.history[:1]:
+        receipt, entry = write.receipt, write.receipt.days[report.day]
         # Below version 0 an input did not exist yet.
-        read = ", ".join(f"{name} v{v}" if v >= 0 else f"{name} (not there yet)" for name, v in said.inputs.items())
+        read = ", ".join(f"{name} v{v}" if v >= 0 else f"{name} (not there yet)" for name, v in receipt.inputs.items())
         yield "rows", f"{number(entry.rows)}, built {entry.built.value}"
         yield "content", f"fingerprint {entry.fingerprint}"
-        yield "written", f"{text_of(written.at)} as version {written.version}, with {len(said.days)} day(s)"
-        yield "reason", said.reason + (f": {said.note}" if said.note else "")
-        yield "run", said.run_id
-        yield "by", said.tags.get(BY, "")
+        yield "written", f"{text_of(write.at)} as version {write.version}, with {len(receipt.days)} day(s)"
+        yield "reason", receipt.reason + (f": {receipt.note}" if receipt.note else "")
+        yield "run", receipt.run_id
+        yield "by", receipt.tags.get(BY, "")
         nothing = "those of the version that was put back" if entry.built is Built.HELD else "landed files"
         yield "inputs", f"{read or nothing}; digest {entry.input_digest}"
-        yield "code", f"{said.code_digest}, settings {said.settings_digest}"
-        if SPREAD in said.tags:
-            yield "spread", said.tags[SPREAD]
-        yield "frontier", f"{said.frontier:%Y-%m-%dT%H:%M:%SZ}" if said.frontier else "none"
+        yield "code", f"{receipt.code_digest}, settings {receipt.settings_digest}"
+        if SPREAD in receipt.tags:
+            yield "spread", receipt.tags[SPREAD]
+        yield "frontier", f"{receipt.frontier:%Y-%m-%dT%H:%M:%SZ}" if receipt.frontier else "none"
 
 
 def _inputs(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield one line per table and state: the days and the sum of their rows."""
     grouped: dict[tuple[str, str, bool], list[InputDay]] = defaultdict(list)
-    for found in report.inputs:
-        grouped[found.table, found.state.value, found.required].append(found)
+    for input_day in report.inputs:
+        grouped[input_day.table, input_day.state.value, input_day.required].append(input_day)
     for (table, state, required), days in sorted(grouped.items()):
         rows, spans = number(sum(d.rows or 0 for d in days)), text_of(contiguous(d.day for d in days))
         yield "from", f"{table} {spans}: {state}, {rows} rows{'' if required else ', not required'}"
@@ -241,8 +241,9 @@ def _landed(report: DayReport) -> Iterator[tuple[str, str]]:
         bad = f", {number(part.bad_rows)} of them unusable" if part.bad_rows else ""
         bad += ", as its manifest declares" if part.as_declared else ""
         yield "file", f"{part.path}{' (withdrawn)' if part.withdrawn else ''}: {number(part.rows)} rows of the day{bad}"
-    if left := report.files[MOST_FILES:]:
-        yield "file", f"and {number(len(left))} more with {number(sum(part.rows for part in left))} rows: see --json"
+    if rest := report.files[MOST_FILES:]:
+        rows = number(sum(part.rows for part in rest))
+        yield "file", f"and {number(len(rest))} more with {rows} rows: see --json"
     found = kinds(report.quarantine)
     yield from (("refused", f"{number(count)} x {reason}") for reason, count in found.shown)
     if found.more_kinds:

@@ -5,7 +5,7 @@ Tested here: `cli.drawing`. Not tested here: what commands say with it.
 
 import pytest
 
-from backfill_assets.cli.drawing import aside, draw_table, line_width, number, percent, say, size, span, wanted
+from backfill_assets.cli.drawing import draw_table, line_width, number, percent, remark, say, size, span, wanted
 
 LONG = "a sentence that is much longer than thirty characters"
 
@@ -87,7 +87,7 @@ def test_whole_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) ->
 def test_what_a_lake_contains_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     say("a\x1b[31mb")
     draw_table(["a\x1b]0;x"], [["b\x1b]0;y"]], title="c\x1b]0;z")
-    aside("c\u202ed")
+    remark("c\u202ed")
     said = capsys.readouterr()
     assert "\x1b" not in said.out
     assert "\u202e" not in said.err
