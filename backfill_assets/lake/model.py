@@ -98,10 +98,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The tables of a lake, upstream first, with today's digests of their code and settings."""
+    """The tables of a lake, upstream first, with today's digests of their code and settings; of a candidate, also the
+    contracts of the lake's tables that are made from its own (`followers`)."""
 
     tables: tuple[Table, ...]
     codes: Mapping[str, Codes]
+    followers: tuple[Contract, ...] = ()
 
     @property
     def contracts(self) -> tuple[Contract, ...]:
@@ -172,13 +174,16 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     return pipeline if lake.shared is None else _without_followers(pipeline, lake.own)
 
 
-def _without_followers(pipeline: Pipeline, own: Collection[str]) -> Pipeline:
+def _without_followers(pipeline: Pipeline, own: frozenset[str]) -> Pipeline:
     """Pipeline of a candidate: without the lake's tables that read the candidate's own tables, `own`."""
-    followers = set(own)
+    made_from_own = set(own)
     for contract in pipeline.contracts:
-        if any(i.table in followers for i in contract.inputs):
-            followers.add(contract.name)
-    return replace(pipeline, tables=tuple(t for t in pipeline.tables if t.name in own or t.name not in followers))
+        if any(i.table in made_from_own for i in contract.inputs):
+            made_from_own.add(contract.name)
+    tables = tuple(t for t in pipeline.tables if t.name in own or t.name not in made_from_own)
+    return replace(
+        pipeline, tables=tables, followers=tuple(c for c in pipeline.contracts if c.name in made_from_own - own)
+    )
 
 
 def _refuse_unknown(lake: Lake, key: str, named: Iterable[str], known: Sequence[str], why: str) -> None:

@@ -8,7 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -80,7 +80,7 @@ def unanswered(
                     if named is None or contract.name in named:
                         rows = _rows(lake, contract)
                         if written is not None and contract.name == written.name:
-                            rows = _rows_after(lake, written, staged, days)
+                            rows = _with_days(rows, written, staged, days)
                         engine.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(contract.name)} AS {rows}")
                 refuse_writing(engine, query)
                 for _ in engine.sql(query).to_arrow_reader():
@@ -92,13 +92,19 @@ def unanswered(
 
 
 def _rows(lake: Lake, contract: Contract) -> str:
-    paths = lake.store.data_files(contract) if lake.store.exists(contract.name) else []
-    return selection(paths, contract)
+    """Rows of a table; of one that a candidate builds, those that readers will see: its days in place of the lake's."""
+    files = lake.store.data_files(contract) if lake.store.exists(contract.name) else []
+    if lake.shared is None or not lake.writes(contract.name):
+        return selection(files, contract)
+    standing = replace(lake, root=lake.shared, shared=None)
+    built = lake.store.view(contract.name, contract.day_column).stamps
+    return _with_days(_rows(standing, contract), contract, files, built)
 
 
-def _rows_after(lake: Lake, contract: Contract, staged: Sequence[str], days: Collection[date]) -> str:
-    others = f"SELECT * FROM ({_rows(lake, contract)}) WHERE NOT ({on_days(contract.day_column, sorted(days))})"
-    return f"{others} UNION ALL BY NAME {selection(staged, contract)}"
+def _with_days(rows: str, contract: Contract, files: Sequence[str], days: Collection[date]) -> str:
+    """The rows with these days replaced by those of the files."""
+    others = f"WHERE NOT ({on_days(contract.day_column, sorted(days))})" if days else ""
+    return f"SELECT * FROM ({rows}) {others} UNION ALL BY NAME {selection(files, contract)}"
 
 
 @dataclass(frozen=True)

@@ -168,8 +168,10 @@ class Rebuild:
         if not contract.asked or candidate.staged is None:
             return []
         days = set(self.days) - candidate.settled
-        contracts = self.request.pipeline.contracts
-        return unanswered(lake, contracts, contract.asked, contract, candidate.staged.paths, days)
+        pipeline = self.request.pipeline
+        return unanswered(
+            lake, (*pipeline.contracts, *pipeline.followers), contract.asked, contract, candidate.staged.paths, days
+        )
 
     def _disagreements(self) -> dict[date, str]:
         if self.request.mode.upserts:

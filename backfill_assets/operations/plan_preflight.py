@@ -41,7 +41,7 @@ def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tup
 def _reads(lake: Lake, pipeline: Pipeline) -> Iterator[PreflightTick]:
     """Each write of the plan is refused where a read fails that answers today; so one that fails today stops it."""
     if reads := lake.settings.gates.reads:
-        failed = unanswered(lake, pipeline.contracts, reads)
+        failed = unanswered(lake, (*pipeline.contracts, *pipeline.followers), reads)
         yield _tick("reads of consumers answer", failed, "", f"{len(reads)} of [gates] reads, tried before each write")
 
 

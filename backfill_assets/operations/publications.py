@@ -17,6 +17,7 @@ from backfill_assets.core.states import States
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.queries import unanswered
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.staging import stage_links
 from backfill_assets.lake.switch import switching
@@ -68,11 +69,12 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
 
     Readers see the days of all tables before or after it (`lake.switch`). Stopped in between, done again, it goes on.
     Where the lake's code, as the candidate's, has wider types than a table, all its files are cast first, once.
-    Raises BackfillError if a day is not up to date, code or settings are others in the lake, days are held, or a plan
-    stopped.
+    Raises BackfillError if a day is not up to date, code or settings are others in the lake, days are held, a plan
+    stopped, or a read of consumers would fail.
     """
     _refuse_stopped(request)
     chosen = _chosen(request)
+    _refuse_unanswered(request)
     named = [t.name for t, _ in chosen]
     compared = tuple(_compared(request, t, v.stamps) for t, v in chosen)
     if not act:
@@ -137,6 +139,14 @@ def _refuse_stopped(request: PublishRequest) -> None:
     for plan_id, told in held_back(request.candidate).items():
         if request.days is None or {*find_plan(request.candidate, plan_id).days} & {*request.days}:
             raise refused(request.name, told, NOTHING, f"Say --target {request.name} with these commands")
+
+
+def _refuse_unanswered(request: PublishRequest) -> None:
+    """Raise if one of `[gates] reads` fails over the lake as it would be with all days of the candidate."""
+    reads = request.lake.settings.gates.reads
+    if failed := unanswered(request.candidate, request.pipeline.contracts, reads):
+        fix = "Correct the read in lake.toml, or the candidate's code and build again"
+        raise refused(request.name, "; ".join(failed), NOTHING, fix)
 
 
 def _refuse_other_code(request: PublishRequest, name: str) -> None:

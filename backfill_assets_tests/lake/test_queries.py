@@ -61,6 +61,26 @@ def test_a_column_that_the_new_table_lacks_is_named_with_the_read(lake: Lake) ->
     assert '"value" not found' in told
 
 
+def test_under_a_candidate_its_days_stand_in_place_of_the_lakes_and_all_other_tables_are_the_lakes(lake: Lake) -> None:
+    follower = replace(STAGING, name="total")
+    publish_by_hand(lake, follower, rows(9))
+    there = replace(lake, root=lake.root / "candidate", shared=lake.root, own=frozenset({STAGING.name}))
+    reads = [FAILS_UNLESS_ONE_NINE, "SELECT t.value FROM staging JOIN total AS t USING (event_date)"]
+
+    def told(*values: int) -> list[str]:
+        publish_by_hand(there, STAGING, rows(*values), digest=str(values))
+        return unanswered(there, [STAGING, follower], reads)
+
+    assert unanswered(there, [STAGING, follower], reads) == [], "it has built nothing: readers see the lake's days"
+    assert told(1) == []
+    [failed] = told(9)
+    assert "value 9 on 2" in failed, "the second day is still the lake's"
+    assert told(9, 1) == []
+    staged = stage_by_hand(there, STAGING, rows(1))
+    [failed] = unanswered(there, [STAGING], reads[:1], STAGING, staged.paths, [day(0)])
+    assert "value 9 on 0" in failed
+
+
 def test_the_pipeline_gives_each_read_to_the_tables_that_it_names_and_makes_no_day_outdated(tmp_path: Path) -> None:
     lake, plain = synthetic_lake(tmp_path, 1)
     path = tmp_path / "lake.toml"

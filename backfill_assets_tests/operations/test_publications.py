@@ -70,6 +70,21 @@ def test_a_publication_is_taken_back_as_a_plan_is(beside: Beside) -> None:
         beside.publish()
 
 
+def test_it_is_refused_where_a_read_of_consumers_would_fail_afterwards(beside: Beside) -> None:
+    beside.build_all(5)
+    lake, told = beside.made.lake, []
+    for most in (1, 5):
+        read = f"SELECT error('too much') FROM staging JOIN features USING (entity) WHERE staging.value > {most}"
+        gates = lake.settings.gates.model_copy(update={"reads": (read,)})
+        reading = replace(lake, settings=lake.settings.model_copy(update={"gates": gates}))
+        try:
+            publish(beside.request(lake=reading), act=True)
+        except BackfillError as error:
+            told.append((most, "too much" in str(error), beside.made.values("staging")))
+    assert told == [(1, True, [1] * DAYS)]
+    assert beside.made.values("staging") == [5] * DAYS
+
+
 def test_it_is_refused_while_the_lake_has_other_code(beside: Beside) -> None:
     beside.build_all(5)
     with pytest.raises(BackfillError, match="code or settings of staging are others in the lake"):
