@@ -40,7 +40,14 @@ from backfill_assets.orchestration.checks import (
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, receive_interrupts
 from backfill_assets.orchestration.io_manager import Handover, as_failures
-from backfill_assets.orchestration.metadata import PREFIX, VERSION, asset_metadata, earlier_facts, table_metadata
+from backfill_assets.orchestration.metadata import (
+    PREFIX,
+    VERSION,
+    asset_metadata,
+    data_version,
+    earlier_facts,
+    table_metadata,
+)
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import (
     DAYS_TAG,
@@ -215,7 +222,7 @@ def _output(context: dg.AssetExecutionContext, rebuild: Rebuild) -> dg.Output[Ha
     version = None
     if len(rebuild.days) == 1:
         entry = rebuild.ready.entries[rebuild.days.start]
-        version = dg.DataVersion(f"{entry.rows}.{entry.fingerprint}")
+        version = dg.DataVersion(data_version(entry))
     return dg.Output(handover, output_name=rebuild.table.name, data_version=version)
 
 

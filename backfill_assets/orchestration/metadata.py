@@ -85,6 +85,17 @@ def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
     }
 
 
+def data_version(entry: DayEntry) -> str:
+    """Dagster's data version of a day that is recorded alone; days of a range run share one that Dagster makes."""
+    return f"{entry.rows}.{entry.fingerprint}"
+
+
+def recorded(table: str, day: date, entry: DayEntry, metadata: Mapping[str, Any]) -> dg.AssetMaterialization:
+    """The materialization of a day that no run recorded, with its data version."""
+    tags = {"dagster/data_version": data_version(entry), "dagster/data_version_is_user_provided": "true"}
+    return dg.AssetMaterialization(table, partition=str(day), metadata=metadata, tags=tags)
+
+
 def show_command(table: str, day: date) -> str:
     """The command that prints the receipt, inputs and history of a day of a table, and why it is in its state now."""
     return f"backfill-assets show {table} {day}"

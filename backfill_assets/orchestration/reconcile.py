@@ -34,7 +34,7 @@ from backfill_assets.orchestration.dagster_private import (
     planned_partitions,
     report_evaluation,
 )
-from backfill_assets.orchestration.metadata import WRITE_ID, receipt_metadata
+from backfill_assets.orchestration.metadata import WRITE_ID, receipt_metadata, recorded
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 
 RecordedBy = Callable[[str], Set[tuple[str, str]]]
@@ -125,7 +125,7 @@ def receipt_event(
 ) -> dg.AssetMaterialization:
     """The materialization that records a day from its receipt; by default after a rollback or release."""
     metadata = receipt_metadata(table, day, None, entry, version, source) | {WRITE_ID: write_id}
-    return dg.AssetMaterialization(table, partition=str(day), metadata=metadata)
+    return recorded(table, day, entry, metadata)
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _repair(instance: dg.DagsterInstance, lake: Lake, states: States, contract: 
     for day in (d for d in wrong.days if d in wrong.unmade):
         stamp = stamps[day]
         metadata = receipt_metadata(name, day, before.get(str(day)), stamp.entry, stamp.version, LOST_SOURCE)
-        instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=str(day), metadata=metadata))
+        instance.report_runless_asset_event(recorded(name, day, stamp.entry, metadata))
     newest = newest_materializations(instance, name, keys)
     wanted = list({r.run_id for r in wrong.rows.values() if r.run_id})
     jobs = {r.run_id: r.job_name for r in instance.get_runs(dg.RunsFilter(run_ids=wanted))} if wanted else {}

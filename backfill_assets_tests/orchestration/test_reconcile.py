@@ -110,3 +110,4 @@ def test_what_is_told_of_a_day_that_was_put_back_names_its_write_and_no_run(lake
     stamp = lake[0].store.view("staging", contract.day_column).stamps[START]
     event = receipt_event("staging", START, stamp.entry, stamp.version, stamp.write_id)
     assert (event.partition, event.metadata[WRITE_ID].value) == (str(START), stamp.write_id)
+    assert (event.tags or {})["dagster/data_version"] == f"{stamp.entry.rows}.{stamp.entry.fingerprint}"
