@@ -90,7 +90,7 @@ def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day
     rebuilt = Counter[Day]()
 
     def run(found: RunRequest) -> None:
-        request = BackfillRequest(found.span, (found.table, *found.riders), note=note, reason=reason)
+        request = BackfillRequest(found.span, (found.table, *found.downstream), note=note, reason=reason)
         outcome = work(lake, request, begin=True)
         done.runs.append((request, outcome))
         days = list(map(date.fromisoformat, found.asked))
@@ -106,7 +106,7 @@ def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day
             for part in filter(None, (days[:half], days[half:])):
                 few = {str(day): found.asked[str(day)] for day in part}
                 span = from_inclusive(part[0], part[-1])
-                run(replace(found, days=span, asked=few, riders=(), covered=None))
+                run(replace(found, days=span, asked=few, downstream=(), covered=None))
 
     states, still = _states_and_needs(lake)
     while requests := _requests(states, still, {*left_alone, *in_vain}):

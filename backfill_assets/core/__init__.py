@@ -1,4 +1,4 @@
-"""Words and rules, standard library only. Contracts, days, digests, receipts, states and errors live here.
+"""Terms and rules on the standard library only: contracts, days, digests, receipts, states and errors.
 
 Does not live here: anything that opens a table, starts an engine or knows Dagster.
 """

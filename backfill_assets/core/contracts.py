@@ -1,4 +1,4 @@
-"""Contracts: columns, keys, rules and input days of a table, readable aloud. Everything else is derived from them.
+"""Contracts: the columns, keys, rules and input days of a table. Everything else is derived from them.
 
 Not here: how a table is computed (`pipeline`), written (`lake.replace`) or checked (`lake.gates`).
 """
@@ -57,11 +57,11 @@ class Input:
     """The days `d - before` through `d + after` (both included) of `table`, for making day `d`.
 
     Days through `d` are required, later ones as soon as they lie before the frontier; a missing required day makes
-    day `d` incomplete. `columns`: all that the transform gets of the table (None: every column); what changes in others
-    makes no day stale. `by`: the columns of it that the transform groups or joins by; receipts keep how many rows of a
-    day their greatest key holds. Choices against such a key: `isolate_nulls` computes rows without a key apart, `salt`
-    spreads each key over so many tasks, `finer` columns are grouped by first, besides `by`. They change how rows are
-    computed and none of the rows; receipts name them.
+    day `d` incomplete. `columns`: those that the transform gets (None: all); a change in another one makes no day
+    stale. `by`: the columns that the transform groups or joins by; receipts keep how many rows of a day their most
+    frequent key holds. Three choices help where these are many: `isolate_nulls` computes rows without a key apart,
+    `salt` spreads each key over so many tasks, `finer` columns are grouped by first, besides `by`. They change how rows
+    are computed and none of the rows; receipts name them.
     """
 
     table: str
@@ -81,12 +81,12 @@ class Input:
     @property
     def spread(self) -> str:
         """The choice against skew in words; empty if there is none."""
-        told = {
+        choices = {
             "NULL apart": self.isolate_nulls,
             f"salt {self.salt}": self.salt > 1,
             f"with {' and '.join(self.finer)} first": self.finer,
         }
-        return ", ".join(text for text, chosen in told.items() if chosen)
+        return ", ".join(text for text, chosen in choices.items() if chosen)
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,10 @@ class Contract:
         names = [c.name for c in self.columns]
         if self.day_column not in names or len(set(names)) != len(names) or not set(self.key) <= set(names):
             raise ValueError(f"contract {self.name}: day column and key must be columns, and no name may repeat")
-        lacking = [c.name for c in self.columns if c.name in self.key and c.nullable]
-        if self.inputs and (lacking or not self.key):
-            told = f"its key may be NULL in {', '.join(lacking)}" if lacking else "it has no key"
-            raise ValueError(f"contract {self.name}: {told}; name columns that tell rows of a day apart, never NULL")
+        nullable_keys = [c.name for c in self.columns if c.name in self.key and c.nullable]
+        if self.inputs and (nullable_keys or not self.key):
+            defect = f"its key may be NULL in {', '.join(nullable_keys)}" if nullable_keys else "it has no key"
+            raise ValueError(f"contract {self.name}: {defect}; name columns that tell rows of a day apart, never NULL")
         if len({r.name for r in self.rules}) != len(self.rules):
             raise ValueError(f"contract {self.name}: no name of a rule may repeat")
 
@@ -219,12 +219,12 @@ def reads(inputs: Iterable[Input], basis: Basis) -> bool:
 
 def keys_read(contracts: Iterable[Contract], read: Contract) -> tuple[tuple[str, ...], ...]:
     """The keys that tables group or join `read` by, without those that are unique within a day anyway. Raises
-    ValueError for one that names a column it lacks."""
+    ValueError for a key with a column that `read` lacks."""
     found: dict[tuple[str, ...], None] = {}
     for contract in contracts:
         for wanted in (i for i in contract.inputs if i.table == read.name and i.by):
-            if strange := sorted({*wanted.by} - {*read.column_names}):
-                raise ValueError(f"{contract.name} reads {read.name} by {', '.join(strange)}, which is no column of it")
+            if unknown := sorted({*wanted.by} - {*read.column_names}):
+                raise ValueError(f"{contract.name} reads {read.name} by {', '.join(unknown)}, which is no column of it")
             if not read.key or not {*read.key} <= {*wanted.by}:
                 found[tuple(sorted(wanted.by))] = None
     return tuple(found)

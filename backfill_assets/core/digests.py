@@ -24,7 +24,7 @@ DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by a
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)  # one for all: half of the time
 MISSING = "missing"
 NOTHING = "empty"
-PARAMETERS = "made with"  # the tag of a receipt that holds the text
+PARAMETERS = "made with"  # the tag of a receipt that holds the parameters as text
 
 
 def digest_of(value: Any) -> str:
@@ -53,7 +53,7 @@ class Parameters:
             return ""
         return json.dumps(
             {
-                "inputs": [_told(i) for i in self.inputs],
+                "inputs": [_input_values(i) for i in self.inputs],
                 "waits": self.waits_for_cut,
                 "matures": self.matures_after_days,
                 "grace_s": self.grace // timedelta(seconds=1),
@@ -71,24 +71,24 @@ def parameters_of(contract: Contract, view: LakeView) -> Parameters:
 def parse_parameters(text: str) -> Parameters | None:
     """The parameters in a receipt's tag; None for an older receipt without them, and for text that cannot be read."""
     try:
-        said = json.loads(text)
+        values = json.loads(text)
         return Parameters(
-            tuple(_input(*told) for told in said["inputs"]),
-            bool(said["waits"]),
-            None if said["matures"] is None else int(said["matures"]),
-            timedelta(seconds=int(said["grace_s"])),
-            date.fromisoformat(said["start"]),
+            tuple(_parse_input(*fields) for fields in values["inputs"]),
+            bool(values["waits"]),
+            None if values["matures"] is None else int(values["matures"]),
+            timedelta(seconds=int(values["grace_s"])),
+            date.fromisoformat(values["start"]),
         )
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def _told(wanted: Input) -> list[object]:
+def _input_values(wanted: Input) -> list[object]:
     """An input as a list; one that reads every column has the form of older receipts, which named no columns."""
     return [wanted.table, wanted.before, wanted.after, wanted.basis, *([wanted.columns] if wanted.columns else [])]
 
 
-def _input(table: str, before: int, after: int, basis: str, columns: Sequence[str] = ()) -> Input:
+def _parse_input(table: str, before: int, after: int, basis: str, columns: Sequence[str] = ()) -> Input:
     return Input(str(table), int(before), int(after), Basis(basis), tuple(map(str, columns)) or None)
 
 
@@ -102,8 +102,8 @@ def raw_digest(day: date, source: Source) -> str:
     if view.as_of is not None and view.as_of < end_of(day):
         parts.append(f"as_of {view.as_of.isoformat()}")
     for release in (r for r in source.releases if day in r.arrival_days):
-        of = "" if release.contents is None else f" of {digest_of(sorted(release.contents))}"
-        parts.append(f"released {release.first}..{release.last}{of}")
+        contents = "" if release.contents is None else f" of {digest_of(sorted(release.contents))}"
+        parts.append(f"released {release.first}..{release.last}{contents}")
     return digest_of(parts)
 
 
@@ -122,9 +122,9 @@ def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
     return wanted <= day or is_over(wanted, frontier)
 
 
-def _whole(made: Parameters) -> Parameters:
-    """These parameters, of whole rows."""
-    return replace(made, inputs=tuple(replace(i, columns=None) for i in made.inputs))
+def _whole(parameters: Parameters) -> Parameters:
+    """The parameters, as if every input were read with all of its columns."""
+    return replace(parameters, inputs=tuple(replace(i, columns=None) for i in parameters.inputs))
 
 
 class Digests:
@@ -150,16 +150,16 @@ class Digests:
     def is_current(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether `stamp` (of that day) names today's inputs by the parameters of its receipt; by today's parameters if
         the receipt has none."""
-        made = self._made_with(stamp)
+        parameters = self._made_with(stamp)
         # A day that was left empty because its cut had not come was never made: today's cut decides when it is.
-        if made is None or made == self._today[table] or stamp.entry.built is Built.PENDING:
+        if parameters is None or parameters == self._today[table] or stamp.entry.built is Built.PENDING:
             return self.is_todays(table, day, stamp)
         recorded = stamp.entry.input_digest
-        if recorded == self._digest(stamp.parameters, made, day):
+        if recorded == self._digest(stamp.parameters, parameters, day):
             return True
         today = self._today[table].inputs
-        narrow = replace(made, inputs=tuple(narrowed(i, today) for i in made.inputs))
-        return narrow != made and recorded == self._digest(f"{table} {stamp.parameters}", narrow, day)
+        narrow = replace(parameters, inputs=tuple(narrowed(i, today) for i in parameters.inputs))
+        return narrow != parameters and recorded == self._digest(f"{table} {stamp.parameters}", narrow, day)
 
     def is_todays(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether `stamp` (of that day) names today's inputs by today's parameters: by the columns that are read, or by
@@ -171,17 +171,23 @@ class Digests:
         if whole != today and recorded == self._digest(f"{table} whole", whole, day):
             return True
         # Its receipt may name all columns of today, because a column that it did not read was dropped since.
-        made = self._made_with(stamp)
-        if made is None or made == today or _whole(made) != whole or not self._reads_all_of(made, today):
+        parameters = self._made_with(stamp)
+        if (
+            parameters is None
+            or parameters == today
+            or _whole(parameters) != whole
+            or not self._reads_all_of(parameters, today)
+        ):
             return False
-        return recorded == self._digest(stamp.parameters, made, day)
+        return recorded == self._digest(stamp.parameters, parameters, day)
 
-    def _reads_all_of(self, made: Parameters, today: Parameters) -> bool:
-        """Whether a day with these parameters has read every column of each input that is read today."""
+    def _reads_all_of(self, recorded: Parameters, today: Parameters) -> bool:
+        """Whether a day with the `recorded` parameters has read every column of each input that is read today."""
         return all(
-            then.columns is not None and set(now.columns or self.contracts[now.table].column_names) <= {*then.columns}
-            for then, now in zip(made.inputs, today.inputs, strict=True)
-            if then.columns != now.columns
+            earlier.columns is not None
+            and set(current.columns or self.contracts[current.table].column_names) <= {*earlier.columns}
+            for earlier, current in zip(recorded.inputs, today.inputs, strict=True)
+            if earlier.columns != current.columns
         )
 
     def knows_parameters(self, stamp: Stamp) -> bool:
@@ -190,37 +196,37 @@ class Digests:
 
     def _made_with(self, stamp: Stamp) -> Parameters | None:
         if stamp.parameters not in self._parameters:
-            made = parse_parameters(stamp.parameters)
-            is_whole = made is not None and all(i.table in self.contracts for i in made.inputs)
-            self._parameters[stamp.parameters] = made if is_whole else None
+            parameters = parse_parameters(stamp.parameters)
+            is_whole = parameters is not None and all(i.table in self.contracts for i in parameters.inputs)
+            self._parameters[stamp.parameters] = parameters if is_whole else None
         return self._parameters[stamp.parameters]
 
-    def _digest(self, name: str, made: Parameters, day: date) -> str:
+    def _digest(self, name: str, parameters: Parameters, day: date) -> str:
         """The digest under parameters; `name` is a table (today's parameters) or the text of a receipt."""
         key = (name, day)
         if key not in self._digests:
-            landed = made.is_landed
-            self._digests[key] = raw_digest(day, self.view.source(name)) if landed else self._compute(made, day)
+            landed = parameters.is_landed
+            self._digests[key] = raw_digest(day, self.view.source(name)) if landed else self._compute(parameters, day)
         return self._digests[key]
 
-    def _compute(self, made: Parameters, day: date) -> str:
-        if made.inputs not in self._frontiers:
-            self._frontiers[made.inputs] = self._frontier(made.inputs)
-        frontier = self._frontiers[made.inputs]
-        parts: list[Any] = [[i.table, self._input(made, i, day, frontier)] for i in made.inputs]
-        if made.waits_for_cut:
-            parts.append(["cut passed", cut_has_passed(day, made.grace, frontier)])
-        if made.matures_after_days is not None:
-            parts.append(["mature", is_mature(day, made.matures_after_days, frontier)])
+    def _compute(self, parameters: Parameters, day: date) -> str:
+        if parameters.inputs not in self._frontiers:
+            self._frontiers[parameters.inputs] = self._frontier(parameters.inputs)
+        frontier = self._frontiers[parameters.inputs]
+        parts: list[Any] = [[i.table, self._input(parameters, i, day, frontier)] for i in parameters.inputs]
+        if parameters.waits_for_cut:
+            parts.append(["cut passed", cut_has_passed(day, parameters.grace, frontier)])
+        if parameters.matures_after_days is not None:
+            parts.append(["mature", is_mature(day, parameters.matures_after_days, frontier)])
         return digest_of(parts)
 
-    def _input(self, made: Parameters, wanted: Input, day: date, frontier: datetime | None) -> list[str]:
+    def _input(self, parameters: Parameters, wanted: Input, day: date, frontier: datetime | None) -> list[str]:
         if wanted.basis is Basis.ARRIVALS:
             return [f"{a} {fingerprint}" for a, fingerprint in self._arrivals(wanted.table, day, "")]
-        days = _days_from(made.start, wanted, day)
+        days = _days_from(parameters.start, wanted, day)
         if wanted.basis is Basis.KNOWN_AT_CUT:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
-            last = last_known_day(day, made.grace)
+            last = last_known_day(day, parameters.grace)
             part = self._part_of_deliveries(wanted)
             return [self._known_at_cut(wanted.table, d, last, part) for d in days]
         part = name_of(wanted.columns) if wanted.columns else ""
@@ -242,12 +248,13 @@ class Digests:
         return f"{stamp.entry.rows} {fingerprint}{mark}{self._foreign(table, wanted)}"
 
     def _foreign(self, table: str, day: date) -> str:
-        """A mark of days that another program's commit touched: what depends on them is stale."""
+        """The mark for a day that another program's commit touched: with it in their digest, days that depend on it are
+        stale."""
         return " foreign" if day in self.view.table(table).foreign else ""
 
     def _arrivals(self, landed: str, day: date, part: str) -> list[tuple[date, str]]:
-        """The ledger's rows for an event day, as (arrival day, fingerprint of that set of columns), with a mark of days
-        that another program touched in raw."""
+        """The ledger's rows for an event day, as (arrival day, fingerprint of the set of columns `part`), with a mark
+        where another program touched the arrival day in raw."""
         rows = self.view.source(landed).arrivals.get(day, ())
         return [(a, fingerprint_in(text, part) + self._foreign(landed, a)) for a, text in rows]
 

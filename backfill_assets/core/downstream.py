@@ -1,8 +1,8 @@
 """Downstream impact: days that become stale once others are rebuilt or put back, and downstream partitions of a run.
 
-Elsewhere: partitions that need a rebuild now, and requests of runs (`core.needs`). The forecast evaluates
-the states of a lake whose days have other content. A rebuild can change fewer days: one without changes ends its
-cascade. Deliveries not loaded yet count for the event day on which they arrived.
+Elsewhere: partitions that need a rebuild now, and requests of runs (`core.needs`). The forecast takes it that every
+rebuilt day gets other content. Fewer days may change in fact: a rebuild that changes nothing makes no day stale.
+Deliveries not loaded yet count for the event day on which they arrived.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -30,25 +30,27 @@ def will_change(states: States) -> dict[str, frozenset[date]]:
     return following(states, needed_days(states))
 
 
-def following(states: States, made: Mapping[str, Set[date]]) -> dict[str, frozenset[date]]:
-    """Per table the days that become stale once the days `made` are rebuilt with other content.
+def following(states: States, rebuilt: Mapping[str, Set[date]]) -> dict[str, frozenset[date]]:
+    """Per table the days that become stale once the days `rebuilt` have other content.
 
-    Leaves out `made` itself and days that are held, pending, stale or missing today.
+    Leaves out `rebuilt` itself and days that are held, pending, stale or missing today.
     """
-    needed = {name: made.get(name, frozenset()) for name in states.contracts}
-    then, found = states, {name: frozenset[date]() for name in states.contracts}
-    if not any(needed.values()):
-        return found
+    rebuilt_days = {name: rebuilt.get(name, frozenset()) for name in states.contracts}
+    forecast, stale = states, {name: frozenset[date]() for name in states.contracts}
+    if not any(rebuilt_days.values()):
+        return stale
     changed: dict[str, Set[date]] = {}
     for name, contract in states.contracts.items():
-        reached = touched(states, then, contract, changed) & set(states.view.table(name).stamps)
-        found[name] = frozenset(
-            d for d in reached - needed[name] if states.of(name, d) in MAY_FOLLOW and then.of(name, d) is State.STALE
+        reached = touched(states, forecast, contract, changed) & set(states.view.table(name).stamps)
+        stale[name] = frozenset(
+            d
+            for d in reached - rebuilt_days[name]
+            if states.of(name, d) in MAY_FOLLOW and forecast.of(name, d) is State.STALE
         )
-        changed[name] = found[name] | needed[name]
+        changed[name] = stale[name] | rebuilt_days[name]
         if changed[name]:
-            then = States(states.contracts.values(), _rebuilt(then, contract, changed[name]), states.codes)
-    return found
+            forecast = States(states.contracts.values(), _rebuilt(forecast, contract, changed[name]), states.codes)
+    return stale
 
 
 def stale_after(states: States, entries: Mapping[str, Mapping[date, DayEntry]]) -> dict[str, frozenset[date]]:
@@ -59,16 +61,16 @@ def stale_after(states: States, entries: Mapping[str, Mapping[date, DayEntry]]) 
     view = states.view
     for name, days in entries.items():
         view = _with_entries(view, name, days)
-    then = States(states.contracts.values(), view, states.codes)
-    found = {
+    forecast = States(states.contracts.values(), view, states.codes)
+    stale = {
         name: frozenset(
             d
             for d in states.view.table(name).stamps
-            if then.of(name, d) is State.STALE and states.of(name, d) is not State.STALE
+            if forecast.of(name, d) is State.STALE and states.of(name, d) is not State.STALE
         )
         for name in states.contracts
     }
-    return {name: days for name, days in found.items() if days}
+    return {name: days for name, days in stale.items() if days}
 
 
 def unheld(states: States, days: Iterable[date]) -> list[DayRange]:
@@ -76,17 +78,17 @@ def unheld(states: States, days: Iterable[date]) -> list[DayRange]:
     return contiguous(d for d in days if all(states.of(name, d) is not State.HELD for name in states.contracts))
 
 
-def touched(states: States, then: States, contract: Contract, changed: Mapping[str, Set[date]]) -> Set[date]:
-    """The days whose input digest can differ in the states `then`: those whose windows reach a `changed` day (per
+def touched(states: States, forecast: States, contract: Contract, changed: Mapping[str, Set[date]]) -> Set[date]:
+    """The days whose input digest can differ in the states `forecast`: those whose windows reach a `changed` day (per
     table); all days if the frontier moved."""
-    if then.frontier(contract.name) != states.frontier(contract.name):
+    if forecast.frontier(contract.name) != states.frontier(contract.name):
         return set(states.view.table(contract.name).stamps)
-    found = _reached(contract, changed)
+    days_reached = _reached(contract, changed)
     for wanted in contract.inputs:
         if wanted.basis is Basis.ARRIVALS:
-            days, arrivals = changed.get(wanted.table, frozenset()), then.view.source(wanted.table).arrivals
-            found |= {d for d, rows in arrivals.items() if any(a in days for a, _ in rows)}
-    return found
+            days, arrivals = changed.get(wanted.table, frozenset()), forecast.view.source(wanted.table).arrivals
+            days_reached |= {d for d, rows in arrivals.items() if any(a in days for a, _ in rows)}
+    return days_reached
 
 
 def _reached(contract: Contract, changed: Mapping[str, Set[date]]) -> set[date]:
@@ -109,12 +111,12 @@ def _rebuilt(states: States, contract: Contract, days: Set[date]) -> LakeView:
     source = states.view.source(name)
     version = max(states.view.table(name).version, source.loaded_version)
     ledger, loaded = source.ledger, {**source.ledger.inputs, name: version}
-    moved = replace(ledger, version=max(ledger.version, 0), inputs=loaded)
-    arrived = replace(view.delivered.get(name, Deliveries()), arrivals=_arrivals(source, days))
+    new_ledger = replace(ledger, version=max(ledger.version, 0), inputs=loaded)
+    deliveries = replace(view.delivered.get(name, Deliveries()), arrivals=_arrivals(source, days))
     return replace(
         view,
-        tables={**view.tables, named(ARRIVALS, source.name): moved},
-        delivered={**view.delivered, name: arrived},
+        tables={**view.tables, named(ARRIVALS, source.name): new_ledger},
+        delivered={**view.delivered, name: deliveries},
     )
 
 
@@ -138,10 +140,10 @@ def _entry(states: States, contract: Contract, day: date) -> DayEntry:
 def _arrivals(source: Source, days: Set[date]) -> Mapping[date, tuple[tuple[date, str], ...]]:
     """The event-day index after a load of these arrival days; a day never loaded counts for the same event day."""
     known = {a for rows in source.arrivals.values() for a, _ in rows}
-    found = {d: tuple((a, COMING if a in days else f) for a, f in rows) for d, rows in source.arrivals.items()}
+    arrivals = {d: tuple((a, COMING if a in days else f) for a, f in rows) for d, rows in source.arrivals.items()}
     for day in days - known:
-        found[day] = tuple(sorted((*found.get(day, ()), (day, COMING))))
-    return found
+        arrivals[day] = tuple(sorted((*arrivals.get(day, ()), (day, COMING))))
+    return arrivals
 
 
 def with_downstream(
@@ -172,12 +174,12 @@ def with_downstream(
             n: [r for r in fresh[n] if covered.start <= r.days.start and r.days.end <= covered.end]
             for n in (first.table, *reached)
         }
-        made = {n: reached.get(n, set()).union(*map(_days_of, asked)) for n, asked in inside.items()}
-        if all(_may_be_covered(states, name, covered, made, busy) for name in made):
-            asked = {day: known for r in inside[first.table] for day, known in r.asked.items()}
-            whole = replace(first, asked=asked, riders=tuple(reached), covered=covered)
-            others = [r for r in requests if not any(r is other for found in inside.values() for other in found)]
-            return [whole, *others]
+        rebuilt = {n: reached.get(n, set()).union(*map(_days_of, own)) for n, own in inside.items()}
+        if all(_may_be_covered(states, name, covered, rebuilt, busy) for name in rebuilt):
+            identities = {day: identity for r in inside[first.table] for day, identity in r.asked.items()}
+            joint = replace(first, asked=identities, downstream=tuple(reached), covered=covered)
+            others = [r for r in requests if not any(r is other for own in inside.values() for other in own)]
+            return [joint, *others]
         reached.popitem()
     return list(requests)
 
@@ -187,14 +189,14 @@ def _days_of(request: RunRequest) -> set[date]:
 
 
 def _may_be_covered(
-    states: States, name: str, covered: DayRange, made: Mapping[str, Set[date]], busy: Mapping[str, Set[date]]
+    states: States, name: str, covered: DayRange, rebuilt: Mapping[str, Set[date]], busy: Mapping[str, Set[date]]
 ) -> bool:
-    taken = busy.get(name, frozenset())
+    busy_days = busy.get(name, frozenset())
     inputs = [i.table for i in states.contracts[name].inputs if i.basis not in (Basis.ARRIVALS, Basis.FILES)]
-    stamps = [states.view.table(table).stamps for table in inputs if table not in made]
+    stamps = [states.view.table(table).stamps for table in inputs if table not in rebuilt]
     return all(
-        day not in taken
-        and (day in made[name] or may_lie_between(states, name, day))
+        day not in busy_days
+        and (day in rebuilt[name] or may_lie_between(states, name, day))
         and all(day in of_input for of_input in stamps)
         for day in covered
     )

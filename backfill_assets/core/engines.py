@@ -49,7 +49,7 @@ class Engine:
     def plan_differences(
         self, frame: Any, inputs: Mapping[str, Any], contracts: Sequence["Contract"]
     ) -> Mapping[str, str]:
-        """Return the same of the plan of a frame over input frames with these contracts."""
+        """Return the same for the plan of a frame over input frames with these contracts."""
         return {}
 
     def converts(self, found: str, kind: "ColumnType") -> bool:

@@ -1,4 +1,4 @@
-"""The frontier: the instant up to which all landed files of a source are loaded; a table has the least of its sources.
+"""The frontier: the instant up to which all landed files of a source are loaded; of a table the least of its sources.
 
 Not here: the cut of a day and maturity, which it decides (`core.days`), and the clock, which decides no content.
 """
@@ -12,12 +12,12 @@ from backfill_assets.core.days import end_of, midnight
 from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.view import LakeView, Source, TableView
 
-FRONTIERS = "frontiers"  # the tag of a receipt that tells the sources' frontiers apart, where sources have names
+FRONTIERS = "frontiers"  # the tag of a receipt with the frontier of each source, where sources have names
 
 
 def is_loaded(day: date, source: Source) -> bool:
-    """Whether the landed table holds the arrival day from today's files, the ledger `arrivals` names its version, and
-    no other program has touched its ledgers since."""
+    """Whether the landed table holds the arrival day as today's files give it, the ledger `arrivals` names its version,
+    and no other program has touched its ledgers since."""
     stamp = source.loaded.stamps.get(day)
     if stamp is None or stamp.version > source.loaded_version or source.is_doubted(day):
         return False
@@ -65,11 +65,13 @@ def frontier_of(source: Source) -> datetime | None:
 
 def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
     """Per table (upstream first) the landed tables that it is made from, whatever lies between; itself if landed."""
-    found: dict[str, frozenset[str]] = {}
+    by_table: dict[str, frozenset[str]] = {}
     for contract in contracts:
-        below = [found.get(i.table, frozenset()) for i in contract.inputs if i.basis is not Basis.FILES]
-        found[contract.name] = frozenset((contract.name,)) if contract.is_landed else frozenset[str]().union(*below)
-    return found
+        of_inputs = [by_table.get(i.table, frozenset()) for i in contract.inputs if i.basis is not Basis.FILES]
+        by_table[contract.name] = (
+            frozenset((contract.name,)) if contract.is_landed else frozenset[str]().union(*of_inputs)
+        )
+    return by_table
 
 
 class Frontiers:
@@ -103,7 +105,7 @@ class Frontiers:
         """The greatest frontier of the sources."""
         return max((f for f in self.of_source.values() if f is not None), default=None)
 
-    def told(self, table: str) -> dict[str, str]:
+    def tags_of(self, table: str) -> dict[str, str]:
         """The tag of a receipt of the table with its sources' frontiers; empty where sources have no names."""
         known = {s: f.isoformat() for s in sorted(self.below.get(table, ())) if (f := self.of_source.get(s))}
         return {FRONTIERS: json.dumps(known)} if self._names and known else {}
@@ -116,7 +118,7 @@ class Frontiers:
         return self._known[sources]
 
 
-def told_frontiers(tags: Mapping[str, str]) -> dict[str, datetime]:
+def frontiers_in(tags: Mapping[str, str]) -> dict[str, datetime]:
     """The sources' frontiers in the tags of a receipt, by landed table; empty where they cannot be read."""
     try:
         return {str(s): datetime.fromisoformat(f) for s, f in json.loads(tags.get(FRONTIERS, "{}")).items()}

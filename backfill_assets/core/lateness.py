@@ -15,7 +15,7 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, end_of, newest_over
 
 AGES_DAYS = (0, 1, 2, 3, 7, 14, 30, 90)  # the ages shown: the steps people plan in (days, weeks, month, quarter)
-LONGEST_LOOK_BACK_DAYS = 90  # a quarter: who reprocesses more every night rebuilds the table
+LONGEST_LOOK_BACK_DAYS = 90  # a quarter: to reprocess more every night is to rebuild the table
 CONFIDENCE = 0.95  # of the advisor's intervals
 
 
@@ -167,10 +167,13 @@ def watermarks(
             if wanted.basis is Basis.FILES:
                 bounds.append(measured.get(table))
             elif wanted.basis is not Basis.KNOWN_AT_CUT:
-                above = marks[wanted.table].day if wanted.table in marks else None
-                bounds.append(above - ONE_DAY * wanted.after if above else None)
+                input_day = marks[wanted.table].day if wanted.table in marks else None
+                bounds.append(input_day - ONE_DAY * wanted.after if input_day else None)
         known = [b for b in bounds if b is not None]
-        day, until = min(known) if len(known) == len(bounds) else None, frontier(table)
-        lags = [(to - end_of(day)) / ONE_DAY if day and until else None for to in (until or now, now)]
+        day, table_frontier = min(known) if len(known) == len(bounds) else None, frontier(table)
+        lags = [
+            (moment - end_of(day)) / ONE_DAY if day and table_frontier else None
+            for moment in (table_frontier or now, now)
+        ]
         marks[table] = Watermark(table, newest.get(table), day, *lags)
     return tuple(marks.values())

@@ -1,6 +1,6 @@
 """The names of the ledgers, spelled here only, and how the name of a source lengthens a table's name.
 
-Not here: their contracts (`lake.ledger`, `lake.ledger`), and names of a pipeline's tables, which its contracts spell.
+Not here: their contracts (`lake.ledger`), and names of a pipeline's tables, which its contracts spell.
 """
 
 FILES = "files"  # what has landed
@@ -11,5 +11,6 @@ BESIDE = (ARRIVALS, QUARANTINE, TOO_LATE)  # what a load writes for its arrival 
 
 
 def named(table: str, source: str) -> str:
-    """The name of a source's table; of a lake's only source, which has no name, `table` itself."""
+    """The name of a source's table: `table` and the source's name; `table` itself for a lake's only source, which has
+    no name."""
     return f"{table}_{source}" if source else table

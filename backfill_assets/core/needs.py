@@ -42,22 +42,22 @@ def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = No
     ready: dict[str, frozenset[date]] = {}
     waiting: dict[str, dict[date, tuple[str, date]]] = {}
     for name, days in needed.items():
-        held_up = {d: first for d in days if (first := _first_unready(states, name, d, needed, busy))}
-        waiting[name] = held_up
-        ready[name] = frozenset(d for d in days if d not in held_up and d not in busy.get(name, ()))
+        blocked = {d: input_day for d in days if (input_day := _first_unready(states, name, d, needed, busy))}
+        waiting[name] = blocked
+        ready[name] = frozenset(d for d in days if d not in blocked and d not in busy.get(name, ()))
     return Needs(needed, ready, waiting)
 
 
 def needed_days(states: States, until: date | None = None) -> dict[str, frozenset[date]]:
     """Per table the days that need a rebuild, whether or not their inputs are in place."""
-    everything = _days(states, until)
+    days = _days(states, until)
     found: dict[str, frozenset[date]] = {}
     for name in reversed(list(states.contracts)):
         contract = states.contracts[name]
         if contract.is_landed:
-            found[name] = frozenset(_landed(states, name, everything))
+            found[name] = frozenset(_landed(states, name, days))
         else:
-            found[name] = frozenset(_built(states, contract, everything, found))
+            found[name] = frozenset(_built(states, contract, days, found))
     return {name: found[name] for name in states.contracts}
 
 
@@ -177,14 +177,14 @@ def may_lie_between(states: States, name: str, day: date) -> bool:
 @dataclass(frozen=True)
 class RunRequest:
     """Days of a table for one run. `asked` are the days that need a rebuild, with their identities; the others between
-    them are settled. `attempt` counts from 0. `riders` are downstream tables in the same run, over `covered` (None: the
-    same days)."""
+    them are settled. `attempt` counts from 0. `downstream` are downstream tables in the same run, over `covered` (None:
+    the same days)."""
 
     table: str
     days: DayRange
     asked: Mapping[str, str]
     attempt: int
-    riders: tuple[str, ...] = ()
+    downstream: tuple[str, ...] = ()
     covered: DayRange | None = None
 
     @property
@@ -202,13 +202,13 @@ def identities(states: States, table: str, days: Iterable[date], rules: str = ""
     """Per day its input digest, the write_id of what is there, and the digest of code, settings and `rules` (whatever
     else decides how a run ends: the table's gates, the lake)."""
     codes = states.codes.get(table)
-    under = digest_of([codes.code_digest if codes else "", codes.settings_digest if codes else "", rules])
-    found = {}
+    rules_digest = digest_of([codes.code_digest if codes else "", codes.settings_digest if codes else "", rules])
+    by_day = {}
     for day in sorted(days):
         stamp = states.stamp(table, day)
-        there = digest_of(stamp.write_id)[:IDENTITY_CHARS] if stamp else "nothing"
-        found[day] = f"{states.digests.of(table, day)[:IDENTITY_CHARS]}.{there}.{under[:IDENTITY_CHARS]}"
-    return found
+        write = digest_of(stamp.write_id)[:IDENTITY_CHARS] if stamp else "nothing"
+        by_day[day] = f"{states.digests.of(table, day)[:IDENTITY_CHARS]}.{write}.{rules_digest[:IDENTITY_CHARS]}"
+    return by_day
 
 
 def run_requests(

@@ -1,4 +1,4 @@
-"""The user of this process, and whose files it may run as programs: those of a lake's folder and of the cache.
+"""The user of this process, and which owners' files in a lake's folder or the cache it may run as programs.
 
 Not here: the permissions of a lake's files (`lake.home`). Root may own them everywhere: root can do anything.
 """
@@ -65,10 +65,10 @@ def refuse_shared(cache: Path, variable: str) -> None:
     for folder in (cache, *cache.parents):
         if not folder.exists():
             continue
-        found = folder.stat()
-        others = _writers(found) if folder == cache or not found.st_mode & stat.S_ISVTX else ""
-        if found.st_uid not in (user, _ROOT) or others:
-            why = f"may be written by {others}" if others else f"belongs to {user_name(found.st_uid)}"
+        status = folder.stat()
+        others = _writers(status) if folder == cache or not status.st_mode & stat.S_ISVTX else ""
+        if status.st_uid not in (user, _ROOT) or others:
+            why = f"may be written by {others}" if others else f"belongs to {user_name(status.st_uid)}"
             raise SettingsError(
                 f"the cache {cache}",
                 f"{folder} {why}, and what lies there is run as you",
@@ -78,12 +78,13 @@ def refuse_shared(cache: Path, variable: str) -> None:
             )
 
 
-def _writers(found: os.stat_result) -> str:
-    """Who else may write there: nobody is the group of a user's own, which many systems give each user."""
-    if found.st_mode & stat.S_IWOTH:
+def _writers(status: os.stat_result) -> str:
+    """Who else may write there; empty if nobody. A group with the number of its user has no other members: many systems
+    give each user such a group."""
+    if status.st_mode & stat.S_IWOTH:
         return "everyone"
-    is_own = found.st_gid in (_ROOT, found.st_uid)
-    return f"the group {found.st_gid}" if found.st_mode & stat.S_IWGRP and not is_own else ""
+    is_own = status.st_gid in (_ROOT, status.st_uid)
+    return f"the group {status.st_gid}" if status.st_mode & stat.S_IWGRP and not is_own else ""
 
 
 def open_unlinked(path: Path, flags: int) -> int:
@@ -91,14 +92,14 @@ def open_unlinked(path: Path, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def take_rights(folder: Path, umask: int) -> None:
-    """Take the permissions in `umask` from a folder of this user, not from what a link leads to, nor from what is in
+def remove_rights(folder: Path, umask: int) -> None:
+    """Remove the permissions in `umask` from a folder of this user: not from what a link leads to, nor from what is in
     it. Raises OSError where there is no folder."""
     descriptor = open_unlinked(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        found = os.fstat(descriptor)
-        if found.st_uid == os.geteuid() and found.st_mode & umask:
-            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & ~umask)
+        status = os.fstat(descriptor)
+        if status.st_uid == os.geteuid() and status.st_mode & umask:
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~umask)
     finally:
         os.close(descriptor)
 
@@ -109,5 +110,5 @@ def whoami() -> str:
 
 
 def through_dagster() -> str:
-    """Who is named for a run that a browser, sensor or schedule asked for: Dagster knows no users."""
+    """The name recorded for a run that a browser, sensor or schedule requested: Dagster knows no users."""
     return f"Dagster, run by {whoami()}"

@@ -61,9 +61,9 @@ def read_payload(declared: Mapping[str, str]) -> tuple[PayloadColumn, ...]:
 def entity_misfit(entity: Sequence[str], payload: Iterable[PayloadColumn]) -> str:
     """Why these columns cannot name an entity of that payload, in words; empty where they can."""
     known = {c.name: c for c in payload}
-    strangers = [n for n in entity if n not in known]
-    if strangers:
-        return f"{', '.join(strangers)} is no column of the payload; name one or several of {', '.join(known)}"
+    unknown = [n for n in entity if n not in known]
+    if unknown:
+        return f"{', '.join(unknown)} is no column of the payload; name one or several of {', '.join(known)}"
     if len(set(entity)) != len(entity):
         return "a column is named twice; name each once"
     unfit = [f"{n} is {known[n].type}" for n in entity if read_type(known[n].type).kind in NO_ENTITY]

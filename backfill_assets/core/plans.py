@@ -1,4 +1,4 @@
-"""Words by which runs and receipts name a plan, its chunk, its write mode, and the versions of a rollback.
+"""Tags and values by which runs and receipts name a plan, its chunk, its write mode, and the versions of a rollback.
 
 Elsewhere: the plan itself (`operations.plan_model`), restoring files (`lake.restore`).
 """

@@ -1,6 +1,6 @@
 """What a process of this package needs first: its lake's folder, its memory settings, commands for further Pythons.
 
-Not here: what is started and by whom, and what a lake is (`lake.home`).
+Not here: which processes are started, and what a lake is (`lake.home`).
 """
 
 import atexit
@@ -35,7 +35,7 @@ def collect_seldom() -> None:
 
 
 def keep_objects() -> None:
-    """Leave the objects of now out of every further search for garbage: the last one, as Python ends, takes 0.9 s with
+    """Leave all objects of this moment out of later garbage collections: the last one, as Python ends, takes 0.9 s with
     Dagster and Spark imported. Does nothing once DuckDB is imported: it reports types that Python does not take back.
     """
     if "duckdb" not in sys.modules:

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 EMPTY_FINGERPRINT = "0"
-# The number of the way fingerprints are made (`lake.fingerprints`): who changes it raises it, and receipts carry it.
+# The number of the fingerprints' method (`lake.fingerprints`), kept in receipts; each change of the method raises it.
 SCHEME = 2  # 1: sums of salted xxhash64, computed by Spark before the write
 NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
 BROKEN = "breaks "  # + rule: rows, or groups of rows, that break a rule which only warns
@@ -85,9 +85,9 @@ def counted_most(counts: Mapping[str, int]) -> dict[str, int]:
     return {name.removeprefix(MOST): n for name, n in counts.items() if name.startswith(MOST)}
 
 
-def is_skewed(rows: int, of: int, bound: float) -> bool:
+def is_skewed(rows: int, day_rows: int, bound: float) -> bool:
     """Whether one key holds more than `bound` of a day's rows; of a few rows that says nothing."""
-    return of >= SKEW_NEEDS_ROWS and rows / of > bound
+    return day_rows >= SKEW_NEEDS_ROWS and rows / day_rows > bound
 
 
 def _name(bucket: Bucket, column: str) -> str:
@@ -160,20 +160,20 @@ def recurs(days: Sequence[Histogram]) -> bool:
     return few and 2 * again >= rows
 
 
-def stability_index(found: Histogram, usual: Histogram) -> float:
+def stability_index(current: Histogram, usual: Histogram) -> float:
     """PSI of two histograms: the sum over buckets of (p - q) * ln(p / q); 0.0 where one of them is empty. Below 0.1 is
     small, above 0.25 large by convention."""
-    return sum((p - q) * log(p / q) for p, q in _shares(found, usual).values())
+    return sum((p - q) * log(p / q) for p, q in _shares(current, usual).values())
 
 
-def moved(found: Histogram, usual: Histogram) -> str:
+def largest_shift(current: Histogram, usual: Histogram) -> str:
     """The bucket that adds most to the PSI, with its share before and now, in words; "" where one is empty."""
-    shares = _shares(found, usual)
+    shares = _shares(current, usual)
     if not shares:
         return ""
     most = max(shares, key=lambda b: (shares[b][0] - shares[b][1]) * log(shares[b][0] / shares[b][1]))
-    now, before = (h.get(most, 0) / sum(h.values()) for h in (found, usual))
-    return f"{_words(most)} went from {before:.1%} to {now:.1%}"
+    share_now, share_before = (h.get(most, 0) / sum(h.values()) for h in (current, usual))
+    return f"{_words(most)} went from {share_before:.1%} to {share_now:.1%}"
 
 
 def _words(bucket: Bucket) -> str:
@@ -185,17 +185,17 @@ def _words(bucket: Bucket) -> str:
     return " to ".join(dict.fromkeys(f"{'-' if bucket < 0 else ''}{n}" for n in ends))
 
 
-def _shares(found: Histogram, usual: Histogram) -> dict[Bucket, tuple[float, float]]:
-    """The share of each bucket that has rows, now and usually; empty where one of both is."""
-    total, before = sum(found.values()), sum(usual.values())
-    buckets = {b for h in (found, usual) for b, n in h.items() if n} if total and before else set()
-    return {b: (_share(found.get(b, 0), total), _share(usual.get(b, 0), before)) for b in buckets}
+def _shares(current: Histogram, usual: Histogram) -> dict[Bucket, tuple[float, float]]:
+    """The share of each bucket that has rows, now and usually; empty where either histogram is."""
+    total, before = sum(current.values()), sum(usual.values())
+    buckets = {b for h in (current, usual) for b, n in h.items() if n} if total and before else set()
+    return {b: (_share(current.get(b, 0), total), _share(usual.get(b, 0), before)) for b in buckets}
 
 
-def chance(found: Histogram, usual: Histogram) -> float:
+def chance(current: Histogram, usual: Histogram) -> float:
     """PSI that two samples of one population hardly ever exceed: few rows differ much without any cause."""
-    total, before = sum(found.values()), sum(usual.values())
-    free = len({b for h in (found, usual) for b, n in h.items() if n}) - 1
+    total, before = sum(current.values()), sum(usual.values())
+    free = len({b for h in (current, usual) for b, n in h.items() if n}) - 1
     if not total or not before or free < 1:
         return 0.0
     return (free + CHANCE_DEVIATIONS * sqrt(2 * free)) * (1 / total + 1 / before)
@@ -213,9 +213,9 @@ class Drift:
         return self.index > bound + self.chance
 
 
-def drift(found: Histogram, usual: Histogram) -> Drift:
+def drift(current: Histogram, usual: Histogram) -> Drift:
     """Drift of a day's histogram from the usual one."""
-    return Drift(stability_index(found, usual), chance(found, usual))
+    return Drift(stability_index(current, usual), chance(current, usual))
 
 
 def pooled(histograms: Iterable[Histogram]) -> dict[Bucket, int]:

@@ -16,7 +16,7 @@ from backfill_assets.core.profiles import EMPTY_FINGERPRINT, SCHEME, DayProfile
 SCHEMA = 1
 SPREAD = "spread"  # the tag with the choices of the contract against skew
 KEPT = "kept"  # the count of a merged day: rows that stood there and that its inputs do not give
-AS_THEY_ARE = ("write_id", "table", "reason", "run_id", "note", "seconds", "cpu_seconds", "start_seconds", "bytes")
+UNCHANGED_FIELDS = ("write_id", "table", "reason", "run_id", "note", "seconds", "cpu_seconds", "start_seconds", "bytes")
 UNNUMBERED = 1  # the scheme of receipts from before they named it: never called equal to one of ours
 
 
@@ -94,7 +94,7 @@ class Receipt:
     def to_json(self) -> str:
         """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest, built]`; `schemes`
         are those of the days whose fingerprint is not by `scheme`."""
-        body = {name: getattr(self, name) for name in AS_THEY_ARE} | {
+        body = {name: getattr(self, name) for name in UNCHANGED_FIELDS} | {
             "backfill_assets": SCHEMA,
             "code": self.code_digest,
             "settings": self.settings_digest,
@@ -138,10 +138,10 @@ def _newer(body: Mapping[str, Any]) -> BackfillError:
     )
 
 
-def _built(said: Any, body: Mapping[str, Any]) -> Built:
-    if isinstance(said, str) and said not in Built.__members__.values():
+def _built(value: Any, body: Mapping[str, Any]) -> Built:
+    if isinstance(value, str) and value not in Built.__members__.values():
         raise _newer(body)
-    return Built(said)
+    return Built(value)
 
 
 def _from_body(body: Mapping[str, Any]) -> Receipt:
@@ -171,7 +171,7 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
         inputs=dict(body["inputs"]),
         tags=dict(body["tags"]),
         **measured,
-        bytes=int(told) if (told := body.get("bytes")) is not None else None,
+        bytes=int(size) if (size := body.get("bytes")) is not None else None,
     )
 
 
@@ -181,5 +181,5 @@ def _shared(counts: dict[str, dict[str, int]]) -> Mapping[str, Mapping[str, int]
     return {day: known.setdefault(tuple(found.items()), found) for day, found in counts.items()}
 
 
-def _number(told: Any) -> float | None:
-    return float(told) if told is not None else None
+def _number(value: Any) -> float | None:
+    return float(value) if value is not None else None

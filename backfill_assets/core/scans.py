@@ -59,8 +59,8 @@ class ScanReport:
 def summed(found: Iterable[Mapping[K, int]]) -> dict[K, int]:
     """Add up counts of several sources by key; keys ascending."""
     counted: dict[K, int] = {}
-    for each in found:
-        for key, rows in each.items():
+    for rows_by_key in found:
+        for key, rows in rows_by_key.items():
             counted[key] = counted.get(key, 0) + rows
     return dict(sorted(counted.items()))
 
@@ -72,12 +72,12 @@ def shown(path: str, source: str) -> str:
 
 def together(reports: Mapping[str, ScanReport]) -> ScanReport:
     """The scans of a lake's sources, by name, as one report; each path after the name of its source."""
-    found: dict[str, Any] = {f: tuple(shown(p, n) for n, r in reports.items() for p in getattr(r, f)) for f in PATHS}
+    fields: dict[str, Any] = {f: tuple(shown(p, n) for n, r in reports.items() for p in getattr(r, f)) for f in PATHS}
     for name in BY_PATH:
-        found[name] = {shown(p, n): told for n, r in reports.items() for p, told in getattr(r, name).items()}
+        fields[name] = {shown(p, n): value for n, r in reports.items() for p, value in getattr(r, name).items()}
     return ScanReport(
-        **found,
-        copies={shown(p, n): shown(of, n) for n, r in reports.items() for p, of in r.copies.items()},
+        **fields,
+        copies={shown(p, n): shown(original, n) for n, r in reports.items() for p, original in r.copies.items()},
         blocked=frozenset(day for r in reports.values() for day in r.blocked),
         known=sum(r.known for r in reports.values()),
     )

@@ -103,8 +103,8 @@ class States:
         return contract.waits_for_cut and not cut_has_passed(day, self.view.grace, self.frontier(contract.name))
 
     def is_settled(self, table: str, day: date, merging: bool = False) -> bool:
-        """Whether a rebuild of the day is known to change nothing: same inputs, code, settings; nothing foreign. A
-        merged day is so only for a write that merges again (`merging`)."""
+        """Whether a rebuild of the day is known to change nothing: it has today's inputs, code and settings, and no
+        other program touched it. A merged day is settled only for a write that merges again (`merging`)."""
         stamp = self.stamp(table, day)
         return (
             stamp is not None
@@ -116,17 +116,17 @@ class States:
 
     def absent(self, table: str, day: date) -> list[tuple[str, date]]:
         """The required input days of `day` that do not exist, as (table, day)."""
-        found, frontier = [], self.frontier(table)
+        missing, frontier = [], self.frontier(table)
         for wanted in self.contracts[table].inputs:
             if wanted.basis in (Basis.ARRIVALS, Basis.FILES):
                 continue
             stamps = self.view.table(wanted.table).stamps
-            found += [
+            missing += [
                 (wanted.table, d)
                 for d in days_of(wanted, day, self.view)
                 if d not in stamps and is_required(d, day, frontier)
             ]
-        return found
+        return missing
 
     def built_as(self, table: str, day: date) -> Built:
         """The kind of a write of the day now: pending, incomplete (an input is missing or incomplete) or complete."""

@@ -36,11 +36,11 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def known_names(named: str, known: Iterable[str]) -> str:
+def known_names(name: str, known: Iterable[str]) -> str:
     """What to do about a name that is not known: the one that was probably meant, and all to choose from."""
-    names = list(known)
-    near = get_close_matches(named, names, 1)
-    return f"{f'Did you mean {near[0]}? ' if near else ''}Choose one of {', '.join(names)}"
+    choices = list(known)
+    near = get_close_matches(name, choices, 1)
+    return f"{f'Did you mean {near[0]}? ' if near else ''}Choose one of {', '.join(choices)}"
 
 
 def json_of(value: Any) -> Any:

@@ -46,7 +46,7 @@ OF_MANY_ROWS = frozenset([
     "posexplode_outer",
 ])  # fmt: skip
 # Functions of Spark that the parser has no name for, and that give the same for the same row. Any other may be one's
-# own (a Python UDF), which no receipt could tell of.
+# own (a Python UDF), which no receipt records.
 KNOWN = frozenset([
     "array_repeat", "array_union", "arrays_overlap", "get", "nullifzero", "zeroifnull", "bin", "bround", "conv", "e",
     "expm1", "hypot", "log1p", "positive", "try_mod", "btrim", "find_in_set", "format_number", "is_valid_utf8",

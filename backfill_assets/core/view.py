@@ -151,5 +151,5 @@ class Source(Deliveries):
 
     def doubted_arrivals(self) -> frozenset[date]:
         """The loaded arrival days whose rows of `arrivals` another program may have changed. While there are any, no
-        event day's deliveries are known: any row of them may be gone. The next load writes them anew."""
+        event day's deliveries are known: any row of them may be gone. The next load rewrites them."""
         return frozenset(d for d in self.ledger.foreign if d in self.loaded.stamps)

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.ownership import open_unlinked, take_rights, user_name
+from backfill_assets.core.ownership import open_unlinked, remove_rights, user_name
 from backfill_assets.engine.confs import LOOPBACK
 from backfill_assets.engine.processes import Process
 
@@ -115,7 +115,7 @@ class ServerFolder:
                 "No server was started and none was used",
                 "Remove the link" if is_link else "Work as that user, or remove the folder once no server runs there",
             )
-        take_rights(self.folder, 0o077)
+        remove_rights(self.folder, 0o077)
 
     def write_private(self, path: Path, text: str) -> None:
         """Replace `path` in one step by `text`, mode 0600 from its first byte on."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.core.ownership import take_rights
+from backfill_assets.core.ownership import remove_rights
 from backfill_assets.lake.settings import LakeSettings
 
 # Folders that the lake's own programs create; the rest is the user's.
@@ -100,4 +100,4 @@ def refuse_file(root: Path) -> None:
 def close_folder(folder: Path, umask: int) -> None:
     """Take the permissions in `umask` from a folder of this user, if it exists and is no link; not from its files."""
     with contextlib.suppress(OSError):
-        take_rights(folder, umask)
+        remove_rights(folder, umask)

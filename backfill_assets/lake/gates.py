@@ -22,7 +22,7 @@ from backfill_assets.core.profiles import (
     Histogram,
     drift,
     is_skewed,
-    moved,
+    largest_shift,
 )
 from backfill_assets.lake.sections import Section, Text
 
@@ -251,7 +251,7 @@ def _drift_broken(
     if not drifted.exceeds(bound):
         return []
     index = f"population stability index {drifted.index:.2f}, more than {bound:g}"
-    return [f"the values of {column} drifted: {index}; {moved(histogram, usual)}"]
+    return [f"the values of {column} drifted: {index}; {largest_shift(histogram, usual)}"]
 
 
 def _rules(judged: Judged) -> Finding:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.digests import PARAMETERS
 from backfill_assets.core.engines import ENGINE, UNLIKE
-from backfill_assets.core.frontier import told_frontiers
+from backfill_assets.core.frontier import frontiers_in
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake import files
@@ -132,7 +132,7 @@ def _fold(before: TableView, table: Path, day_column: str, history: Iterable[Com
         inputs.update(receipt.inputs)
         if receipt.frontier is not None:
             frontier = max(frontier or receipt.frontier, receipt.frontier)
-        for source, moment in told_frontiers(receipt.tags).items():
+        for source, moment in frontiers_in(receipt.tags).items():
             frontiers[source] = max(moment, frontiers.get(source, moment))
     return TableView(version, stamps, inputs, frontier, frozenset(foreign), frontiers)
 

@@ -12,7 +12,7 @@ from backfill_assets.core.contracts import Contract, versions_of
 from backfill_assets.core.frontier import Frontiers
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.core.readings import SAYS, SEPARATOR, Sets, deliveries_read
+from backfill_assets.core.readings import NAME_END, SEPARATOR, Sets, deliveries_read
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.audit import audit
@@ -74,7 +74,7 @@ def _signed(provenance: Provenance, raw: Contract, view: LakeView, source: Sourc
     inputs = {**source.ledger.inputs, raw.name: version}
     ledger = replace(source.ledger, version=max(source.ledger.version, 0), inputs=inputs)
     frontiers = Frontiers([raw], replace(view, tables={**view.tables, source.ledger_name: ledger}))
-    tags = {**(provenance.tags or {}), **frontiers.told(raw.name)}
+    tags = {**(provenance.tags or {}), **frontiers.tags_of(raw.name)}
     return replace(provenance, inputs={raw.name: version}, frontier=frontiers.of_table(raw.name), tags=tags)
 
 
@@ -148,7 +148,7 @@ def _fingerprints(sums: Sequence[str], parts: Sets) -> str:
     """The expression of the text that `core.readings.fingerprint_in` reads, over the sums of each fingerprint."""
     pairs = [sums[i : i + PIECES] for i in range(0, len(sums), PIECES)]
     texts = [f"concat_ws('.', {', '.join(f'sum({s})' for s in pair)})" for pair in pairs]
-    named = [f"'{name}{SAYS}' || {text}" for name, text in sorted(zip(parts, texts[1:], strict=True))]
+    named = [f"'{name}{NAME_END}' || {text}" for name, text in sorted(zip(parts, texts[1:], strict=True))]
     return f"concat_ws('{SEPARATOR}', {', '.join((texts[0], *named))})"
 
 

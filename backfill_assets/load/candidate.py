@@ -126,7 +126,7 @@ def made_with(contract: Contract, states: States) -> dict[str, str]:
     """
     parameters = parameters_of(contract, states.view).to_json()
     chosen = {SPREAD: contract.spread} if contract.spread else {}
-    return {**({PARAMETERS: parameters} if parameters else {}), **chosen, **states.frontiers.told(contract.name)}
+    return {**({PARAMETERS: parameters} if parameters else {}), **chosen, **states.frontiers.tags_of(contract.name)}
 
 
 @dataclass(frozen=True)

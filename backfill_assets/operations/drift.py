@@ -20,7 +20,7 @@ from backfill_assets.core.profiles import (
     counted_histograms,
     counted_nulls,
     drift,
-    moved,
+    largest_shift,
     pooled,
     recurs,
 )
@@ -143,5 +143,5 @@ def _compared(
     greatest = max(usually, excess[2] or 0.0, 0.0)
     indexes = [None if d is None else round(d.index, 4) for d in drifts]
     reference = before if usually <= 0 else usual[0] or usual[1]
-    words = moved(histograms[day], reference) if greatest and reference else ""
+    words = largest_shift(histograms[day], reference) if greatest and reference else ""
     return ColumnDrift(table, column, day, rows, indexes[0], indexes[1], indexes[2], round(greatest, 4), words)

@@ -35,7 +35,7 @@ def asked(story: Story, busy: dict[str, set[date]] | None = None, tried: int = 0
 def test_late_rows_of_days_far_apart_are_one_run_of_all_levels() -> None:
     (request,) = asked(late(5, 12))
     assert (request.table, set(request.asked)) == ("staging", {str(day(n)) for n in (5, 12, DAYS - 1)})
-    assert request.riders == ("features", "features_as_known", "labels", "training")
+    assert request.downstream == ("features", "features_as_known", "labels", "training")
     assert request.span.start == day(5 - HORIZON)
 
 
@@ -43,36 +43,36 @@ def test_what_the_run_covers_holds_all_that_follows() -> None:
     story = late(5)
     (request,) = asked(story)
     before = {n: set(story.tables[n].stamps) for n in story.tables}
-    for name in (request.table, *request.riders):
+    for name in (request.table, *request.downstream):
         states = story.states()
         story.build(name, *(d for d in request.span if not states.is_settled(name, d)))
     assert {n: set(story.tables[n].stamps) for n in before} == before
     left = needs(story.states(), {}).needed
-    assert not any(left[name] for name in (request.table, *request.riders))
+    assert not any(left[name] for name in (request.table, *request.downstream))
 
 
 def test_a_request_that_was_tried_in_vain_stays_alone() -> None:
-    assert all(r.riders == () and len(r.days) == 1 for r in asked(late(5), tried=1))
+    assert all(r.downstream == () and len(r.days) == 1 for r in asked(late(5), tried=1))
 
 
 def test_a_table_with_a_day_in_between_that_may_not_be_made_does_not_ride_along() -> None:
     story = late(5, 12)
     story.rewrite("features", day(9), built=Built.HELD)
     (request,) = asked(story)
-    assert request.riders == ()
+    assert request.downstream == ()
     assert request.span == DayRange(day(5), day(DAYS - 1) + ONE_DAY)
 
 
 def test_a_table_that_another_run_works_on_does_not_ride_along() -> None:
     requests = asked(late(5), busy={"features": {day(6)}})
-    assert requests[0].riders == ()
+    assert requests[0].downstream == ()
 
 
 def test_a_request_that_the_first_run_makes_anyhow_is_left_out() -> None:
     story = late(5)
     story.rewrite("features", day(25), input_digest="older")
     first, *others = asked(story)
-    assert "features" in first.riders
+    assert "features" in first.downstream
     assert others == []
 
 

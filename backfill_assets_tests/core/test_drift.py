@@ -15,7 +15,7 @@ from backfill_assets.core.profiles import (
     REST,
     chance,
     drift,
-    moved,
+    largest_shift,
     pooled,
     recurs,
     stability_index,
@@ -57,12 +57,15 @@ def test_drift_exceeds_a_bound_only_beyond_what_is_chance() -> None:
 
 
 def test_what_moved_most_is_named_with_its_share_before_and_now() -> None:
-    assert moved({"EUR": 40, "USD": 60}, {"EUR": 50, "USD": 950}) == "'EUR' went from 5.0% to 40.0%"
-    assert moved({7: 9, 0: 1}, {7: 1, 0: 9}) in ("64 to 127 went from 10.0% to 90.0%", "0 went from 90.0% to 10.0%")
-    assert moved({-3: 9}, {1: 9}).startswith(("-4 to -7 went from 0.0%", "1 went from 100.0%"))
-    assert moved({NULL_BUCKET: 9, "a": 1}, {"a": 10}).startswith("NULL went from 0.0%")
-    assert moved({REST: 9, "a": 1}, {"a": 10}).startswith("other values went from 0.0%")
-    assert moved({}, {"a": 1}) == ""
+    assert largest_shift({"EUR": 40, "USD": 60}, {"EUR": 50, "USD": 950}) == "'EUR' went from 5.0% to 40.0%"
+    assert largest_shift({7: 9, 0: 1}, {7: 1, 0: 9}) in (
+        "64 to 127 went from 10.0% to 90.0%",
+        "0 went from 90.0% to 10.0%",
+    )
+    assert largest_shift({-3: 9}, {1: 9}).startswith(("-4 to -7 went from 0.0%", "1 went from 100.0%"))
+    assert largest_shift({NULL_BUCKET: 9, "a": 1}, {"a": 10}).startswith("NULL went from 0.0%")
+    assert largest_shift({REST: 9, "a": 1}, {"a": 10}).startswith("other values went from 0.0%")
+    assert largest_shift({}, {"a": 1}) == ""
 
 
 def test_texts_that_never_come_again_or_are_too_many_are_not_usual() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.contracts import Basis, Input
 from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import raw_digest
-from backfill_assets.core.frontier import FRONTIERS, Frontiers, frontier_of, is_loaded, told_frontiers
+from backfill_assets.core.frontier import FRONTIERS, Frontiers, frontier_of, frontiers_in, is_loaded
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import Deliveries, LakeView, LandedDay, Stamp, TableView
 from backfill_assets_tests.builders import START, Story, contract, day, loaded
@@ -240,12 +240,12 @@ def test_loading_one_source_moves_no_table_that_is_not_made_from_it_and_lowers_n
 def test_a_receipt_tells_the_frontiers_of_its_sources_apart_so_that_none_stands_for_another() -> None:
     view = view_of({"a": {0, 5}, "b": {0}}, {"a": {0, 5}, "b": {0}})
     found = Frontiers(TWO, view)
-    assert told_frontiers(found.told("labels")) == {"raw_a": midnight(day(6)), "raw_b": midnight(day(1))}
-    assert told_frontiers(found.told("features")) == {"raw_a": midnight(day(6))}
-    assert told_frontiers({}) == told_frontiers({FRONTIERS: "[]"}) == told_frontiers({FRONTIERS: "no"}) == {}
+    assert frontiers_in(found.tags_of("labels")) == {"raw_a": midnight(day(6)), "raw_b": midnight(day(1))}
+    assert frontiers_in(found.tags_of("features")) == {"raw_a": midnight(day(6))}
+    assert frontiers_in({}) == frontiers_in({FRONTIERS: "[]"}) == frontiers_in({FRONTIERS: "no"}) == {}
     later = Frontiers(TWO, view_of({"a": {0}, "b": {0}}, {"a": {0}, "b": {0}}, a=midnight(day(9)), b=midnight(day(3))))
     assert (later.of_table("features"), later.of_table("labels")) == (midnight(day(9)), midnight(day(3)))
 
 
 def test_a_lake_with_one_source_writes_no_tag() -> None:
-    assert loaded(3).states().frontiers.told("labels") == {}
+    assert loaded(3).states().frontiers.tags_of("labels") == {}

@@ -16,7 +16,7 @@ from backfill_assets.core.ownership import (
     open_unlinked,
     refuse_foreign,
     refuse_shared,
-    take_rights,
+    remove_rights,
 )
 from backfill_assets_tests.strangers import STRANGER, give_away
 
@@ -136,9 +136,9 @@ def test_neither_rights_nor_files_are_touched_through_a_link(tmp_path: Path) -> 
     (tmp_path / "theirs").chmod(0o755)
     (tmp_path / "folder").symlink_to(tmp_path / "theirs")
     with pytest.raises(OSError, match="folder"):
-        take_rights(tmp_path / "folder", 0o077)
+        remove_rights(tmp_path / "folder", 0o077)
     assert stat.S_IMODE((tmp_path / "theirs").stat().st_mode) == 0o755
-    take_rights(tmp_path / "theirs", 0o077)
+    remove_rights(tmp_path / "theirs", 0o077)
     assert stat.S_IMODE((tmp_path / "theirs").stat().st_mode) == 0o700
     (tmp_path / "file").symlink_to(tmp_path / "text")
     for text in (None, "theirs"):

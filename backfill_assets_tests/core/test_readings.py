@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import Digests, parameters_of, parse_parameters
 from backfill_assets.core.readings import (
-    SAYS,
+    NAME_END,
     SEPARATOR,
     deliveries_read,
     delivery_columns,
@@ -76,7 +76,7 @@ def made_of(contract: Contract, staging: DayEntry, arrivals: str) -> tuple[Contr
 
 def told(whole: str, parts: Mapping[str, str]) -> str:
     """The text of the ledger, as `load.arrivals` says it."""
-    return SEPARATOR.join((whole, *(f"{name}{SAYS}{found}" for name, found in sorted(parts.items()))))
+    return SEPARATOR.join((whole, *(f"{name}{NAME_END}{found}" for name, found in sorted(parts.items()))))
 
 
 PART, DELIVERY = name_of(READ), name_of(DELIVERED)
