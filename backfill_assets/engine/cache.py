@@ -59,9 +59,9 @@ def cache_folder() -> Path:
 
     Raises SettingsError where another user could put programs there.
     """
-    named, base = os.environ.get(CACHE_VARIABLE), os.environ.get("XDG_CACHE_HOME")
+    chosen, base = os.environ.get(CACHE_VARIABLE), os.environ.get("XDG_CACHE_HOME")
     standard = (Path(base) if base else Path.home() / ".cache") / "backfill-assets"
-    folder = (Path(named).expanduser() if named else standard).resolve()  # the owner of a link may lead it elsewhere
+    folder = (Path(chosen).expanduser() if chosen else standard).resolve()  # the owner of a link may lead it elsewhere
     refuse_shared(folder, CACHE_VARIABLE)
     return folder
 
@@ -128,8 +128,8 @@ def _has_all(wanted: set[str]) -> bool:
 
 
 def _fetch_into(folder: Path, java: Path, options: Sequence[str]) -> None:
-    """Fetch the jars. Java takes the machine's certificates for its own, as pip does: behind a proxy that signs with a
-    certificate of the house, a Java from PyPI does not know it."""
+    """Fetch the jars. Java gets the certificates that this machine trusts, as pip does: a Java from PyPI does not know
+    the certificate with which a company's proxy signs."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
         if store := trust_store(Path(scratch)):
             options = [*options, f"-Djavax.net.ssl.trustStore={store}"]
@@ -156,17 +156,17 @@ def _fetch(java: Path, options: Sequence[str], scratch: Path) -> str:
     ]  # fmt: skip
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     try:
-        done = subprocess.run(
+        finished = subprocess.run(
             command, cwd=scratch, env=environ, capture_output=True, text=True, timeout=_FETCH_TIMEOUT_SECONDS,
             check=False,
         )  # fmt: skip
-        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        lines = [line.strip() for line in (finished.stdout + finished.stderr).splitlines() if line.strip()]
     except (subprocess.TimeoutExpired, OSError) as error:
         lines = [f"error: {error}"]
     if all(any((scratch / "jars").glob(f"io.delta_delta-{name}*.jar")) for name in ("spark", "storage")):
         return ""
-    telling = [line for line in lines if "not found" in line or "refused" in line or "rror" in line]
-    return (telling or lines or ["no output"])[-1][:200]
+    errors = [line for line in lines if "not found" in line or "refused" in line or "rror" in line]
+    return (errors or lines or ["no output"])[-1][:200]
 
 
 def prove(coordinate: str, jars: Sequence[Path]) -> None:
@@ -179,11 +179,11 @@ def prove(coordinate: str, jars: Sequence[Path]) -> None:
         )  # fmt: skip
     for jar in jars:
         with jar.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if pins.get(jar.name) != found:
-            wrong = f"its sha256 is {found}, not {pins[jar.name]}" if jar.name in pins else "it is none of Delta's"
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if pins.get(jar.name) != digest:
+            fault = f"its sha256 is {digest}, not {pins[jar.name]}" if jar.name in pins else "it is none of Delta's"
             raise BackfillError(
-                f"the jar {jar}", wrong, "Spark was not started",
+                f"the jar {jar}", fault, "Spark was not started",
                 f"Find out who changed it, then remove the folder {jar.parent}: the jars are fetched again",
             )  # fmt: skip
 

@@ -47,7 +47,7 @@ def reach(url: str) -> None:
         ) from None  # fmt: skip
 
 
-class Line(DefaultChannelBuilder):
+class ServerChannel(DefaultChannelBuilder):
     """Builds the channel to `url`; `path`: that of a unix socket to dial instead of the address."""
 
     def __init__(self, url: str, path: str = "") -> None:
@@ -84,10 +84,10 @@ class RefusesAtExit(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInte
 
 def _deadlines() -> str:
     """gRPC's service configuration: deadlines for calls with one answer; a query takes as long as it takes."""
-    named = {"": LONGEST_CALL_SECONDS, **dict.fromkeys(_FAREWELLS, LONGEST_FAREWELL_SECONDS), **dict.fromkeys(_QUERIES)}
+    longest = {"": LONGEST_CALL_SECONDS} | dict.fromkeys(_FAREWELLS, LONGEST_FAREWELL_SECONDS) | dict.fromkeys(_QUERIES)
     limits = [
         {"name": [{"service": _SERVICE, **({"method": method} if method else {})}]}
         | ({"timeout": f"{seconds}s"} if seconds else {})
-        for method, seconds in named.items()
+        for method, seconds in longest.items()
     ]
     return json.dumps({"methodConfig": limits})

@@ -118,13 +118,13 @@ def session_confs(settings: EngineSettings) -> dict[str, str]:
 
 
 def size_confs(settings: EngineSettings, rows: int) -> dict[str, str]:
-    """How a local engine runs queries, given how many rows their input has. Nothing is set where the user's own
-    settings say something.
+    """How a local engine runs queries, given how many rows their input has. Nothing is set that the user's own
+    settings name.
 
     Whether Spark compiles a Java class per query: that costs more than it saves on a day's rows (16.5 against 11.3 s,
     21 against 16 CPU s, for one day of six tables on a warm server; 48 against 37 s on a cold one). Whether it plans
     again after every stage, each of which is then a job of its own: ten jobs instead of one or two for a table.
-    Whether it parts rows by key at all: few are done before a second task has begun.
+    Whether it shuffles rows into several tasks: few rows are done before a second task has begun.
     """
     if not settings.is_local:
         return {}

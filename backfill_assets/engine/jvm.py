@@ -183,8 +183,8 @@ class Embedded(Engine):
         if settings.is_local:
             confs["spark.local.dir"] = state.scratch.name  # relative to the JVM's folder
         else:
-            theirs = [confs.get("spark.jars", "")]
-            confs["spark.jars"] = ",".join([*(j.as_uri().replace(",", "%2C") for j in jars), *filter(None, theirs)])
+            user_jars = [confs.get("spark.jars", "")]
+            confs["spark.jars"] = ",".join([*(j.as_uri().replace(",", "%2C") for j in jars), *filter(None, user_jars)])
             extra_path += (os.environ.get(name, "") for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"))
         # A file of its own: an earlier JVM that is still starting must not read this token for its own.
         properties = state.folder / f"server-{_digest(token)}.properties"

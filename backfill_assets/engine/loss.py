@@ -17,8 +17,8 @@ _REASON_LENGTH = 200
 _TIGHT_BYTES = 256 << 20  # a load's own files of some days
 _LOST_TYPES = {"RetriesExceeded", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
 # Only these kinds of error may speak about the engine's own connection; a query's error may quote the same words.
-_SPEAKERS = {"SparkConnectGrpcException", "SparkConnectException", "RpcError", "PySparkRuntimeError"}
-_LOST_WORDS = re.compile(
+_CONNECTION_ERRORS = {"SparkConnectGrpcException", "SparkConnectException", "RpcError", "PySparkRuntimeError"}
+_LOST_MESSAGES = re.compile(
     r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|Connection refused|Socket closed|Connection reset"
     r"|GOAWAY|Stream removed|INVALID_HANDLE\.SESSION|SESSION_CLOSED|SESSION_CHANGED|SESSION_NOT_FOUND|NO_ACTIVE_SESSION"
     r"|RETRIES_EXCEEDED|DEADLINE_EXCEEDED|Channel is closed|Cannot invoke RPC on closed channel",
@@ -33,12 +33,12 @@ _POISONED = re.compile(
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|database or disk is full", re.IGNORECASE)
 _FULL_NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Kinds of error that carry what the JVM said; others quote data and what users wrote.
-_QUOTES_JVM = _SPEAKERS | {"UnknownException", "SparkException", "SparkRuntimeException", "CommitFailedError"}
+_JVM_ERRORS = _CONNECTION_ERRORS | {"UnknownException", "SparkException", "SparkRuntimeException", "CommitFailedError"}
 
 
 def is_poisoned(error: BaseException) -> bool:
     """True if the engine that raised `error` answers and must be replaced: a class or memory is lost to it."""
-    return any(_quotes(e, _POISONED) for e in _chain(error))
+    return any(_has_jvm_message(e, _POISONED) for e in _chain(error))
 
 
 def is_disk_full(error: BaseException) -> bool:
@@ -50,12 +50,12 @@ def _is_full(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in _FULL_NUMBERS
     # Of delta-rs, of a server that could not start for it, and of SQLAlchemy.
-    speaks = isinstance(error, OSError | EngineLost) or type(error).__name__ == "OperationalError"
-    return bool(speaks and _FULL.search(str(error))) or _quotes(error, _FULL)
+    is_system_error = isinstance(error, OSError | EngineLost) or type(error).__name__ == "OperationalError"
+    return bool(is_system_error and _FULL.search(str(error))) or _has_jvm_message(error, _FULL)
 
 
-def _quotes(error: BaseException, words: re.Pattern[str]) -> bool:
-    return bool({kind.__name__ for kind in type(error).__mro__} & _QUOTES_JVM and words.search(str(error)))
+def _has_jvm_message(error: BaseException, words: re.Pattern[str]) -> bool:
+    return bool({kind.__name__ for kind in type(error).__mro__} & _JVM_ERRORS and words.search(str(error)))
 
 
 def is_engine_loss(error: BaseException) -> bool:
@@ -68,7 +68,7 @@ def engine_lost(error: BaseException) -> EngineLost:
     lost = next((e for e in _chain(error) if _is_loss(e)), error)
     if isinstance(lost, EngineLost):
         return lost
-    words = _LOST_WORDS.search(str(lost)) or _STOPPED_CONTEXT.search(str(lost)) or _POISONED.search(str(lost))
+    words = _LOST_MESSAGES.search(str(lost)) or _STOPPED_CONTEXT.search(str(lost)) or _POISONED.search(str(lost))
     first = next((line.strip() for line in str(lost).splitlines() if line.strip()), "")
     reason = scrub(words[0] if words else first)[:_REASON_LENGTH]
     return EngineLost(
@@ -80,7 +80,7 @@ def engine_lost(error: BaseException) -> EngineLost:
 
 def is_short_of_memory(error: BaseException) -> bool:
     """Return whether `error` (or its cause) means that the queries need more memory than the engine's pool has."""
-    return any(_quotes(e, SHORT_OF_MEMORY) for e in _chain(error))
+    return any(_has_jvm_message(e, SHORT_OF_MEMORY) for e in _chain(error))
 
 
 def memory_exceeded() -> SettingsError:
@@ -118,5 +118,5 @@ def _is_loss(error: BaseException) -> bool:
     if names & _LOST_TYPES:
         return True
     text = str(error)
-    spoken = names & _SPEAKERS and _LOST_WORDS.search(text)
-    return bool(spoken or _STOPPED_CONTEXT.search(text)) or _quotes(error, _POISONED)
+    is_connection_error = names & _CONNECTION_ERRORS and _LOST_MESSAGES.search(text)
+    return bool(is_connection_error or _STOPPED_CONTEXT.search(text)) or _has_jvm_message(error, _POISONED)

@@ -120,10 +120,10 @@ def end_in(folder: Path, words: Collection[str], grace_seconds: float) -> None:
     kill. Returns when they are gone."""
     found = working_in(folder, words)
     alive = [process for p in found if (process := Process.of(p.pid))]
-    for ask in (psutil.Process.terminate, psutil.Process.kill):
-        for one in found:
+    for signal_end in (psutil.Process.terminate, psutil.Process.kill):
+        for target in found:
             with suppress(psutil.NoSuchProcess):
-                ask(one)
+                signal_end(target)
         # Not psutil's wait: on a system that reaps no orphans, a zombie would keep it waiting.
         deadline = time.monotonic() + grace_seconds
         while (alive := [p for p in alive if p.is_alive()]) and time.monotonic() < deadline:

@@ -100,8 +100,8 @@ def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) 
     except SqlglotError:
         return {" ".join(text.split())[:60]: ""}
     kept = () if multiplies(parsed) else keys
-    strange = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
-    return advised([*_listed(tokens), *_of_tree(parsed, types, kept, landed), *strange])
+    unknown = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
+    return advised([*_listed(tokens), *_of_tree(parsed, types, kept, landed), *unknown])
 
 
 def of_aggregation(agg: str, of: str, types: Types) -> dict[str, str]:
@@ -165,13 +165,13 @@ def kind_of(node: Any) -> str:
 
 def kind_of_type(found: Any) -> str:
     """Return the kind of a type; empty if no rule speaks of it."""
-    kind, of = found.this, exp.DataType
-    if kind in of.INTEGER_TYPES:
+    kind, datatype = found.this, exp.DataType
+    if kind in datatype.INTEGER_TYPES:
         return WHOLE
-    if kind in of.TEXT_TYPES:
+    if kind in datatype.TEXT_TYPES:
         return STRING
-    if kind in of.TEMPORAL_TYPES:
-        return DATE if kind == of.Type.DATE else TIMESTAMP
+    if kind in datatype.TEMPORAL_TYPES:
+        return DATE if kind == datatype.Type.DATE else TIMESTAMP
     name = {"FLOAT": DOUBLE, "VARBINARY": BINARY, "LIST": ARRAY}.get(kind.name, kind.name)
     return name if name in (DOUBLE, DECIMAL, BOOLEAN, BINARY, ARRAY, STRUCT) else ""
 
@@ -205,7 +205,7 @@ def _of_node(node: Any) -> Iterator[str]:
     names, parts = _names(node), [*node.iter_expressions()]
     for listed, kinds in TYPED:
         if names & listed:
-            yield from (f"{_said(node)} of {kind}" for kind in dict.fromkeys(map(kind_of, parts)) if kind in kinds)
+            yield from (f"{_spelled(node)} of {kind}" for kind in dict.fromkeys(map(kind_of, parts)) if kind in kinds)
     if isinstance(node, CHOICES):
         yield from _of_choice(node)
     elif isinstance(node, exp.RegexpSplit):
@@ -213,10 +213,10 @@ def _of_node(node: Any) -> Iterator[str]:
         if not plain or node.args.get("limit") is not None:
             yield "split"
     elif _may_wrap(node):
-        yield _said(node)
+        yield _spelled(node)
     start = parts[1] if isinstance(node, FROM_THE_END) and len(parts) > 1 else None
     if isinstance(start, exp.Neg) or (isinstance(node, exp.ArraySlice) and start is not None and start.name == "0"):
-        yield f"{_said(node)} from the end"
+        yield f"{_spelled(node)} from the end"
     if isinstance(node, exp.ArrayAgg | exp.ArrayUniqueAgg) and not _names(node.parent) & SORTING:
         yield "collect_set unsorted" if isinstance(node, exp.ArrayUniqueAgg) else "collect_list unsorted"
 
@@ -249,12 +249,12 @@ def _of_choice(node: Any) -> Iterator[str]:
     families = {FAMILIES.get(k, k) for k in map(kind_of, parts) if k}
     compared = isinstance(node, exp.EQ | exp.NEQ | exp.In | exp.NullSafeEQ)
     if len(families) > 1 and not (compared and "moment" in families):  # a day may be compared with its text
-        yield f"{_said(node)} of {' and '.join(sorted(families))}"
+        yield f"{_spelled(node)} of {' and '.join(sorted(families))}"
     elif {DECIMAL, DOUBLE} <= {kind_of(p) for p in parts if not isinstance(p, exp.Literal)} and not compared:
-        yield f"{_said(node)} of DECIMAL and DOUBLE"
+        yield f"{_spelled(node)} of DECIMAL and DOUBLE"
 
 
-def _said(node: Any) -> str:
+def _spelled(node: Any) -> str:
     """Return a function's or operator's name as Spark writes it."""
     name = node.name if isinstance(node, exp.Anonymous) else node.sql_name() if isinstance(node, exp.Func) else node.key
     return SPELLED.get(name.lower(), name.lower())
@@ -275,7 +275,7 @@ def _listed(tokens: Any) -> Iterator[str]:
 
 def _of_window(node: Any, types: Types, keys: Keys) -> Iterator[str]:
     """Yield how a function over a window differs, or may give other rows each time."""
-    order, spec, name = node.args.get("order"), node.args.get("spec"), _said(node.this)
+    order, spec, name = node.args.get("order"), node.args.get("spec"), _spelled(node.this)
     spread = [*(node.args.get("partition_by") or ()), *(o.this for o in (order.expressions if order else ()))]
     plain = {p.name.lower() for p in spread if isinstance(p, exp.Column)} & types.keys()
     frame = str(spec.args.get("kind")).lower() if spec is not None else ""

@@ -109,25 +109,25 @@ def _parsed(text: str) -> Any:
 def _sql(message: Any) -> str:
     """Return an expression of a plan as SQL; one without such a form as a list of its parts."""
     kind = str(message.WhichOneof("expr_type"))
-    told: Any = getattr(message, kind, None)
+    value: Any = getattr(message, kind, None)
     if kind == "unresolved_attribute":
-        return "`{}`".format(told.unparsed_identifier.rpartition(".")[2].strip("`"))
+        return "`{}`".format(value.unparsed_identifier.rpartition(".")[2].strip("`"))
     if kind == "expression_string":
-        return str(told.expression)
+        return str(value.expression)
     if kind == "literal":
-        return _literal(told)
+        return _literal(value)
     if kind == "alias":
-        return _sql(told.expr)
+        return _sql(value.expr)
     if kind == "cast":
-        named = told.type_str or str(told.type.WhichOneof("kind"))
-        return f"CAST({_sql(told.expr)} AS {TYPE_NAMES.get(named, named)})"
+        named = value.type_str or str(value.type.WhichOneof("kind"))
+        return f"CAST({_sql(value.expr)} AS {TYPE_NAMES.get(named, named)})"
     if kind == "unresolved_function":
-        return _call(told.function_name, [_sql(part) for part in told.arguments])
+        return _call(value.function_name, [_sql(part) for part in value.arguments])
     if kind == "window":
-        spread, order = map(_sql, told.partition_spec), (_sql(o.child) for o in told.order_spec)
+        spread, order = map(_sql, value.partition_spec), (_sql(o.child) for o in value.order_spec)
         clauses = (("PARTITION BY ", ", ".join(spread)), (" ORDER BY ", ", ".join(order)))
         spec = "".join(clause + columns for clause, columns in clauses if columns)
-        return f"{_sql(told.window_function)} OVER ({spec}{FRAMES.get(told.frame_spec.frame_type, '')})"
+        return f"{_sql(value.window_function)} OVER ({spec}{FRAMES.get(value.frame_spec.frame_type, '')})"
     return f"struct({', '.join(map(_sql, _expressions(message)))})"
 
 

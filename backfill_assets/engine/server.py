@@ -191,13 +191,13 @@ def _started(state: ServerFolder, lake: Path, settings: EngineSettings) -> Recor
     engine = server_engine(settings)
     request, path = engine.request(state, settings), state.folder / "supervisor.log"
     log = os.fdopen(open_unlinked(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb")
-    with log, TemporaryFile("w+", dir=state.folder) as told:  # without a name: it holds the token
-        json.dump(asdict(request), told)
-        told.seek(0)
+    with log, TemporaryFile("w+", dir=state.folder) as request_file:  # without a name: it holds the token
+        json.dump(asdict(request), request_file)
+        request_file.seek(0)
         supervisor = subprocess.Popen(
             python_command(SUPERVISOR, str(lake.resolve())), cwd=state.folder, start_new_session=True,
             env=with_package(engine.environ(state, settings)), umask=settings.umask,
-            stdin=told, stdout=log, stderr=subprocess.STDOUT,
+            stdin=request_file, stdout=log, stderr=subprocess.STDOUT,
         )  # fmt: skip
     with _holding:
         _supervisors[:] = [s for s in _supervisors if s.poll() is None] + [supervisor]
@@ -221,9 +221,9 @@ def _newest_error(state: ServerFolder) -> str:
         with suppress(FileNotFoundError):
             text = (state.folder / name).read_text(encoding="utf-8", errors="replace")
             lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-            telling = [line for line in lines if "rror" in line or "xception" in line]
+            errors = [line for line in lines if "rror" in line or "xception" in line]
             if lines:
-                return scrub((telling or lines)[-1])[:300]
+                return scrub((errors or lines)[-1])[:300]
     return "its logs are empty"
 
 

@@ -49,13 +49,13 @@ _ANSWERED_SECONDS = 60.0
 
 @dataclass
 class _Open:
-    """A session of this process; `server` is the process behind it if known. `said` are its settings when it was opened
-    and as `say` set them since (empty: never read), `answered` when the server last answered that it knows it."""
+    """A session of this process; `server`: the process behind it if known; `confs`: its settings when opened and as
+    `say` set them since (empty: never read); `answered`: when the server last answered that it knows the session."""
 
     session: "SparkSession"
     settings: EngineSettings
     server: Process | None
-    said: dict[str, str] = field(default_factory=dict)
+    confs: dict[str, str] = field(default_factory=dict)
     answered: float = -_ANSWERED_SECONDS
 
     def answers(self) -> bool:
@@ -66,7 +66,7 @@ class _Open:
         found = _settings(self.session)
         if found:
             self.answered = time.monotonic()
-            self.said = self.said or found
+            self.confs = self.confs or found
         return bool(found)
 
 
@@ -90,8 +90,8 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
         except BackfillError:
             raise
         except Exception as error:
-            if known_as := explained(error):
-                raise known_as from None
+            if clear_error := explained(error):
+                raise clear_error from None
             raise
         if opened is not known:
             silence_raised_errors()
@@ -132,40 +132,40 @@ def own_server(session: "SparkSession") -> OwnServer | None:
 
 
 def say(session: "SparkSession", confs: Mapping[str, str]) -> None:
-    """Set this configuration on a session; a value that it has already is not set again, because each costs a call."""
-    said = _said(session)
+    """Set this configuration on a session, only where its values differ: each costs a call."""
+    known = _known_confs(session)
     for key, value in confs.items():
-        if said.get(key) != value:
+        if known.get(key) != value:
             session.conf.set(key, value)
-            said[key] = value
+            known[key] = value
 
 
-def said_or_asked(session: "SparkSession", key: str) -> str | None:
+def conf_value(session: "SparkSession", key: str) -> str | None:
     """A configuration of a session: the value that `say` has set, else the engine's answer."""
-    return _said(session).get(key) or session.conf.get(key)
+    return _known_confs(session).get(key) or session.conf.get(key)
 
 
 def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str | None]]:
     """The settings `spark.sql.*` of a session of this process that other code than `say` has changed, each with its
     value before and now (None: not set). They are put back before this returns. One call of the engine."""
     with _lock:
-        said = _said(session)
-        if not said or not (now := _settings(session)):
+        known = _known_confs(session)
+        if not known or not (now := _settings(session)):
             return {}
-        names = {n for n in said.keys() | now.keys() if n.startswith("spark.sql.") and n not in NOT_FOR_ROWS}
-        found = {n: (said.get(n), now.get(n)) for n in sorted(names) if said.get(n) != now.get(n)}
-        for name, (before, _) in found.items():
+        names = {n for n in known.keys() | now.keys() if n.startswith("spark.sql.") and n not in NOT_FOR_ROWS}
+        changed = {n: (known.get(n), now.get(n)) for n in sorted(names) if known.get(n) != now.get(n)}
+        for name, (before, _) in changed.items():
             if before is None:
                 session.conf.unset(name)
             else:
                 session.conf.set(name, before)
-        return found
+        return changed
 
 
-def _said(session: "SparkSession") -> dict[str, str]:
-    """The settings that a session of this process is to have; empty for others."""
+def _known_confs(session: "SparkSession") -> dict[str, str]:
+    """The settings of a session of this process when opened and as `say` set them since; empty for other sessions."""
     with _lock:
-        return next((o.said for o in _open.values() if o.session is session), {})
+        return next((o.confs for o in _open.values() if o.session is session), {})
 
 
 def opening_seconds(lake: Path) -> float:
@@ -201,7 +201,7 @@ def _connect(server: Record | None, settings: EngineSettings) -> "SparkSession":
     the session of a dead server."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-    from backfill_assets.engine.channel import Line
+    from backfill_assets.engine.channel import ServerChannel
 
     keep_objects()
     # As pyspark's own builder does it, which takes no channel: its functions look here for whom they work.
@@ -210,7 +210,7 @@ def _connect(server: Record | None, settings: EngineSettings) -> "SparkSession":
         logging.getLogger(CLIENTS_LOG).setLevel(logging.CRITICAL + 1)
     # The error that follows says the same; as a warning it would be the last line a person reads.
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
-    line = Line(server.url, server.path) if server else Line(settings.engine)
+    line = ServerChannel(server.url, server.path) if server else ServerChannel(settings.engine)
     session: SparkSession = ConnectSession.Builder().channelBuilder(line).create()  # type: ignore[assignment]
     atexit.register(session.stop)  # before pyspark's own farewell, which waits for whatever it talks to
     client = session.client
@@ -235,7 +235,7 @@ def _settings(session: "SparkSession") -> dict[str, str]:
 
 
 def _close(known: _Open) -> None:
-    """Close a session. A dead server is called once, not for 5 s again and again."""
+    """Close a session. Calls a dead server once, not for 5 s again and again."""
     if known.server is not None and not known.server.is_alive():
         known.session.client.set_retry_policies([])
     atexit.unregister(known.session.stop)

@@ -106,12 +106,12 @@ class ServerFolder:
     def make(self) -> None:
         """Create the folder, readable by this user only; raises SettingsError where it is a link or another user's."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        found = self.folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            is_link = stat.S_ISLNK(found.st_mode)
+        status = self.folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            is_link = stat.S_ISLNK(status.st_mode)
             raise SettingsError(
                 f"the folder {self.folder}",
-                "it is a link" if is_link else f"it belongs to {user_name(found.st_uid)}, whose server it is",
+                "it is a link" if is_link else f"it belongs to {user_name(status.st_uid)}, whose server it is",
                 "No server was started and none was used",
                 "Remove the link" if is_link else "Work as that user, or remove the folder once no server runs there",
             )
@@ -159,7 +159,7 @@ def take(file: int) -> bool:
         return False
 
 
-class StopAsked(Exception):
+class StopRequested(Exception):
     """SIGTERM: the supervisor is to stop."""
 
 
@@ -172,7 +172,7 @@ def supervise(state: ServerFolder, request: ServerRequest) -> None:
     process = Process.of(child.pid) or Process(child.pid, 0.0)
     record = Record(process, Process.this(), 0, request.token, request.identity, request.socket)
     try:
-        with suppress(StopAsked):
+        with suppress(StopRequested):
             state.write_record(record)
             if port := _port(state, request, child):
                 record = replace(record, port=port)
@@ -238,7 +238,7 @@ def _stop(state: ServerFolder, record: Record, child: "subprocess.Popen[bytes]")
 
 
 def _on_terminate(_signal: int, _frame: FrameType | None) -> None:
-    raise StopAsked
+    raise StopRequested
 
 
 def main(lake: str) -> None:

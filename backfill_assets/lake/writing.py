@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import NOT_RUN, ContractBroken
-from backfill_assets.engine.session import own_server, said_or_asked, say
+from backfill_assets.engine.session import conf_value, own_server, say
 from backfill_assets.lake import files
 from backfill_assets.lake.columns import EIGHT_BYTES
 from backfill_assets.lake.data_files import files_of, refuse_altered
@@ -70,7 +70,7 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
         # Readers of Delta expect microseconds, which have statistics, where Spark's default INT96 has none.
         say(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
         # One task of Spark handles few rows.
-        if days >= MANY_FOLDERS and column and said_or_asked(frame.sparkSession, SHUFFLE) == "1":
+        if days >= MANY_FOLDERS and column and conf_value(frame.sparkSession, SHUFFLE) == "1":
             write(frame, staged.folder / WHOLE, "", days, memory)
             parts = ", ".join(literal(str(f.path)) for f in found_files(staged.folder / WHOLE, ""))
             with telling_unreadable(contract):
@@ -134,9 +134,9 @@ def _write(rows: "DataFrame", folder: Path, column: str, varied: Collection[str]
 def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":
     """Put the rows of a value into one task if they are few: each task writes a file for it."""
     session = frame.sparkSession
-    if not column or said_or_asked(session, "spark.sql.shuffle.partitions") == "1":
+    if not column or conf_value(session, "spark.sql.shuffle.partitions") == "1":
         return frame.coalesce(1)
-    if said_or_asked(session, "spark.sql.adaptive.enabled") == "true":
+    if conf_value(session, "spark.sql.adaptive.enabled") == "true":
         return frame.hint("rebalance", column)
     return frame.repartition(column)  # without adaptive execution Spark ignores the hint
 

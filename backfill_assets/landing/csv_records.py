@@ -1,4 +1,4 @@
-"""CSV after RFC 4180, read strictly: a header, then records of as many fields, each other record with its reason.
+"""CSV after RFC 4180, read strictly: a header, then records of as many fields; others are unusable, with a reason.
 
 Not here: physical lines (`text_lines`), batches (`batches`), and NULL: an empty field is the empty text. Every library
 tried changes the accepted rows or values, so pyarrow reads only records that a strict regular expression proves to be

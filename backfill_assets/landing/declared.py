@@ -35,8 +35,8 @@ class DeclaredTotals:
 
 @dataclass(frozen=True)
 class Declarations:
-    """What manifests declare, by the paths of the files; manifests that are none (path -> reason), and the files that
-    are declared and not there (path -> manifest)."""
+    """What manifests declare, by the paths of the files; manifests that cannot be read (path -> reason), and declared
+    files that do not exist (path -> manifest)."""
 
     by_file: Mapping[str, Sequence[DeclaredTotals]] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -44,20 +44,20 @@ class Declarations:
 
 
 def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) -> Declarations:
-    """Read the manifests of a listing. What they name and is there, but no delivery of this source, is left out.
+    """Read the manifests of a listing. A declared file that exists, and that this source does not deliver, is left out.
 
     Raises LandingError where a `_manifest.csv` changes meanwhile.
     """
     by_file: dict[str, list[DeclaredTotals]] = {}
-    here, refused, absent = {f.name for f in files}, dict[str, str](), dict[str, str]()
+    offered, refused, absent = {f.name for f in files}, dict[str, str](), dict[str, str]()
     for manifest in manifests:
         try:
-            found = list(_parsed(manifest))
+            totals = list(_parsed(manifest))
         except ValueError as error:
             refused[plain(manifest.name)] = f"it declares no totals: {plain(str(error))}"
             continue
-        for name, declared in found:
-            if name in here:
+        for name, declared in totals:
+            if name in offered:
                 by_file.setdefault(name, []).append(declared)
             elif not (manifest.path.parents[manifest.name.count("/")] / name).exists():
                 absent[name] = plain(manifest.name)
@@ -74,8 +74,8 @@ def of_contents(found: Declarations, contents: Iterable[tuple[str, str]]) -> dic
 
 def name_of(declared: Sequence[DeclaredTotals]) -> str:
     """A digest of what is declared of a content; empty for nothing."""
-    told = [[d.manifest, d.rows, sorted((c, str(v)) for c, v in d.sums.items()), d.fault] for d in declared]
-    return digest_of(told) if told else ""
+    values = [[d.manifest, d.rows, sorted((c, str(v)) for c, v in d.sums.items()), d.fault] for d in declared]
+    return digest_of(values) if values else ""
 
 
 def _parsed(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:

@@ -129,7 +129,7 @@ class Hashes:
     def __init__(self, store: Path) -> None:
         self._path = store / HASHES_NAME
         self._known = _read_hashes(self._path)
-        self._asked: dict[str, list[object]] = {}
+        self._used: dict[str, list[object]] = {}
 
     def sha256(self, file: LandedFile) -> str:
         """Return the file's SHA-256 as 64 hexadecimal digits; an empty text while the file is still changing."""
@@ -140,17 +140,17 @@ class Hashes:
             except StillChanging:
                 return ""
         if is_complete(file, utc_now().timestamp()):
-            self._asked[file.name] = [file.size, file.mtime_ns, digest]
+            self._used[file.name] = [file.size, file.mtime_ns, digest]
         return str(digest)
 
     def keep(self) -> None:
         """Write the hashes if they changed. A read-only folder costs time, nothing else."""
-        if self._asked == self._known:
+        if self._used == self._known:
             return
         partial = self._path.with_suffix(f".{os.getpid()}.partial")
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(self._asked, sort_keys=True), encoding="utf-8")
+            partial.write_text(json.dumps(self._used, sort_keys=True), encoding="utf-8")
             partial.replace(self._path)
 
 
@@ -167,8 +167,8 @@ def _descriptor(file: LandedFile) -> int:
         os.close(inside)
 
 
-def _identity(found: os.stat_result) -> tuple[int, int, int]:
-    return found.st_ino, found.st_size, found.st_mtime_ns
+def _identity(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _lstat(file: LandedFile) -> os.stat_result:

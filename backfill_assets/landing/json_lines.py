@@ -1,4 +1,4 @@
-"""JSON lines, read strictly: one object per line and nothing after it, each other line with its reason.
+"""JSON lines, read strictly: one object per line and nothing after it; other lines are unusable, with a reason.
 
 Not here: lines (`text_lines`) and batches (`batches`). Blank lines are no records. Numbers keep their digits as
 written; nested values become compact JSON text. Names of unusable lines never become columns. Libraries change numbers

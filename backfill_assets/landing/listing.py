@@ -81,11 +81,9 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
     if not glob.root.is_dir() or (glob.names_file and (glob.root / glob.segments[0]).is_dir()):
         raise _bad_pattern(pattern, "it names a file as folder, or a folder as file")
     found = sorted(_found(glob, EXTENSIONS[format]), key=lambda f: f.name)
-    sides: tuple[list[LandedFile], list[LandedFile]] = [], []
-    for file in (f for f in found if isinstance(f, LandedFile)):
-        sides[is_manifest(file.name)].append(file)
-    refused = tuple(f for f in found if isinstance(f, RefusedFile))
-    return Listing(tuple(sides[False]), refused, manifests=tuple(sides[True]))
+    files = tuple(f for f in found if isinstance(f, LandedFile) and not is_manifest(f.name))
+    manifests = tuple(f for f in found if isinstance(f, LandedFile) and is_manifest(f.name))
+    return Listing(files, tuple(f for f in found if isinstance(f, RefusedFile)), manifests=manifests)
 
 
 def is_manifest(name: str) -> bool:
@@ -170,18 +168,18 @@ def _judged(
 ) -> Iterator[LandedFile | RefusedFile]:
     """Yield the file if it may be read, else its refusal; nothing if it vanished since the folder was listed."""
     with suppress(FileNotFoundError):
-        found = os.lstat(path)
-        why = why or _unfit(name, path, found, glob, extensions)
-        yield RefusedFile(plain(name), why) if why else LandedFile(name, Path(path), found.st_size, found.st_mtime_ns)
+        status = os.lstat(path)
+        why = why or _unfit(name, path, status, glob, extensions)
+        yield RefusedFile(plain(name), why) if why else LandedFile(name, Path(path), status.st_size, status.st_mtime_ns)
 
 
-def _unfit(name: str, path: str, found: os.stat_result, glob: Glob, extensions: tuple[str, ...]) -> str | None:
+def _unfit(name: str, path: str, status: os.stat_result, glob: Glob, extensions: tuple[str, ...]) -> str | None:
     lower = name.lower()
     if is_manifest(name) and name.endswith(BESIDE):
         return None  # one that cannot be read must not let its file pass
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return "a symbolic link, which is never followed"
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "not a regular file"
     if lower.endswith(TEMPORARY):
         return "temporary: its name says that it is still being written"
@@ -190,8 +188,8 @@ def _unfit(name: str, path: str, found: os.stat_result, glob: Glob, extensions: 
             return "does not match the pattern"
         if not lower.endswith(extensions):
             return f"its name does not end in {' or '.join(extensions)}"
-    if found.st_size > Limits.max_bytes:
-        return f"it has {found.st_size} bytes, more than the limit of {Limits.max_bytes}"
-    if found.st_size == 0 and lower.endswith(".gz"):
+    if status.st_size > Limits.max_bytes:
+        return f"it has {status.st_size} bytes, more than the limit of {Limits.max_bytes}"
+    if status.st_size == 0 and lower.endswith(".gz"):
         return "a gzip file of 0 bytes: it was cut off"
     return None if os.access(path, os.R_OK) else "this user may not read it"

@@ -42,11 +42,11 @@ def tables_at(root: Path) -> TablesOf:
         named, sql = settings.pipeline.tables, settings.pipeline.sql
         if not named and not sql:
             return tables(settings)
-        given = _own(root, named, settings) if named else list(tables(settings))
-        written = [sql_table(path, settings) for path in sorted(root.glob(sql))] if sql else []
-        if sql and not written:
+        python_tables = _own(root, named, settings) if named else list(tables(settings))
+        sql_tables = [sql_table(path, settings) for path in sorted(root.glob(sql))] if sql else []
+        if sql and not sql_tables:
             raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
-        return _in_order(named or sql or "", [*given, *written], settings)
+        return _in_order(named or sql or "", [*python_tables, *sql_tables], settings)
 
     return tables_of
 
@@ -58,34 +58,34 @@ def chosen_pipeline(lake: Lake) -> Pipeline:
 
 def _own(root: Path, named: str, settings: LakeSettings) -> list[Table]:
     place, _, name = named.rpartition(":")
-    with _told_by_line(root / place if place.endswith(".py") else place):
+    with _errors_with_line(root / place if place.endswith(".py") else place):
         module = _module_of(root, place)
-        found = getattr(module, name, None)
-        if found is None:
+        defined = getattr(module, name, None)
+        if defined is None:
             raise _refused(named, f"it defines no {name}", f"Define {name}, or name what it defines")
-        made, read = recorded(found, settings) if callable(found) else (found, {})
-        return [_with_source(named, table, module, read) for table in made]
+        given, settings_read = recorded(defined, settings) if callable(defined) else (defined, {})
+        return [_with_source(named, table, module, settings_read) for table in given]
 
 
 def _with_source(named: str, table: object, module: ModuleType, read: Mapping[str, Any]) -> Table:
     """Add the code to a table: the files that its transform reaches, and the settings it has `read`. A transform
     without a module counts as code of `module`. Raises SettingsError for a rule that cannot be checked."""
     if not isinstance(table, Table):
-        found = type(table).__name__
-        raise _refused(named, f"it gives a {found} where a Table is meant", "Give Tables, upstream first")
+        kind = type(table).__name__
+        raise _refused(named, f"it gives a {kind} where a Table is meant", "Give Tables, upstream first")
     try:
         check_rules(table.contract)
     except BackfillError as error:
         raise _refused(named, f"{error.object}: {error.culprit}", error.fix) from None
     if table.transform is None:
         return table
-    told = table.sources or _homes(table.transform, module)
-    sources = dict.fromkeys(file for source in told for file in _files(source))
+    code = table.sources or _homes(table.transform, module)
+    sources = dict.fromkeys(file for source in code for file in _files(source))
     inputs = [i for name in table.code_inputs for i in code_input(name, Path(module.__file__ or "").parent)]
     files = [i for i in inputs if isinstance(i, SourceFile)]
     lines = tuple(i for i in inputs if isinstance(i, str))
-    made = replace(table, sources=(*sources, *files), code_inputs=lines)
-    return replace(made, settings_read=read) if made.brings_code else made
+    with_code = replace(table, sources=(*sources, *files), code_inputs=lines)
+    return replace(with_code, settings_read=read) if with_code.brings_code else with_code
 
 
 def _files(source: Source) -> tuple[Source, ...]:
@@ -98,10 +98,10 @@ def _files(source: Source) -> tuple[Source, ...]:
 
 def _homes(transform: Transform, module: ModuleType) -> tuple[ModuleType, ...]:
     """Modules hashed into a transform's code digest: its own, and for partials and closures `module` as well."""
-    written = transform.func if isinstance(transform, partial) else transform
-    home = inspect.getmodule(written)
-    given = written is not transform or getattr(transform, "__closure__", None) is not None
-    return tuple(m for m in (home, module if given or home is None else None) if m is not None)
+    function = transform.func if isinstance(transform, partial) else transform
+    home = inspect.getmodule(function)
+    has_outer_values = function is not transform or getattr(transform, "__closure__", None) is not None
+    return tuple(m for m in (home, module if has_outer_values or home is None else None) if m is not None)
 
 
 def _module_of(root: Path, place: str) -> ModuleType:
@@ -111,23 +111,23 @@ def _module_of(root: Path, place: str) -> ModuleType:
     try:
         return loaded(path)
     except OSError as error:
-        told = f"there is no file {path}" if isinstance(error, FileNotFoundError) else f"{path}: {error.strerror}"
-        raise _refused(place, told, "Write the file beside lake.toml, or correct [pipeline] tables") from None
+        reason = f"there is no file {path}" if isinstance(error, FileNotFoundError) else f"{path}: {error.strerror}"
+        raise _refused(place, reason, "Write the file beside lake.toml, or correct [pipeline] tables") from None
 
 
 @contextmanager
-def _told_by_line(place: Path | str) -> Iterator[None]:
+def _errors_with_line(place: Path | str) -> Iterator[None]:
     """Turn any error of a user's file into a SettingsError with the file's name and line."""
     try:
         yield
     except BackfillError:
         raise
     except Exception as error:
-        found = place_in(error, _own_files(place))
-        where = f"{found[0]}, line {found[1]}" if found else str(place)
-        told = " ".join(str(error).split()) or "no more is said"
+        line_of_file = place_in(error, _own_files(place))
+        where = f"{line_of_file[0]}, line {line_of_file[1]}" if line_of_file else str(place)
+        reason = " ".join(str(error).split()) or "no more is said"
         raise SettingsError(
-            where, f"{type(error).__name__}: {told}", NOTHING, "Correct the file, or [pipeline] tables in lake.toml"
+            where, f"{type(error).__name__}: {reason}", NOTHING, "Correct the file, or [pipeline] tables in lake.toml"
         ) from error
 
 
@@ -142,26 +142,26 @@ def _own_files(place: Path | str) -> Collection[Path]:
 
 
 def _in_order(named: str, given: Sequence[Table], settings: LakeSettings) -> tuple[Table, ...]:
-    """Sort the tables so that each follows its inputs. Raises SettingsError for tables that cannot be, for a missing
-    input and for a circle."""
+    """Sort the tables so that each follows its inputs. Raises SettingsError for tables with a fault, for a missing
+    input and for a cycle."""
     for culprit, fix in _faults(given, settings):
         raise _refused(named, culprit, fix)
-    left, done = list(given), dict[str, Table]()
-    while left:
-        ready = next((t for t in left if _inputs(t) <= set(done)), None)
+    remaining, done = list(given), dict[str, Table]()
+    while remaining:
+        ready = next((t for t in remaining if _inputs(t) <= set(done)), None)
         if ready is None:
-            wanted = sorted(_inputs(left[0]) - set(done))
-            strangers = [w for w in wanted if w not in {t.name for t in given}]
-            told = f"no such table is given: {', '.join(strangers)}" if strangers else "these are made from it, too"
-            raise _refused(named, f"the table {left[0].name} is made from {', '.join(wanted)}, and {told}",
+            absent = sorted(_inputs(remaining[0]) - set(done))
+            unknown = [w for w in absent if w not in {t.name for t in given}]
+            reason = f"no such table is given: {', '.join(unknown)}" if unknown else "these are made from it, too"
+            raise _refused(named, f"the table {remaining[0].name} is made from {', '.join(absent)}, and {reason}",
                            "Give every input as a table, and no table its own consequences")  # fmt: skip
-        left.remove(ready)
+        remaining.remove(ready)
         done[ready.name] = ready
     return tuple(done.values())
 
 
 def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[str, str]]:
-    """Yield what cannot be of tables, each with what to do."""
+    """Yield each fault of the tables, with what to do about it."""
     names, sources = [t.name for t in given], [t.contract.source for t in given if t.is_landed]
     taken = {ledgers.named(ledger, source) for ledger in (*BESIDE, FILES) for source in {*sources, ""}}
     bad = [n for n in names if not NAME.fullmatch(n) or n in taken]
@@ -170,13 +170,13 @@ def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[st
             f"{', '.join(map(repr, bad))} cannot name a table of a pipeline",
             f"Use small letters, digits and _, and none of {', '.join(sorted(taken))}",
         )
-    if twice := sorted({n for n in names if names.count(n) > 1}):
-        yield f"it gives {', '.join(twice)} more than once", "Give every table another name"
+    if repeated := sorted({n for n in names if names.count(n) > 1}):
+        yield f"it gives {', '.join(repeated)} more than once", "Give every table another name"
     known = {t.name: t.contract for t in given}
     for table, wanted in ((t, i) for t in given for i in t.contract.inputs if i.table in known):
         columns = known[wanted.table].column_names
-        if strangers := sorted(set(wanted.columns or ()) - set(columns)):
-            culprit = f"{table.name} reads {', '.join(strangers)} of {wanted.table}, which has no such column"
+        if unknown := sorted(set(wanted.columns or ()) - set(columns)):
+            culprit = f"{table.name} reads {', '.join(unknown)} of {wanted.table}, which has no such column"
             yield culprit, f"Read columns of {', '.join(columns)}"
         if wanted.basis is Basis.KNOWN_AT_CUT and not reads(known[wanted.table].inputs, Basis.ARRIVALS):
             culprit = f"{table.name} reads {wanted.table} as known at a cut, which has no versions"
@@ -185,9 +185,9 @@ def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[st
     if not sources:
         yield "it gives no table that is loaded from landed files", take
     for table in (t for t in given if t.is_landed and t.contract.source not in settings.delivered):
-        told = f"the source {table.contract.source}" if table.contract.source else "a source without a name"
-        has = " and ".join(section_of(name) for name in settings.delivered)
-        yield f"{table.name} is loaded from {told}, and lake.toml has {has}", take
+        described = f"the source {table.contract.source}" if table.contract.source else "a source without a name"
+        sections = " and ".join(section_of(name) for name in settings.delivered)
+        yield f"{table.name} is loaded from {described}, and lake.toml has {sections}", take
 
 
 def _inputs(table: Table) -> set[str]:

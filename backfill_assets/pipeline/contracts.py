@@ -116,51 +116,51 @@ class Declared:
     @property
     def settings(self) -> list[object]:
         """The values that decide the content of the column, for digests of settings."""
-        made = self.aggregation
-        return [made.name, made.agg, asdict(made.value), [made.reach.first, made.reach.last]]
+        spec = self.aggregation
+        return [spec.name, spec.agg, asdict(spec.value), [spec.reach.first, spec.reach.last]]
 
     def column(self, source_table: str, *, nullable: bool | None = None) -> Column:
         """The column of a contract, computed from `source_table`; `nullable` (None: by the aggregation)."""
-        made, days = self.aggregation, self.aggregation.reach.days
-        may_be_null = made.nullable if nullable is None else nullable
-        window = f"{days} day{'' if days == 1 else 's'}{'' if made.reach.first == 0 else ' ahead'}"
-        tags = {**(DAYS if made.agg == "days_since_last" else MEASURE), AGGREGATION: made.agg, "window": window}
+        spec, days = self.aggregation, self.aggregation.reach.days
+        may_be_null = spec.nullable if nullable is None else nullable
+        window = f"{days} day{'' if days == 1 else 's'}{'' if spec.reach.first == 0 else ' ahead'}"
+        tags = {**(DAYS if spec.agg == "days_since_last" else MEASURE), AGGREGATION: spec.agg, "window": window}
         tags |= {"of": self.of or "events"} | ({"filter": self.where} if self.where else {})
-        described = f"{self._sql(self.of, self.where)}{self._of_nothing(may_be_null)}"
+        description = f"{self._sql(self.of, self.where)}{self._without_events(may_be_null)}"
         origins = tuple(f"{source_table}.{column}" for column in self.columns or ("event_key",))
-        return Column(made.name, made.type, described, may_be_null, tags, origins)
+        return Column(spec.name, spec.type, description, may_be_null, tags, origins)
 
     @property
     def rules(self) -> Iterator[Rule]:
         """The rules that follow from the aggregation itself."""
-        made = self.aggregation
-        if made.agg in ("count", "distinct"):
-            yield Rule(f"{made.name}_is_no_less_than_0", f"`{made.name}` >= 0", "it counts")
-        if made.agg == "days_since_last":
-            inside = f"`{made.name}` BETWEEN {made.reach.first} AND {made.reach.last}"
-            yield Rule(f"{made.name}_is_in_window", inside, "the newest event is in the window")
+        spec = self.aggregation
+        if spec.agg in ("count", "distinct"):
+            yield Rule(f"{spec.name}_is_no_less_than_0", f"`{spec.name}` >= 0", "it counts")
+        if spec.agg == "days_since_last":
+            inside = f"`{spec.name}` BETWEEN {spec.reach.first} AND {spec.reach.last}"
+            yield Rule(f"{spec.name}_is_in_window", inside, "the newest event is in the window")
 
     def _sql(self, of: str | None, where: str | None) -> str:
-        reach, agg, what = self.aggregation.reach, self.aggregation.agg, of or "*"
-        called = {
-            "distinct": f"count(DISTINCT {what})", "first": f"min_by({what}, (event_ts, event_key))",
-            "last": f"max_by({what}, (event_ts, event_key))", "days_since_last": "max(event_date)",
-        }.get(agg, f"{agg}({what})")  # fmt: skip
-        chosen = of and agg in ("first", "last", "days_since_last")
-        filtered = [f"({where})"] * bool(where) + [f"({of}) IS NOT NULL"] * bool(chosen)
-        called += f" FILTER (WHERE {' AND '.join(filtered)})" if filtered else ""
+        reach, agg, argument = self.aggregation.reach, self.aggregation.agg, of or "*"
+        call = {
+            "distinct": f"count(DISTINCT {argument})", "first": f"min_by({argument}, (event_ts, event_key))",
+            "last": f"max_by({argument}, (event_ts, event_key))", "days_since_last": "max(event_date)",
+        }.get(agg, f"{agg}({argument})")  # fmt: skip
+        skips_null = of and agg in ("first", "last", "days_since_last")
+        conditions = [f"({where})"] * bool(where) + [f"({of}) IS NOT NULL"] * bool(skips_null)
+        call += f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
         window = f"event_date BETWEEN {_shifted(-reach.last)} AND {_shifted(-reach.first)}"
-        return f"{f'datediff(day, {called})' if agg == 'days_since_last' else called} over {window}"
+        return f"{f'datediff(day, {call})' if agg == 'days_since_last' else call} over {window}"
 
-    def _of_nothing(self, nullable: bool) -> str:
-        made = self.aggregation
-        if made.agg == "days_since_last":
+    def _without_events(self, nullable: bool) -> str:
+        aggregation = self.aggregation
+        if aggregation.agg == "days_since_last":
             return "; 0: that day" + ("; NULL: none" if nullable else "")
-        if made.type == "BIGINT" and nullable:
+        if aggregation.type == "BIGINT" and nullable:
             return f"; {WIDE}"
-        if made.agg == "sum":
-            misfit = f", NULL: a number does not fit a decimal of {made.value.scale} places"
-            return f"; 0: none{misfit if made.nullable else ''}"
+        if aggregation.agg == "sum":
+            misfit = f", NULL: a number does not fit a decimal of {aggregation.value.scale} places"
+            return f"; 0: none{misfit if aggregation.nullable else ''}"
         return "; NULL: none" if nullable else ""
 
 
@@ -178,13 +178,13 @@ def refused(where: str, culprit: str, advice: str) -> SettingsError:
     return SettingsError(f"{where} in lake.toml", culprit, "Nothing was done", advice)
 
 
-def checked(made: Aggregation, where: str) -> Aggregation:
+def checked(aggregation: Aggregation, where: str) -> Aggregation:
     """The aggregation; raises SettingsError naming `where` for values that it does not take."""
     try:
-        _ = made.type
+        _ = aggregation.type
     except UnfitAggregation as misfit:
         raise refused(where, misfit.culprit, misfit.advice) from None
-    return made
+    return aggregation
 
 
 def built_in_features(settings: LakeSettings) -> tuple[Declared, ...]:
@@ -195,17 +195,17 @@ def built_in_features(settings: LakeSettings) -> tuple[Declared, ...]:
 
 def label_from_rule(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
     """The two aggregates of a label by measure and rule, and its condition. Raises SettingsError."""
-    asked, known = settings.labels, event_types(settings)
-    where = f'[labels] measure = "{asked.measure}"'
-    columns = tuple(name for name in known if name.lower() == asked.measure != "events")
-    if not columns and asked.measure != "events":
+    section, known = settings.labels, event_types(settings)
+    where = f'[labels] measure = "{section.measure}"'
+    columns = tuple(name for name in known if name.lower() == section.measure != "events")
+    if not columns and section.measure != "events":
         advice = f"Name columns of the payload: {', '.join(known)}"
-        raise refused(where, f"there is no column {asked.measure}", advice)
+        raise refused(where, f"there is no column {section.measure}", advice)
     agg: Agg = "sum" if columns else "count"
-    value = Value(asked.measure, str(known[columns[0]])) if columns else Value()
-    sides = {"forward": ahead(asked.horizon_days), "backward": trailing(asked.horizon_days)}
+    value = Value(section.measure, str(known[columns[0]])) if columns else Value()
+    sides = {"forward": ahead(section.horizon_days), "backward": trailing(section.horizon_days)}
     terms = (checked(Aggregation(name, agg, value, reach), where) for name, reach in sides.items())
-    return tuple(Declared(term, value.of, None, columns) for term in terms), RULES[asked.rule]
+    return tuple(Declared(term, value.of, None, columns) for term in terms), RULES[section.rule]
 
 
 def features(
@@ -213,23 +213,23 @@ def features(
 ) -> Contract:
     """The contract of features with these columns as known now, or `as_known` at the cut, from `source_table`."""
     now = "Windows over staging as known now. Late data restates them: for training use features_as_known."
-    then = "The same windows as known at the cut: midnight after the day, plus grace. Later arrivals never change them."
+    cut = "The same windows as known at the cut: midnight after the day, plus grace. Later arrivals never change them."
     # Built-in features count the events of their longest window: none of them lacks an event.
     nullable = [c.aggregation.agg == "sum" and c.aggregation.nullable if built_in else None for c in columns]
-    shown = (
+    all_columns = (
         *_entity(settings, "whom the features describe", source_table),
         *(c.column(source_table, nullable=null) for c, null in zip(columns, nullable, strict=True)),
         Column("feature_date", "DATE", "the day the features describe"),
     )
     longest, basis = max(c.aggregation.reach.days for c in columns), Basis.KNOWN_AT_CUT if as_known else Basis.CONTENT
-    entity, read = settings.features.entity, _read(settings, columns)
+    entity, columns_read = settings.features.entity, _read(settings, columns)
     return Contract(
         "features_as_known" if as_known else "features",
-        then if as_known else now,
-        shown,
+        cut if as_known else now,
+        all_columns,
         "feature_date",
         entity,
-        (Input(source_table, longest - 1, 0, basis, read, **settings.features.grouping),),
+        (Input(source_table, longest - 1, 0, basis, columns_read, **settings.features.grouping),),
         waits_for_cut=as_known,
         rules=(*([HAS_EVENTS] if built_in else []), *(rule for c in columns for rule in c.rules)),
     )
@@ -237,9 +237,9 @@ def features(
 
 def labels(settings: LakeSettings, terms: Sequence[Declared], source_table: str, *, built_in: bool) -> Contract:
     """The contract of labels: per row of features_as_known its key, a column per term, `label` and `label_state`."""
-    asked, entity, horizon = settings.labels, settings.features.entity, settings.labels.horizon_days
+    section, entity, horizon = settings.labels, settings.features.entity, settings.labels.horizon_days
     origins = tuple(dict.fromkeys(f"{source_table}.{column}" for t in terms for column in t.columns))
-    read = read_of_staging(settings, (c.name for c in DEFAULT_PAYLOAD)) if built_in else _read(settings, terms)
+    columns_read = read_of_staging(settings, (c.name for c in DEFAULT_PAYLOAD)) if built_in else _read(settings, terms)
     every_feature = built_in and not settings.features.columns
     return Contract(
         "labels",
@@ -247,18 +247,18 @@ def labels(settings: LakeSettings, terms: Sequence[Declared], source_table: str,
         (
             *_entity(settings, "whom the label belongs to", "features_as_known"),
             *(t.column(source_table, nullable=True if built_in else None) for t in terms),
-            Column("label", "INT", f"1 if {asked.label or 'the rule of [labels]'}, else 0", made_from=origins),
+            Column("label", "INT", f"1 if {section.label or 'the rule of [labels]'}, else 0", made_from=origins),
             Column("label_state", "STRING", "mature once horizon and maturity end, else provisional", tags=SEQUENCE),
             Column("label_date", "DATE", "the day the label belongs to"),
         ),
         "label_date",
         entity,
         (
-            Input(source_table, horizon - 1, horizon, columns=read, **settings.features.grouping),
+            Input(source_table, horizon - 1, horizon, columns=columns_read, **settings.features.grouping),
             Input("features_as_known", columns=None if every_feature else (*entity, "feature_date")),
         ),
         waits_for_cut=True,
-        matures_after_days=matures_after(asked.horizon_days, asked.maturity_days),
+        matures_after_days=matures_after(section.horizon_days, section.maturity_days),
         rules=LABEL_RULES,
     )
 
@@ -296,5 +296,5 @@ def _entity(settings: LakeSettings, meaning: str, table: str) -> Iterator[Column
     types, names = {c.name: c.type for c in settings.source.payload_columns}, settings.features.entity
     for name in names:
         others = ", ".join(n for n in names if n != name)
-        described = f"{meaning}, together with {others}" if others else meaning
-        yield Column(name, types[name], described, tags=KEY, made_from=(f"{table}.{name}",))
+        description = f"{meaning}, together with {others}" if others else meaning
+        yield Column(name, types[name], description, tags=KEY, made_from=(f"{table}.{name}",))

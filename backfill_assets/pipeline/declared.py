@@ -35,31 +35,31 @@ def declared_features(settings: LakeSettings) -> tuple[Declared, ...]:
     return tuple(_feature(column, known) for column in settings.features.columns)
 
 
-def _feature(asked: FeatureColumnSettings, known: Mapping[str, ColumnType]) -> Declared:
-    of_where, where_where = (f"[[features.columns]] {asked.name}: {key}" for key in ("of", "where"))
-    of = read_expression(asked.of, known, of_where) if asked.of is not None else None
-    only = read_expression(asked.where, known, where_where) if asked.where is not None else None
-    if only is not None and only.type not in (None, BOOLEAN):
-        raise refused(where_where, f"{only.text} is {only.type} and no truth", "Write a condition, e.g. total > 0")
-    value = _value(of, only, of_where, asked.scale)
-    made = checked(Aggregation(asked.name, asked.agg, value, trailing(asked.days)), of_where)
-    return _declared(made, of, only)
+def _feature(column: FeatureColumnSettings, known: Mapping[str, ColumnType]) -> Declared:
+    of_key, where_key = (f"[[features.columns]] {column.name}: {key}" for key in ("of", "where"))
+    of = read_expression(column.of, known, of_key) if column.of is not None else None
+    where = read_expression(column.where, known, where_key) if column.where is not None else None
+    if where is not None and where.type not in (None, BOOLEAN):
+        raise refused(where_key, f"{where.text} is {where.type}, not BOOLEAN", "Write a condition, e.g. total > 0")
+    value = _value(of, where, of_key, column.scale)
+    aggregation = checked(Aggregation(column.name, column.agg, value, trailing(column.days)), of_key)
+    return _declared(aggregation, of, where)
 
 
-def _declared(made: Aggregation, of: Expression | None, only: Expression | None = None) -> Declared:
-    columns = tuple(dict.fromkeys(c for e in (of, only) if e is not None for c in e.columns))
-    return Declared(made, of.text if of else None, only.text if only else None, columns)
+def _declared(aggregation: Aggregation, of: Expression | None, where: Expression | None = None) -> Declared:
+    columns = tuple(dict.fromkeys(c for e in (of, where) if e is not None for c in e.columns))
+    return Declared(aggregation, of.text if of else None, where.text if where else None, columns)
 
 
-def _value(of: Expression | None, only: Expression | None, setting: str, scale: int = DOUBLE_SCALE) -> Value:
-    """The value to aggregate, over the events for which `only` is true. A bare column stays as it is; any other
+def _value(of: Expression | None, where: Expression | None, setting: str, scale: int = DOUBLE_SCALE) -> Value:
+    """The value to aggregate, over the events for which `where` is true. A bare column stays as it is; any other
     expression is `try_cast` to the type inferred for it. Raises SettingsError, naming `setting`, if none could be."""
-    condition = None if only is None else only.sql if only.type else f"try_cast({only.sql} AS BOOLEAN)"
+    condition = None if where is None else where.sql if where.type else f"try_cast({where.sql} AS BOOLEAN)"
     if of is None:
         return Value(where=condition)
     if of.type is None:
         advice = f"Write cast({of.text} AS DECIMAL(18,2)), or so"
-        raise refused(setting, f"the type of {of.text} cannot be told", advice)
+        raise refused(setting, f"the type of {of.text} is unknown", advice)
     sql = of.sql if of.text.strip("` ") in of.columns else f"try_cast({of.sql} AS {of.type})"
     return Value(sql, str(of.type), condition, scale if of.type.kind == "DOUBLE" else DOUBLE_SCALE)
 
@@ -70,14 +70,14 @@ def declared_label(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
     terms, text = _terms(label, settings)
     if not terms:
         raise refused(LABEL, f"{label} looks at no event ahead or behind", ADVICE)
-    told = {t.aggregation.name: _decided_by(t) for t in terms}
+    term_types = {t.aggregation.name: _decided_by(t) for t in terms}
     # A typing error is more likely in a term's name than in a condition: the payload is named as well.
-    condition = read_expression(text, {**event_types(settings), **told}, LABEL)
-    bare = [c for c in condition.columns if c not in told]
-    if bare:
-        raise refused(LABEL, f"{', '.join(bare)} stands outside of an aggregate", ADVICE)
+    condition = read_expression(text, {**event_types(settings), **term_types}, LABEL)
+    outside = [c for c in condition.columns if c not in term_types]
+    if outside:
+        raise refused(LABEL, f"{', '.join(outside)} stands outside of an aggregate", ADVICE)
     if condition.type not in (None, BOOLEAN):
-        raise refused(LABEL, f"{label} is {condition.type} and no truth", ADVICE)
+        raise refused(LABEL, f"{label} is {condition.type}, not BOOLEAN", ADVICE)
     return terms, condition.sql
 
 

@@ -44,7 +44,7 @@ def read_expression(text: str, columns: Mapping[str, ColumnType], where: str) ->
     (sql,) = _forgiving(text, where)
     try:
         kind: ColumnType | None = type_of(parsed, columns)
-    except Untold:
+    except UnknownType:
         kind = None
     return Expression(text, sql, kind, named)
 
@@ -70,22 +70,22 @@ def check(parsed: exp.Expr, columns: Mapping[str, ColumnType], where: str) -> tu
     known = {name.lower(): name for name in columns}
     named = dict.fromkeys(c.sql("spark") for c in parsed.find_all(exp.Column))
     plain = {n: n.strip("`").lower() for n in named}
-    strangers = [n for n, name in plain.items() if name not in known]
-    if strangers:
+    unknown = [n for n, name in plain.items() if name not in known]
+    if unknown:
         raise refused(
-            where, f"there is no column {', '.join(strangers)}", f"Name columns of the payload: {', '.join(columns)}"
+            where, f"there is no column {', '.join(unknown)}", f"Name columns of the payload: {', '.join(columns)}"
         )
     return tuple(dict.fromkeys(known[name] for name in plain.values()))
 
 
 def _raises(node: exp.Expr) -> str:
     """Why a part of an expression may end a query, or is no value; empty where it is one."""
-    said = node.sql("spark")
+    sql = node.sql("spark")
     if isinstance(node, tuple(RAISING)) and not _is_number_but_zero(node.expression):
-        return f"{said} would end the whole job at the first zero, where {RAISING[type(node)]} gives NULL"
+        return f"{sql} would end the whole job at the first zero, where {RAISING[type(node)]} gives NULL"
     if isinstance(node, exp.Bracket):
-        return f"{said} would end the whole job where the array is shorter; get(array, index), from 0, gives NULL"
-    return f"{said} is no value" if isinstance(node, exp.Star | exp.Placeholder | exp.Parameter) else ""
+        return f"{sql} would end the whole job where the array is shorter; get(array, index), from 0, gives NULL"
+    return f"{sql} is no value" if isinstance(node, exp.Star | exp.Placeholder | exp.Parameter) else ""
 
 
 def _is_number_but_zero(node: exp.Expr) -> bool:
@@ -102,7 +102,7 @@ def _forgiving(text: str, where: str) -> tuple[str, ...]:
 BOOLEAN, BIGINT, DOUBLE, STRING, DATE = map(ColumnType, ("BOOLEAN", "BIGINT", "DOUBLE", "STRING", "DATE"))
 INT, INT_MOST = ColumnType("INT"), 2**31 - 1
 INT_DIGITS = {"INT": 10, "BIGINT": 20}  # as Spark widens them to decimals
-TRUTHS = (
+CONDITIONS = (
     exp.Predicate,
     exp.Connector,
     exp.Not,
@@ -120,18 +120,18 @@ COUNTS = (exp.Length, exp.Year, exp.Month, exp.Day, exp.Hour, exp.Minute, exp.Se
 CHOICES = (exp.Coalesce, exp.Greatest, exp.Least)
 
 
-class Untold(ValueError):
+class UnknownType(ValueError):
     """An expression whose type is unknown here."""
 
 
 def type_of(node: exp.Expr, columns: Mapping[str, ColumnType]) -> ColumnType:
-    """The type of a tree over these columns. Raises Untold."""
+    """The type of a tree over these columns. Raises UnknownType."""
     if isinstance(node, exp.Column):
         return {name.lower(): kind for name, kind in columns.items()}[node.name.lower()]
-    for kinds, told in _RULES:
+    for kinds, rule in _RULES:
         if isinstance(node, kinds):
-            return told(node, lambda part: type_of(part, columns))
-    raise Untold(node.sql("spark"))
+            return rule(node, lambda part: type_of(part, columns))
+    raise UnknownType(node.sql("spark"))
 
 
 _TypeOf = Callable[[exp.Expr], ColumnType]
@@ -143,17 +143,17 @@ def _literal(node: exp.Expr, of: _TypeOf) -> ColumnType:
         return STRING
     if "e" in text.lower():
         return DOUBLE
-    whole, behind = (*text.split("."), "")[:2]
+    whole, fraction = (*text.split("."), "")[:2]
     if "." not in text:
         return INT if int(text) <= INT_MOST else BIGINT
-    return _decimal(max(len(whole.lstrip("0")) + len(behind), 1), len(behind))
+    return _decimal(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
 
 
 def _cast(node: exp.Expr, _: _TypeOf) -> ColumnType:
     try:
         return read_type(node.args["to"].sql("spark"))
     except ValueError as error:
-        raise Untold(str(error)) from None
+        raise UnknownType(str(error)) from None
 
 
 def _choice(node: exp.Expr, of: _TypeOf) -> ColumnType:
@@ -161,15 +161,15 @@ def _choice(node: exp.Expr, of: _TypeOf) -> ColumnType:
 
 
 def _case(node: exp.Expr, of: _TypeOf) -> ColumnType:
-    ends = [i.args.get("true") for i in node.args.get("ifs", [])] or [node.args.get("true")]
-    last = node.args.get("default") or node.args.get("false")
-    return _common([e for e in (*ends, last) if e is not None], of)
+    results = [i.args.get("true") for i in node.args.get("ifs", [])] or [node.args.get("true")]
+    otherwise = node.args.get("default") or node.args.get("false")
+    return _common([e for e in (*results, otherwise) if e is not None], of)
 
 
 def _common(parts: list[exp.Expr], of: _TypeOf) -> ColumnType:
     known = [of(p) for p in parts if not isinstance(p, exp.Null)]
     if not known:
-        raise Untold("only NULL")
+        raise UnknownType("only NULL")
     return reduce(_wider, known)
 
 
@@ -177,7 +177,7 @@ def _wider(one: ColumnType, other: ColumnType) -> ColumnType:
     if one == other:
         return one
     if not (one.is_number and other.is_number):
-        raise Untold(f"{one} and {other}")
+        raise UnknownType(f"{one} and {other}")
     if DOUBLE in (one, other):
         return DOUBLE
     if DECIMAL not in (one.kind, other.kind):
@@ -189,7 +189,7 @@ def _wider(one: ColumnType, other: ColumnType) -> ColumnType:
 def _arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
     one, other = of(node.this), of(node.expression)
     if not (one.is_number and other.is_number):
-        raise Untold(node.sql("spark"))
+        raise UnknownType(node.sql("spark"))
     if DOUBLE in (one, other) or DECIMAL not in (one.kind, other.kind):
         return _wider(one, other) if one != other else one
     a, b = _operand(node.this, one), _operand(node.expression, other)
@@ -202,7 +202,7 @@ def _arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
 def _quotient(node: exp.Expr, of: _TypeOf) -> ColumnType:
     """The type of a quotient. Spark's digits for decimals are not reproduced here: a cast states them."""
     if DECIMAL in (of(node.this).kind, of(node.expression).kind):
-        raise Untold(node.sql("spark"))
+        raise UnknownType(node.sql("spark"))
     return DOUBLE
 
 
@@ -218,7 +218,7 @@ def _operand(node: exp.Expr, kind: ColumnType) -> ColumnType:
 
 def _decimal(precision: int, scale: int) -> ColumnType:
     if precision > GREATEST_PRECISION:
-        raise Untold(f"{precision} digits")
+        raise UnknownType(f"{precision} digits")
     return ColumnType(DECIMAL, precision, scale)
 
 
@@ -229,7 +229,7 @@ def _always(kind: ColumnType) -> Callable[[exp.Expr, _TypeOf], ColumnType]:
 _RULES: tuple[tuple[tuple[type, ...], Callable[[exp.Expr, _TypeOf], ColumnType]], ...] = (
     ((exp.Literal,), _literal),
     ((exp.Cast,), _cast),
-    (TRUTHS, _always(BOOLEAN)),
+    (CONDITIONS, _always(BOOLEAN)),
     ((exp.Paren, exp.Neg, exp.Abs, exp.Nullif), lambda node, of: of(node.this)),
     ((exp.Add, exp.Sub, exp.Mul, exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply), _arithmetic),
     ((exp.Div, exp.SafeDivide), _quotient),

@@ -66,25 +66,25 @@ def imported(name: str) -> ModuleType:
         read = _of_package(tuple(part.split(".")), path) if path.suffix == ".py" and path.is_file() else None
         import_module(part)
         _keep(read or ())
-    moved = [str(file.path) for file in reached_by(modules[name]) or () if file.has_moved]
-    if moved:
+    changed = [str(file.path) for file in reached_by(modules[name]) or () if file.has_moved]
+    if changed:
         raise SettingsError(
             f"the pipeline module {name}",
-            f"{', '.join(moved[:3])} changed after this process had imported it",
+            f"{', '.join(changed[:3])} changed after this process had imported it",
             "Nothing of the new code was run",
             AGAIN,
         )
     return modules[name]
 
 
-def _keep(read: Sources) -> None:
+def _keep(sources: Sources) -> None:
     """Store with each of these modules that is imported by now the files that it reaches, as they were read."""
-    held = {parts: (file, content) for parts, file, content in read}
-    for parts in held:
+    contents = {parts: (file, content) for parts, file, content in sources}
+    for parts in contents:
         module = modules.get(".".join(parts))
         if module is not None:
             above = [parts[:n] for n in range(1, len(parts))]
-            vars(module).setdefault(KEPT, _reached(parts, held.get, above, parts[0]))
+            vars(module).setdefault(KEPT, _reached(parts, contents.get, above, parts[0]))
 
 
 def loaded(path: Path) -> ModuleType:
@@ -95,8 +95,8 @@ def loaded(path: Path) -> ModuleType:
 
 @lru_cache(maxsize=16)
 def _loaded(path: Path, sources: Sources) -> ModuleType:
-    told = "".join(f"{file} {sha256(source).hexdigest()}\n" for _, file, source in sources)
-    package = ModuleType(PREFIX + sha256(told.encode()).hexdigest()[:12])
+    digests = "".join(f"{file} {sha256(source).hexdigest()}\n" for _, file, source in sources)
+    package = ModuleType(PREFIX + sha256(digests.encode()).hexdigest()[:12])
     vars(package)[KEPT] = sources
     package.__path__ = [str(path.parents[len(sources[0][0]) - (path.name != INIT)])]
     files = _Files(package.__name__, {parts: (file, source) for parts, file, source in sources})
@@ -114,30 +114,30 @@ class _Files:
     """The files of one package, by the parts of their names."""
 
     package: str
-    found: Mapping[Parts, tuple[Path, bytes]]
+    files: Mapping[Parts, tuple[Path, bytes]]
 
     def module(self, parts: Parts) -> ModuleType:
         """Load the module of these parts, after its parents. Raises ModuleNotFoundError."""
         name = ".".join((self.package, *parts))
         if name in modules:
             return modules[name]
-        above = self.module(parts[:-1])
-        if parts not in self.found:
+        parent = self.module(parts[:-1])
+        if parts not in self.files:
             raise ModuleNotFoundError(f"No module named {'.'.join(parts)!r}", name=".".join(parts))
-        path, source = self.found[parts]
+        path, source = self.files[parts]
         within = [str(path.parent)] if path.name == INIT else None
         spec = spec_from_file_location(name, path, submodule_search_locations=within)
         if spec is None:
             raise ImportError(f"{path} is no Python file")
-        made = modules[name] = module_from_spec(spec)
-        made.__dict__["__builtins__"] = {**vars(builtins), "__import__": self.imported}
+        created = modules[name] = module_from_spec(spec)
+        created.__dict__["__builtins__"] = {**vars(builtins), "__import__": self.imported}
         try:
-            exec(compile(source, str(path), "exec"), made.__dict__)  # noqa: S102  # the lake's owner wrote it to be run
+            exec(compile(source, str(path), "exec"), created.__dict__)  # noqa: S102  # the lake's owner wrote it to be run
         except BaseException:
             del modules[name]
             raise
-        setattr(above, parts[-1], made)
-        return made
+        setattr(parent, parts[-1], created)
+        return created
 
     def imported(
         self,
@@ -153,12 +153,12 @@ class _Files:
             parts = tuple(resolve_name("." * level + name, within).split("."))[1:]
         else:
             parts = tuple(name.split("."))
-            if parts[:1] not in self.found:
+            if parts[:1] not in self.files:
                 return __import__(name, globals, locals, fromlist or (), level)
         module = self.module(parts)
-        for asked in fromlist or ():
-            if not hasattr(module, asked) and (*parts, asked) in self.found:
-                self.module((*parts, asked))
+        for part in fromlist or ():
+            if not hasattr(module, part) and (*parts, part) in self.files:
+                self.module((*parts, part))
         return module if fromlist else self.module(parts[:1])
 
 

@@ -93,9 +93,9 @@ def _landing_settings(settings: LakeSettings) -> Mapping[str, object]:
 def _has_built_in(settings: LakeSettings, section: Section) -> bool:
     """Whether a section declares nothing, and its source has the entity and payload of a lake that declares nothing."""
     declares = settings.features.columns if section == "features" else settings.labels.label
-    own = settings.of_source(settings.source_of(section))
-    usual = own.features.entity == ENTITY and {*DEFAULT_PAYLOAD} <= {*own.source.payload_columns}
-    return usual and not declares
+    source_settings = settings.of_source(settings.source_of(section))
+    payload = source_settings.source.payload_columns
+    return not declares and source_settings.features.entity == ENTITY and {*DEFAULT_PAYLOAD} <= {*payload}
 
 
 def _features(settings: LakeSettings) -> tuple[Table, Table]:
@@ -107,15 +107,15 @@ def _features(settings: LakeSettings) -> tuple[Table, Table]:
     if settings.features.columns:
         from backfill_assets.pipeline.declared import declared_features
 
-        found = declared_features(settings)
+        declared = declared_features(settings)
     else:
         _refuse_lacking_columns(settings)
-        found = contracts.built_in_features(settings)
-    columns = tuple(c.aggregation for c in found)
-    reach: dict[str, Any] = {"entity": list(entity), "columns": [c.settings for c in found]}
+        declared = contracts.built_in_features(settings)
+    columns = tuple(c.aggregation for c in declared)
+    reach: dict[str, Any] = {"entity": list(entity), "columns": [c.settings for c in declared]}
     if built_in:
         reach = {"windows_days": settings.features.windows_days}
-    compiled = {} if built_in else {c.aggregation.name: c.sql for c in found}
+    compiled = {} if built_in else {c.aggregation.name: c.sql for c in declared}
 
     def _now(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import now
@@ -128,7 +128,7 @@ def _features(settings: LakeSettings) -> tuple[Table, Table]:
         return at_cut(frames[staging], chunk.days, entity, columns, grace, by_day_first=finer)
 
     def _table(transform: Transform, reach: dict[str, Any], *, as_known: bool) -> Table:
-        contract = contracts.features(settings, found, staging, as_known=as_known, built_in=built_in)
+        contract = contracts.features(settings, declared, staging, as_known=as_known, built_in=built_in)
         version = f"{contract.name} 1" if built_in else "declared features 1"
         return Table(contract, transform, reach, MADE_BY, compiled=compiled, code_version=version)
 
@@ -153,26 +153,26 @@ def _labels(settings: LakeSettings) -> Table:
     """labels. Raises SettingsError for a faulty expression."""
     source, built_in = settings.source_of("labels"), _has_built_in(settings, "labels")
     settings, staging = settings.of_source(source), named(contracts.STAGING, source)
-    asked, entity = settings.labels, settings.features.entity
-    if asked.label is None:
+    section, entity = settings.labels, settings.features.entity
+    if section.label is None:
         terms, condition = contracts.label_from_rule(settings)
     else:
         from backfill_assets.pipeline.declared import declared_label
 
         terms, condition = declared_label(settings)
     outcome = Outcome(
-        tuple(t.aggregation for t in terms), condition, matures_after(asked.horizon_days, asked.maturity_days)
+        tuple(t.aggregation for t in terms), condition, matures_after(section.horizon_days, section.maturity_days)
     )
-    reach: dict[str, Any] = asked.model_dump(exclude={"label", "source"})
+    reach: dict[str, Any] = section.model_dump(exclude={"label", "source"})
     if not built_in:
-        times = {"horizon_days": asked.horizon_days, "maturity_days": asked.maturity_days}
+        times = {"horizon_days": section.horizon_days, "maturity_days": section.maturity_days}
         reach = {"entity": list(entity), "terms": [t.settings for t in terms], "condition": condition, **times}
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import labels
 
-        both = (frames[staging], frames["features_as_known"])
-        return labels(both, chunk.days, entity, outcome, chunk.frontier, by_day_first=settings.features.by_day_first)
+        inputs = (frames[staging], frames["features_as_known"])
+        return labels(inputs, chunk.days, entity, outcome, chunk.frontier, by_day_first=settings.features.by_day_first)
 
     return Table(
         contracts.labels(settings, terms, staging, built_in=built_in),
@@ -253,12 +253,12 @@ def recorded(tables: Callable[[LakeSettings], Any], settings: LakeSettings) -> t
     that something still holds afterwards, such as a transform, counts as read as a whole."""
     noted: dict[str, Any] = {}
     views: list[weakref.ref[_View]] = []
-    made = tuple(tables(cast(LakeSettings, _View(settings, "", noted, views))))
+    given = tuple(tables(cast(LakeSettings, _View(settings, "", noted, views))))
     if any(view() is not None for view in views):
         gc.collect()  # a view in a circle of objects that nothing holds is no more read
     for view in [found for ref in views if (found := ref()) is not None]:
         view.note_all()
-    return made, noted
+    return given, noted
 
 
 def unrecorded(settings: Any) -> Any:

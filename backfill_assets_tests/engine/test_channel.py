@@ -17,7 +17,7 @@ import grpc
 import pytest
 
 from backfill_assets.engine import channel as room
-from backfill_assets.engine.channel import Line
+from backfill_assets.engine.channel import ServerChannel
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets_tests.processes import run_python
 
@@ -76,7 +76,7 @@ def in_the_background(call: Callable[[], Any]) -> tuple[threading.Thread, list[B
 @pytest.mark.parametrize("method", ["AnalyzePlan", "Config", "ExecutePlan"])
 def test_a_call_that_waits_ends_with_the_servers_process_and_so_does_the_next(method: str) -> None:
     with a_silent_server() as (port, process):
-        channel = Line(f"sc://127.0.0.1:{port}/;token=x").toChannel()
+        channel = ServerChannel(f"sc://127.0.0.1:{port}/;token=x").toChannel()
         kind = channel.unary_stream if method == "ExecutePlan" else channel.unary_unary
         multi = kind(SERVICE + method)
 
@@ -105,7 +105,7 @@ def test_an_answer_that_does_not_come_is_waited_for_until_a_deadline_and_counts_
 ) -> None:
     monkeypatch.setattr(room, limit, 0.3)
     with a_silent_server() as (port, _):
-        channel = Line(f"sc://127.0.0.1:{port}/;token=x").toChannel()
+        channel = ServerChannel(f"sc://127.0.0.1:{port}/;token=x").toChannel()
         began = time.monotonic()
         with pytest.raises(grpc.RpcError, match="Deadline") as told:
             channel.unary_unary(SERVICE + method)(b"")
@@ -118,7 +118,7 @@ def test_an_answer_that_does_not_come_is_waited_for_until_a_deadline_and_counts_
 def test_a_call_made_while_the_interpreter_shuts_down_is_refused_instead_of_waiting_for_ever() -> None:
     code = """
     import os, sys
-    from backfill_assets.engine.channel import Line
+    from backfill_assets.engine.channel import ServerChannel
 
     def steps(call, tell=os.write):
         try:
@@ -129,7 +129,7 @@ def test_a_call_made_while_the_interpreter_shuts_down_is_refused_instead_of_wait
             except Exception as error:
                 tell(1, type(error).__name__.encode())
 
-    suspended = steps(Line(sys.argv[1]).toChannel().unary_unary("/a/b"))
+    suspended = steps(ServerChannel(sys.argv[1]).toChannel().unary_unary("/a/b"))
     next(suspended)
     """
     with a_silent_server() as (port, _):
@@ -138,7 +138,7 @@ def test_a_call_made_while_the_interpreter_shuts_down_is_refused_instead_of_wait
 
 def test_the_servers_address_is_dialled_by_number_and_who_listens_elsewhere_hears_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        line = Line(f"sc://127.0.0.1:{bound.getsockname()[1]}/;token=secret")
+        line = ServerChannel(f"sc://127.0.0.1:{bound.getsockname()[1]}/;token=secret")
         channel = line.toChannel()
         thread, _ = in_the_background(lambda: channel.unary_unary(SERVICE + "Config")(b"", timeout=MOST_SECONDS))
         bound.settimeout(MOST_SECONDS)

@@ -90,7 +90,7 @@ spark, key, calls = open_session(lake, settings), "spark.sql.shuffle.partitions"
 spark.client.config = lambda operation: (calls.append(operation.WhichOneof("op_type")), inner(operation))[1]
 for value in "334":
     say(open_session(lake, settings), {key: value})
-print(*calls, said_or_asked(spark, key), spark.conf.get(key), said_or_asked(spark, "spark.sql.ansi.enabled"))
+print(*calls, conf_value(spark, key), spark.conf.get(key), conf_value(spark, "spark.sql.ansi.enabled"))
 """
     assert run(code, spark_server) == ["set set 4 4 true"]
 

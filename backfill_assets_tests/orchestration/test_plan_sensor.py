@@ -52,17 +52,17 @@ def test_a_plan_that_is_run_queued_paused_stopped_or_ended_is_not(lake: Opened, 
     ask_for(*lake, plan)
     (request,) = ticked(lake, instance).requests
     with only_runner(lake[0], plan):
-        assert _said(lake, instance) == f"plan {plan.id} is being run"
+        assert _spelled(lake, instance) == f"plan {plan.id} is being run"
     mark(lake[0], plan.id, "paused", "lunch")
-    assert "is paused (lunch)" in _said(lake, instance) == held_back(lake[0])[plan.id]
+    assert "is paused (lunch)" in _spelled(lake, instance) == held_back(lake[0])[plan.id]
     unmark(lake[0], plan.id, "paused")
     ran(instance, request, dg.DagsterRunStatus.STARTED)
-    assert _said(lake, instance) == f"plan {plan.id}: its run is queued or starting"
+    assert _spelled(lake, instance) == f"plan {plan.id}: its run is queued or starting"
     mark(lake[0], plan.id, "ended", "cancelled")
-    assert _said(lake, instance) == "no plan is under way"
+    assert _spelled(lake, instance) == "no plan is under way"
 
 
-def _said(lake: Opened, instance: dg.DagsterInstance) -> str:
+def _spelled(lake: Opened, instance: dg.DagsterInstance) -> str:
     tick = ticked(lake, instance)
     assert tick.requests == []
     return tick.notes[0]
@@ -113,6 +113,6 @@ def test_a_plan_outside_its_window_is_asked_for_when_it_opens(lake: Opened, inst
     plan = planned(*lake)
     ask_for(*lake, plan)
     with set_to(Clock(stopped=datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp())) as clock:
-        assert _said(lake, instance).startswith(f"plan {plan.id} waits until 2026-03-01 22:00 UTC: ")
+        assert _spelled(lake, instance).startswith(f"plan {plan.id} waits until 2026-03-01 22:00 UTC: ")
         clock.off = timedelta(hours=11)
         assert len(ticked(lake, instance).requests) == 1

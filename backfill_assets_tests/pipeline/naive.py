@@ -126,7 +126,7 @@ def answers(
     at_cut = "s.known_from < x.cut AND (s.known_until IS NULL OR x.cut <= s.known_until)"
     reached = " OR ".join(f"x.d BETWEEN s.event_date + {a.first} AND s.event_date + {a.last}" for a in asked)
     return connection.sql(f"""
-        SELECT {who}, {", ".join(f"{_said(a)} AS {a.name}" for a in asked)}, x.d AS at
+        SELECT {who}, {", ".join(f"{_spelled(a)} AS {a.name}" for a in asked)}, x.d AS at
         FROM (SELECT CAST(range AS DATE) AS d, {cut} AS cut
               FROM range(DATE '{days.start}', DATE '{days.end}', INTERVAL 1 DAY)) x
         JOIN versions s ON ({reached}) AND {at_cut if known else "s.known_until IS NULL"}
@@ -134,7 +134,7 @@ def answers(
     """).to_arrow_table()
 
 
-def _said(asked: Asked) -> str:
+def _spelled(asked: Asked) -> str:
     of = f"({asked.of})" if asked.of else "1"
     if asked.of == "size":
         of = "(size + 0.0)"  # -0.0 and 0.0 are one number, and least and greatest would choose one by chance

@@ -89,8 +89,8 @@ def test_the_sql_of_days_since_the_newest_filters_what_is_the_newest() -> None:
         ({"agg": "sum", "of": "long"}, r"sum of DECIMAL\(30,2\) may not fit 38 digits"),
         ({"agg": "min", "of": "xs"}, "min of ARRAY<INT>"),
         ({"agg": "distinct", "of": "xs"}, "distinct of ARRAY<INT>"),
-        ({"agg": "sum", "of": "try_divide(total, n)"}, r"the type of try_divide\(total, n\) cannot be told"),
-        ({"agg": "count", "where": "country"}, "country is STRING and no truth"),
+        ({"agg": "sum", "of": "try_divide(total, n)"}, r"the type of try_divide\(total, n\) is unknown"),
+        ({"agg": "count", "where": "country"}, "country is STRING, not BOOLEAN"),
         ({"agg": "count", "where": "rand() < 0.5"}, "f: where in lake.toml: rand is not decided by the row"),
     ],
 )

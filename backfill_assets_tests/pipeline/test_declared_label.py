@@ -41,7 +41,7 @@ def test_an_aggregate_that_is_named_twice_is_one_column_and_another_of_its_kind_
         ("sum_ahead(totl) > 1", "there is no column totl"),
         ("sum_ahead() > 1", r"sum_ahead\(\) is of nothing"),
         ("count_ahead(", "its brackets do not match"),
-        ("count_ahead()", "is DECIMAL.30,0. and no truth"),
+        ("count_ahead()", "is DECIMAL.30,0., not BOOLEAN"),
         ("count_ahead() > rand()", "rand is not decided by the row"),
         ("sum_ahead(sum_behind(n)) > 1", "sum_behind is no function"),
         ("sum_ahead(country) > 1", "sum of STRING"),

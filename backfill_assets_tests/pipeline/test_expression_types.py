@@ -9,7 +9,7 @@ import pytest
 import sqlglot
 
 from backfill_assets.core.column_types import read_type
-from backfill_assets.pipeline.expressions import Untold, type_of
+from backfill_assets.pipeline.expressions import UnknownType, type_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ SPARKS_OWN_INT = ("length(s)", "hour(t)", "datediff(day, day)")  # told as BIGIN
 @pytest.mark.parametrize("text", ["d / e", "t + INTERVAL 1 DAY", "transform(xs, i -> i + 1)", "NULL", "s + 1",
                                   "cast(s AS smallint)", "coalesce(s, n)", "d * d * d"])  # fmt: skip
 def test_a_type_that_is_not_known_is_not_guessed(text: str) -> None:
-    with pytest.raises(Untold):
+    with pytest.raises(UnknownType):
         type_of(sqlglot.parse_one(text, read="spark"), COLUMNS)
 
 
