@@ -27,7 +27,8 @@ from backfill_assets.cli.landing import scan_as_needed
 @click.option("--load", is_flag=True, help="Load the lake, too, and hold it against the log.")
 @json_and_lake
 def import_log(into: Path, load: bool, as_json: bool, **options: Any) -> None:
-    """Make a lake of an append-only table SOURCE: Parquet, CSV or Delta, or postgresql://…#TABLE or #SELECT.
+    """Make a lake of an append-only table SOURCE: Parquet, CSV or Delta, duckdb:SELECT … over files, or
+    postgresql://…#TABLE or #SELECT.
 
     Killed, it goes on when it is run again. Exit code 1 if the loaded lake differs from the newest row of each key.
     """

@@ -4,7 +4,7 @@ Not here: matching the rows of two sides (`reconcile`).
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -70,7 +70,7 @@ def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text
     not exist, cannot be read, or would write.
     """
     if text.startswith(QUERY):
-        return _query(engine, lake, pipeline, text.removeprefix(QUERY).strip())
+        return _query(engine, text.removeprefix(QUERY).strip(), lake, known_tables(lake, pipeline))
     if text.startswith(LAKE):
         root, _, table = text.removeprefix(LAKE).partition("#")
         return _table_of(engine, open_lake(Path(root)), *table.partition("@")[::2])
@@ -82,8 +82,10 @@ def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text
 
 
 def open_elsewhere(engine: "DuckDBPyConnection", text: str, no: str = "database") -> Side:
-    """Open a Parquet, CSV or Delta location or a PostgreSQL table or query, as `open_side` does; `no`: what `text` is
-    not either where it is none of them."""
+    """Open a Parquet, CSV or Delta location, a query of DuckDB's over files, or a PostgreSQL table or query, as
+    `open_side` does; `no`: what `text` is not either where it is none of them."""
+    if text.startswith(QUERY):
+        return _query(engine, text.removeprefix(QUERY).strip())
     side = _database(engine, text) if text.startswith(DATABASE) else _location(engine, text)
     if side is None:
         raise _refused(text, f"it is no {no} and no file or folder that {Path.cwd() / text} names", FORMS)
@@ -132,14 +134,16 @@ def _moment(lake: Lake, table: str, text: str) -> Moment:
     return Moment(lake, at=at if at.tzinfo else at.replace(tzinfo=UTC))
 
 
-def _query(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, query: str) -> Side:
-    """The rows of a query over tables of the lake and files. The query is refused if it could write."""
+def _query(
+    engine: "DuckDBPyConnection", query: str, lake: Lake | None = None, known: Mapping[str, Contract] | None = None
+) -> Side:
+    """The rows of a query over `known` tables of the lake and files. The query is refused if it could write."""
     with unreadable(query, CORRECT):
         refuse_others(engine, query)
     named = named_tables(query)
-    known = known_tables(lake, pipeline).items()
-    tables = {n: c for n, c in known if (named is None or n in named) and lake.store.exists(n)}
-    setup = [f"CREATE TEMP VIEW {quoted(n)} AS {_table(lake, c, '').select}" for n, c in tables.items()]
+    chosen = [c for n, c in (known or {}).items() if named is None or n in named]
+    tables = {c.name: _table(lake, c, "") for c in chosen if lake is not None and lake.store.exists(c.name)}
+    setup = [f"CREATE TEMP VIEW {quoted(n)} AS {side.select}" for n, side in tables.items()]
     with unreadable(query, "`backfill-assets verify` names damaged files"):
         for statement in setup:
             engine.execute(statement)

@@ -35,6 +35,9 @@ def log(folder: Path, kind: str = "parquet", rows: str = ROWS) -> ImportRequest:
     if kind == "delta":
         duckdb.connect().execute(f"COPY ({rows}) TO '{source}.rows' (FORMAT parquet)")
         write_deltalake(str(source), pq.read_table(f"{source}.rows"))
+    elif kind == "query":
+        duckdb.connect().execute(f"COPY ({rows}) TO '{source}' (FORMAT csv, DELIMITER '~')")
+        return ImportRequest(f"duckdb:FROM read_csv('{source}', delim = '~')", ("id",), "happened", "came")
     else:
         duckdb.connect().execute(f"COPY ({rows}) TO '{source}' (FORMAT {kind})")
     return ImportRequest(str(source), ("id",), "happened", "came")
@@ -49,7 +52,7 @@ def landed(root: Path) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "delta"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "delta", "query"])
 def test_each_row_lands_once_in_the_file_of_its_arrival_day_in_the_order_of_arrival(tmp_path: Path, kind: str) -> None:
     done = import_log(tmp_path / "lake", log(tmp_path, kind))
     assert (done.rows, done.keys, done.unusable, done.duplicates) == (6, 2, 2, 2)
