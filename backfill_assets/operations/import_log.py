@@ -64,8 +64,8 @@ tables = "backfill_assets.pipeline.tables:delivered"  # every delivery, and the 
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """The log (a location, duckdb:SELECT …, or postgresql://…#TABLE), the columns of its key, of event and arrival time (empty: the
-    event's), the payload (none: all others), and the columns that name an entity (none: the first that can)."""
+    """The log (a location, duckdb:SELECT …, or postgresql://…#TABLE), the columns of its key, of event and arrival time
+    (empty: the event's), the payload (none: all others), and those that name an entity (none: the first that can)."""
 
     source: str
     key: Sequence[str]
