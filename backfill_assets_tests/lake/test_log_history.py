@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.checkpoints import move_commits
@@ -31,9 +32,14 @@ FIRST, LAST = 4, 5
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     """A lake whose table staging has versions 0 to 5, of which the history holds those before 4."""
-    made = bare_lake(tmp_path)
+    return lake_of(tmp_path, 1)
+
+
+def lake_of(root: Path, erased: int) -> Lake:
+    """Such a lake; the rows of this value are those of customer-7."""
+    made = bare_lake(root)
     for value in range(LAST):
-        entity = "customer-7" if value == 1 else "A"
+        entity = "customer-7" if value == erased else "A"
         publish_by_hand(made, STAGING, [{"entity": entity, "value": value, "event_date": day(0)}], digest=str(value))
     move_commits(made.table_path("staging"), FIRST)
     return made
@@ -99,3 +105,17 @@ def test_an_entity_is_found_and_erased_in_it_and_the_rewritten_commit_counts_as_
     move_commits(table, FIRST)
     found = inspect(lake, STAGING)
     assert (found.edited, found.torn, found.commits) == ((), (), LAST + 1)
+
+
+def test_a_checkpoint_that_holds_an_entity_goes_and_the_log_is_whole_without_it(tmp_path: Path) -> None:
+    """It stood for the commits of the history, none of which names the entity."""
+    lake, trace = lake_of(tmp_path, FIRST - 1), Trace({"entity": "customer-7"})
+    table, before = lake.table_path("staging"), lake.store.rows("staging")
+    [checkpoint] = (table / LOG).glob("*.checkpoint.parquet")
+    assert checkpoint in traced(lake, [table], trace)
+    assert not {*archives(table).values()} & {*traced(lake, [table], trace)}
+    erase(lake, trace, begin_erasure(lake, trace.values, "asked"))
+    assert not traced(lake, [table], trace)
+    assert (logged(table), archives(table)) == ([*range(LAST + 1)], {})
+    assert DeltaTable(str(table)).to_pyarrow_table().num_rows == len(before) == 1
+    assert inspect(lake, STAGING).edited == ()
