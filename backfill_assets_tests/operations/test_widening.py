@@ -4,15 +4,22 @@ Tested here: `operations.widening` and `maintain --widen` on a lake without an e
 (`lake.test_widening`), and a payload that widens through the engine (`end_to_end.test_changed_payload`).
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backfill_assets.core.states import Codes, State
+from backfill_assets.lake.committer import rewrite_files
+from backfill_assets.lake.housekeeping import compare_rows
+from backfill_assets.lake.inspection import inspect
+from backfill_assets.lake.staging import Staged, sweep
 from backfill_assets.operations.widening import widen_tables
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import instead, run
+from backfill_assets_tests.faults import raising_around
 from backfill_assets_tests.operations.planned import DAYS, Planned, narrower, with_narrow_staging
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -60,3 +67,22 @@ def test_the_command_shows_first_and_does_it_with_yes(made: Planned) -> None:
     assert "by version" in run("maintain", "--widen", "--yes", overrides=instead(made)).stdout
     assert run("maintain", "--widen", overrides=instead(made)).stdout.startswith("No kept file has a narrower type")
     assert run("maintain", "--widen", "--tables", "none", overrides=instead(made)).exit_code == 1
+
+
+STEPS = [(compare_rows, True), (rewrite_files, False), (rewrite_files, True), (Staged.keep, False)]
+
+
+@pytest.mark.parametrize(("function", "behind"), STEPS, ids=lambda f: getattr(f, "__name__", str(f)))
+def test_stopped_around_any_step_rows_and_receipts_are_whole_and_the_next_call_ends_it(
+    made: Planned, function: Callable[..., Any], behind: bool
+) -> None:
+    """Between any two of its lines it held, too, when that was tried by hand: that takes minutes."""
+    with pytest.raises(KeyboardInterrupt), raising_around(function, behind, KeyboardInterrupt):
+        widen_tables(made.lake, made.pipeline, act=True)
+    assert made.values("staging") == [1] * DAYS
+    assert states(made, "staging") in ({State.OUTDATED}, {State.FRESH})
+    widen_tables(made.lake, made.pipeline, act=True)
+    sweep(made.lake, "staging")  # as the next write does
+    found = inspect(made.lake, made.contract("staging"), read=True, deep=True)
+    assert (found.absent, found.altered, found.edited, found.lost) == ((), (), (), 0)
+    assert (states(made, "staging"), states(made, "features")) == ({State.FRESH}, {State.FRESH})
