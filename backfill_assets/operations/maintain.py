@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from itertools import islice
 from typing import TypeVar
 
 from backfill_assets.core.clock import utc_now, utc_today
@@ -158,8 +159,12 @@ def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
 
 
 def _since(lake: Lake, keep_days: int | None) -> datetime:
+    """Since when replaced files stay: as long as a rollback is promised, and whatever an unfinished plan, or readers
+    while a switch runs or was stopped, may need."""
     kept = timedelta(days=keep_days if keep_days is not None else lake.settings.retention.rollback_days)
-    return min([utc_now() - kept, *(plan.created for plan in active_plans(lake))])
+    after = (lake.store.commits(name, version) for name, version in switch_of(lake).tables.items())
+    switched = [commit.at for commits in after for commit in islice(commits, 1)]
+    return min([utc_now() - kept, *(plan.created for plan in active_plans(lake)), *switched])
 
 
 def _first(lake: Lake, contract: Contract, since: datetime) -> int:

@@ -13,15 +13,18 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, Cleaned
+from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.files import write_json
 from backfill_assets.lake.ledger import FILES
+from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.switch import FILE as SWITCH_FILE
 from backfill_assets.operations.maintain import Upkeep, look, maintain
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark
 from backfill_assets.operations.plan_model import Policy
+from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets.operations.show import show
 from backfill_assets.operations.status import status
 from backfill_assets.operations.verify import VerifyRequest, verify
@@ -29,7 +32,8 @@ from backfill_assets.operations.writes import audit, writes
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.lake.landed import land
-from backfill_assets_tests.operations.planned import BUILT, Planned, scatter
+from backfill_assets_tests.operations.beside import Beside
+from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, scatter
 from backfill_assets_tests.operations.synthetic import landed
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -156,7 +160,39 @@ def test_versions_that_a_stopped_switch_or_the_ledger_names_stay_in_the_log(made
     made.write("raw", {2: 5})
     with set_to(LATER):
         found = {t.table: t.commits for t in look(made.lake, made.pipeline, ["raw", "staging", "features"]).tables}
-    assert found == {"raw": (0,), "staging": (0,), "features": (0, 1)}
+    assert found == {"raw": (0,), "staging": (0,), "features": (0,)}, "of all tables what was newest before the switch"
+
+
+def test_files_of_the_versions_that_readers_see_while_a_switch_is_stopped_stay_however_long_that_is(
+    made: Planned,
+) -> None:
+    seen = made.view("staging").version
+    made.write("staging", {0: 9})
+    write_json(made.lake.root / SWITCH_FILE, {"number": 1, "what": "a publication", "tables": {"staging": seen}})
+    with set_to(LATER):
+        assert replaced(look(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
+        write_json(made.lake.root / SWITCH_FILE, {"number": 2})
+        assert replaced(look(made.lake, made.pipeline)) == {"staging": 3, "features": 2}
+
+
+def test_a_candidate_of_a_lake_whose_log_was_cleaned_is_published_and_put_back(made: Planned) -> None:
+    made.write("staging", dict.fromkeys(range(DAYS), 2))
+    made.write("features", dict.fromkeys(range(DAYS), 2))
+    retain(made, log_days=100)
+    with set_to(LATER):
+        maintain(made.lake, made.pipeline)
+    beside = Beside.of(made, *BUILT)
+    beside.build_all(5)
+    done = beside.publish()
+    assert made.values("features") == [5] * DAYS
+    roll_back(made.lake, made.pipeline, RollbackRequest(plan=done.id), Provenance(""))
+    assert [made.values(t) for t in BUILT] == [[2] * DAYS] * 2
+    for table in BUILT:
+        release(made.lake, made.pipeline, RollbackRequest(table=table), Provenance(""))
+    assert {made.states().of(t, day(n)) for t in BUILT for n in range(DAYS)} == {State.FRESH}
+    old = RollbackRequest(table="staging", to_version=0)
+    with pytest.raises(Cleaned, match=r"version 0 left its log: .* It was not read\. .* a backup or snapshot"):
+        roll_back(made.lake, made.pipeline, replace(old, over_newer=True), Provenance(""))
 
 
 def test_copies_of_files_that_lie_in_the_landing_folder_go_where_lake_toml_says_so(made: Planned) -> None:
