@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 NOT_RUN = "The transform was not run, and nothing was written"  # a fault of code or contracts, whatever the days
+OTHER_ROWS_ALONE = "computed alone has other rows than among"  # likewise
 
 
 class BackfillError(Exception):

@@ -24,6 +24,7 @@ from backfill_assets.lake.replace import Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import conform, keep_rows, stage
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate
+from backfill_assets.load.day_independence import refuse_dependent
 from backfill_assets.load.making import plan_rows, version_read
 from backfill_assets.load.steadiness import refuse_changed_settings, refuse_settings
 
@@ -48,6 +49,7 @@ def build(request: RebuildRequest) -> Candidate:
         return settled
     staged = stage_days(request, states, todo)
     try:
+        refuse_dependent(request, states, staged, todo)
         with phase("merge"):
             kept_rows = _add_kept_rows(request, states, staged, todo) if request.mode.upserts else {}
         return _computed(request, states, settled, staged, kept_rows)

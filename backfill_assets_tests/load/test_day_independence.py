@@ -1,0 +1,78 @@
+"""A transform that reads other days of a run is found at the first write of several days by its code, and only then.
+
+Tested here: `load.day_independence` through the load path. Not tested here: the catch-up that stops for it
+(`cli.test_catch_up`), and proofs of written days (`operations.test_prove`).
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import OTHER_ROWS_ALONE, ContractBroken
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.chosen import TablesOf
+from backfill_assets_tests.lakes import SUMS, backfill, content, delivery, make_lake, prepared, request, toy
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FIRST, LAST = "2024-03-01", "2024-03-04"
+ROWS = [delivery(n, f"2024-03-0{n} 10:00:00", None, f"k{n}", value=n) for n in (1, 2, 3, 4)]
+
+
+def greatest(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+    """For every day the greatest value of all days of the run."""
+    rows = frames["echo"].where(frames["echo"].event_date.between(chunk.days.start, chunk.days.last))
+    return rows.select("event_date").distinct().crossJoin(rows.selectExpr("max(value) AS total"))
+
+
+def reading_other_days(contract: Contract = SUMS) -> TablesOf:
+    def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
+        return (*toy()(settings)[:2], Table(contract, greatest, {}, (sys.modules[__name__],)))
+
+    return tables_of
+
+
+@pytest.fixture
+def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
+    made = make_lake(tmp_path, ROWS, FIRST)
+    backfill(made, FIRST, LAST, ["raw", "echo"], toy())
+    return made
+
+
+def test_rows_that_depend_on_the_other_days_of_a_run_are_refused_and_nothing_is_written(lake: Lake) -> None:
+    asked = request(lake, "sums", FIRST, LAST, reading_other_days())
+    told = f"the transform of sums: 2024-03-03 {OTHER_ROWS_ALONE} 4 days: 0 added, 0 removed, 1 changed, in total"
+    with pytest.raises(ContractBroken, match=told), prepared(asked):
+        pass
+    assert not lake.store.exists("sums")
+    assert not [*(lake.root / ".staging" / "sums").iterdir()]
+    backfill(lake, FIRST, FIRST, ["sums"], reading_other_days())
+    assert len(content(lake, "sums")) == 1, "a day alone depends on no other"
+
+
+def test_code_that_passed_over_several_days_is_not_computed_twice_again(lake: Lake) -> None:
+    with prepared(request(lake, "sums", FIRST, LAST, toy())) as first:
+        first.publish()
+    with prepared(request(lake, "sums", FIRST, LAST, toy(), force=True)) as again:
+        again.publish()
+    assert ["alone" in r.request.phases.seconds() for r in (first, again)] == [True, False]
+
+
+def test_values_of_doubles_may_depend_on_the_order_of_rows(lake: Lake) -> None:
+    columns = tuple(replace(c, type="DOUBLE") if c.name == "total" else c for c in SUMS.columns)
+
+    def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
+        *others, last = reading_other_days(replace(SUMS, columns=columns))(settings)
+        return (*others, replace(last, transform=lambda frames, chunk: greatest(frames, chunk).selectExpr(
+            "event_date", "CAST(total AS DOUBLE) AS total")))  # fmt: skip
+
+    backfill(lake, FIRST, LAST, ["sums"], tables_of)
+    assert len(content(lake, "sums")) == 4
