@@ -73,8 +73,7 @@ SECTIONS = {  # of the list of commands, in the order of a lake's life
 
 
 class _Group(click.Group):
-    """The commands, each imported when it is used; the product's own errors, and interrupts, in one line without a
-    traceback."""
+    """The commands, each imported when used; the product's own errors and interrupts take one line, no traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""

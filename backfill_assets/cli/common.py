@@ -136,16 +136,14 @@ def lake_root() -> Path:
 
 @dataclass(frozen=True)
 class Overrides:
-    """Replacements for opening the lake and for running a backfill, given to click as its context's `obj` (None: the
-    usual functions)."""
+    """Replacements for opening the lake and running a backfill (None: the usual functions), click's `obj`."""
 
     opened: "Callable[[], tuple[Lake, Pipeline]] | None" = None
     work: "Callable[[Lake, BackfillRequest], RunOutcome] | None" = None
 
 
 def overrides() -> Overrides:
-    """Return the functions that the running command's caller put in place of the usual ones (`Overrides`; usually
-    none)."""
+    """Return the functions that the command's caller put in place of the usual ones (`Overrides`; usually none)."""
     return click.get_current_context().find_object(Overrides) or Overrides()
 
 

@@ -8,12 +8,7 @@ from urllib.parse import unquote
 
 import click
 
-from backfill_assets.cli.common import (
-    SPAN,
-    json_and_lake,
-    opened,
-    print_json,
-)
+from backfill_assets.cli.common import SPAN, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import say
 from backfill_assets.core.days import DayRange
 

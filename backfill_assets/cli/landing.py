@@ -118,8 +118,5 @@ def _refused_for_totals(lake: Lake) -> dict[str, str]:
     """The files of which nothing was loaded because of what their manifests declare, with the reason and the fix."""
     found = ((each.source, r) for each in lake.by_source() for r in read_files(each.store, each.source))
     fix = "it is in quarantine; correct the file or its manifest, and the next run loads it"
-    return {
-        shown(r.path, source): f"{r.refused}: {fix}"
-        for source, r in found
-        if not r.withdrawn and r.is_refused_for_totals
-    }
+    refused = ((source, r) for source, r in found if not r.withdrawn and r.is_refused_for_totals)
+    return {shown(r.path, source): f"{r.refused}: {fix}" for source, r in refused}

@@ -103,8 +103,7 @@ def _draw(report: RollbackReport, request: RollbackRequest) -> None:
     for line in report.lines():
         say(line, HANG)
     if report.is_done:
-        click.echo(
-            f"Held until: {Hold({request.table: tuple(request.days or ())}, request.plan, request.chunk).release}"
-        )
+        hold = Hold({request.table: tuple(request.days or ())}, request.plan, request.chunk)
+        click.echo(f"Held until: {hold.release}")
     elif report.tables:
         click.echo("Nothing was done. Add --yes to do it.")

@@ -148,8 +148,7 @@ class Digests:
         return self._digest(table, self._today[table], day)
 
     def is_current(self, table: str, day: date, stamp: Stamp) -> bool:
-        """Whether `stamp` (of that day) names today's inputs by the parameters of its receipt; by today's parameters if
-        the receipt has none."""
+        """Whether `stamp` (of that day) names today's inputs by its receipt's parameters, else by today's."""
         parameters = self._made_with(stamp)
         # A day that was left empty because its cut had not come was never made: today's cut decides when it is.
         if parameters is None or parameters == self._today[table] or stamp.entry.built is Built.PENDING:
@@ -171,15 +170,10 @@ class Digests:
         if whole != today and recorded == self._digest(f"{table} whole", whole, day):
             return True
         # Its receipt may name all columns of today, because a column that it did not read was dropped since.
-        parameters = self._made_with(stamp)
-        if (
-            parameters is None
-            or parameters == today
-            or _whole(parameters) != whole
-            or not self._reads_all_of(parameters, today)
-        ):
+        made = self._made_with(stamp)
+        if made is None or made == today or _whole(made) != whole or not self._reads_all_of(made, today):
             return False
-        return recorded == self._digest(stamp.parameters, parameters, day)
+        return recorded == self._digest(stamp.parameters, made, day)
 
     def _reads_all_of(self, recorded: Parameters, today: Parameters) -> bool:
         """Whether a day with the `recorded` parameters has read every column of each input that is read today."""
@@ -248,8 +242,7 @@ class Digests:
         return f"{stamp.entry.rows} {fingerprint}{mark}{self._foreign(table, wanted)}"
 
     def _foreign(self, table: str, day: date) -> str:
-        """The mark for a day that another program's commit touched: with it in their digest, days that depend on it are
-        stale."""
+        """The mark for a day that another program's commit touched; in their digest it makes depending days stale."""
         return " foreign" if day in self.view.table(table).foreign else ""
 
     def _arrivals(self, landed: str, day: date, part: str) -> list[tuple[date, str]]:

@@ -42,11 +42,8 @@ def following(states: States, rebuilt: Mapping[str, Set[date]]) -> dict[str, fro
     changed: dict[str, Set[date]] = {}
     for name, contract in states.contracts.items():
         reached = touched(states, forecast, contract, changed) & set(states.view.table(name).stamps)
-        stale[name] = frozenset(
-            d
-            for d in reached - rebuilt_days[name]
-            if states.of(name, d) in MAY_FOLLOW and forecast.of(name, d) is State.STALE
-        )
+        others = (d for d in reached - rebuilt_days[name] if states.of(name, d) in MAY_FOLLOW)
+        stale[name] = frozenset(d for d in others if forecast.of(name, d) is State.STALE)
         changed[name] = stale[name] | rebuilt_days[name]
         if changed[name]:
             forecast = States(states.contracts.values(), _rebuilt(forecast, contract, changed[name]), states.codes)

@@ -68,9 +68,7 @@ def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
     by_table: dict[str, frozenset[str]] = {}
     for contract in contracts:
         of_inputs = [by_table.get(i.table, frozenset()) for i in contract.inputs if i.basis is not Basis.FILES]
-        by_table[contract.name] = (
-            frozenset((contract.name,)) if contract.is_landed else frozenset[str]().union(*of_inputs)
-        )
+        by_table[contract.name] = frozenset[str]().union(*of_inputs, (contract.name,) if contract.is_landed else ())
     return by_table
 
 

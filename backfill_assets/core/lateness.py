@@ -170,10 +170,7 @@ def watermarks(
                 input_day = marks[wanted.table].day if wanted.table in marks else None
                 bounds.append(input_day - ONE_DAY * wanted.after if input_day else None)
         known = [b for b in bounds if b is not None]
-        day, table_frontier = min(known) if len(known) == len(bounds) else None, frontier(table)
-        lags = [
-            (moment - end_of(day)) / ONE_DAY if day and table_frontier else None
-            for moment in (table_frontier or now, now)
-        ]
+        day, loaded = min(known) if len(known) == len(bounds) else None, frontier(table)
+        lags = [(moment - end_of(day)) / ONE_DAY if day and loaded else None for moment in (loaded or now, now)]
         marks[table] = Watermark(table, newest.get(table), day, *lags)
     return tuple(marks.values())

@@ -11,6 +11,5 @@ BESIDE = (ARRIVALS, QUARANTINE, TOO_LATE)  # what a load writes for its arrival 
 
 
 def named(table: str, source: str) -> str:
-    """The name of a source's table: `table` and the source's name; `table` itself for a lake's only source, which has
-    no name."""
+    """The name of a source's table: `table` and the source's name; just `table` for a source without a name."""
     return f"{table}_{source}" if source else table

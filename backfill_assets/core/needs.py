@@ -36,8 +36,8 @@ class Needs:
 
 
 def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = None) -> Needs:
-    """What the lake's tables need. `busy` are days of queued or running runs; `until` is the first day that is no
-    partition yet."""
+    """What the lake's tables need. `busy`: days of queued or running runs; `until`: the first day without a
+    partition."""
     needed = needed_days(states, until)
     ready: dict[str, frozenset[date]] = {}
     waiting: dict[str, dict[date, tuple[str, date]]] = {}

@@ -79,8 +79,8 @@ def refuse_shared(cache: Path, variable: str) -> None:
 
 
 def _writers(status: os.stat_result) -> str:
-    """Who else may write there; empty if nobody. A group with the number of its user has no other members: many systems
-    give each user such a group."""
+    """Who else may write there; empty if nobody. Many systems give each user a group of the user's own number, without
+    other members: it counts as the user."""
     if status.st_mode & stat.S_IWOTH:
         return "everyone"
     is_own = status.st_gid in (_ROOT, status.st_uid)

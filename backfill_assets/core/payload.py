@@ -31,8 +31,7 @@ NO_ENTITY = ("DOUBLE", "BINARY", "ARRAY")  # equality is not what it seems, or n
 
 @dataclass(frozen=True)
 class PayloadColumn:
-    """One column: name, type in the spelling of `column_types`, and whether an upsert may have NULL there (a delete
-    always may)."""
+    """One column: name, type as `column_types` spells it, and whether an upsert may have NULL (deletes always may)."""
 
     name: str
     type: str

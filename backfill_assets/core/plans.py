@@ -38,8 +38,7 @@ class WriteMode(StrEnum):
 
 @dataclass(frozen=True)
 class DayMove:
-    """A day of a table under today's settings against what stands there: how many keys it gains and loses, and how many
-    change content."""
+    """A day of a table under today's settings against what is written: the keys that it gains, loses and changes."""
 
     table: str
     day: date

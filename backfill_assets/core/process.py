@@ -49,8 +49,7 @@ def python_command(module: str, *words: str) -> tuple[str, ...]:
 
 
 def with_package(environ: Mapping[str, str], first: Sequence[str] = ()) -> dict[str, str]:
-    """The environment in which such a command finds this very package; PYTHONPATH is `first`, the package, and what it
-    names now."""
+    """The environment in which such a command finds this package; PYTHONPATH: `first`, the package, its old value."""
     package = Path(__file__).resolve().parents[2]
     named = [p for p in environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     folders = [*first, *([] if package.name in INSTALLED else [str(package)]), *named]

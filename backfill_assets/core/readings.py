@@ -51,8 +51,7 @@ def _proper_subsets(column_sets: Iterable[tuple[str, ...]], all_columns: tuple[s
 
 
 def narrowed(wanted: Input, others: Iterable[Input]) -> Input:
-    """The input `wanted`, with the columns of the one of `others` that reads the same table on the same basis;
-    unchanged where there is none."""
+    """`wanted` with the columns that one of `others` reads of the same table on the same basis, if one does."""
     alike = (i for i in others if (i.table, i.basis) == (wanted.table, wanted.basis) and i.columns is not None)
     columns = next((i.columns for i in alike), None) if wanted.columns is None else wanted.columns
     return Input(wanted.table, wanted.before, wanted.after, wanted.basis, columns)
@@ -64,6 +63,5 @@ def fingerprint_in(text: str, name: str = "") -> str:
     if SEPARATOR not in text:  # the usual case, and fast
         return text
     whole, *parts = text.split(SEPARATOR)
-    return next(
-        (p.removeprefix(f"{name}{NAME_END}") for p in parts if name and p.startswith(f"{name}{NAME_END}")), whole
-    )
+    start = f"{name}{NAME_END}"
+    return next((p.removeprefix(start) for p in parts if name and p.startswith(start)), whole)

@@ -52,8 +52,7 @@ class Codes:
 
 
 def written_as(built: Built) -> State:
-    """The state that a write of this kind leaves a day in: complete -> fresh, merged -> outdated, others by their
-    name."""
+    """The state that a write of this kind leaves: complete -> fresh, merged -> outdated, others by their name."""
     return {Built.COMPLETE: State.FRESH, Built.MERGED: State.OUTDATED}.get(built) or State(built.value)
 
 
@@ -157,8 +156,7 @@ class States:
         return not stamp.parameters and (today is None or today.has_settings_of(stamp))
 
     def is_whole(self, table: str, day: date, stamp: Stamp) -> bool:
-        """Whether the write of a receipt was completed and no other program touched the day since; for a load also the
-        ledgers of the day."""
+        """Whether the receipt's write was completed and no other program touched its day (or ledgers) since."""
         if day in self.view.table(table).foreign:
             return False
         if not self.contracts[table].is_landed:

@@ -86,8 +86,7 @@ def _homes(java_home: str, path: str) -> Iterator[tuple[Source, Path]]:
 
 
 def java_version(home: Path) -> int | None:
-    """The feature version of the Java at `home` by its file `release`, which every JDK and runtime since 9 has; None if
-    there is none."""
+    """The feature version of the Java at `home` by its file `release`, which all since 9 have; None without one."""
     with suppress(OSError, UnicodeDecodeError):
         labelled = _RELEASE.search((home / "release").read_text(encoding="utf-8"))
         if labelled and (home / "bin" / "java").exists():

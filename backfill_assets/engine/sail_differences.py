@@ -105,8 +105,7 @@ def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) 
 
 
 def of_aggregation(agg: str, of: str, types: Types) -> dict[str, str]:
-    """Return what differs in a declared aggregation of an expression ("": of the rows themselves), whose sums are of
-    exact numbers."""
+    """Return what differs in a declared aggregation of an expression ("": of the rows); sums are exact."""
     found = differences(f"{agg}({of})" if of and agg in ("min", "max") else of or "true", types)
     if agg == "distinct":
         found["distinct"] = ""

@@ -27,13 +27,7 @@ from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings, scrub
 from backfill_assets.engine.jvm import Embedded
 from backfill_assets.engine.processes import Process, end_in, working_in
 from backfill_assets.engine.sail import Sail
-from backfill_assets.engine.supervisor import (
-    START_TIMEOUT_SECONDS,
-    STOP_GRACE_SECONDS,
-    Record,
-    ServerFolder,
-    take,
-)
+from backfill_assets.engine.supervisor import START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS, Record, ServerFolder, take
 
 _POLL_SECONDS = 0.05
 _START_LOCK_SECONDS = START_TIMEOUT_SECONDS + 60  # its holder may first fetch jars, then start

@@ -194,8 +194,7 @@ def _started(state: ServerFolder, request: ServerRequest) -> "subprocess.Popen[b
 
 
 def _port(state: ServerFolder, request: ServerRequest, child: "subprocess.Popen[bytes]") -> int | None:
-    """The port at which the server listens, None if it does not within `START_TIMEOUT_SECONDS`; the file with its token
-    is gone afterwards."""
+    """The server's port, None if it does not listen in `START_TIMEOUT_SECONDS`; deletes the file with its token."""
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     try:
         while time.monotonic() < deadline and child.poll() is None:

@@ -131,9 +131,8 @@ def audit_table(
 def audit_readable(
     lake: Lake, contract: Contract, days: Collection[date] | None, decoded: bool = False
 ) -> tuple[Profiles, Sequence[str]]:
-    """Profiles of days of a table (None: all), without days that have a damaged file, and beside them those days (of a
-    table that is not laid out by day: the files), ascending. `decoded`: Arrow reads every file to find those it cannot.
-    """
+    """Profiles of days of a table (None: all) without damaged files, and the other days (of a table that is not laid
+    out by day: the files), ascending. `decoded`: Arrow reads every file to find those it cannot."""
     damaged_files = damaged(lake, contract, days, decoded)
     skipped = {f.partition for f in damaged_files}
     addresses = lake.store.data_files(contract, None, days, altered=True) if None not in skipped else ()

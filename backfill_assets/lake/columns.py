@@ -144,12 +144,10 @@ def _properties(contract: Contract, note: str) -> "CommitProperties":
 def _refuse_other_types(path: Path, contract: Contract, types: "dict[str, ColumnType | None]") -> None:
     other = [(c, types[c.name]) for c in contract.columns if c.name in types and types[c.name] != c.kind]
     if other:
-        differences = ", ".join(
-            f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}" for c, kind in other
-        )
+        wrong = ", ".join(f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}" for c, kind in other)
         raise ContractBroken(
             f"the table {path.name}",
-            f"{differences}: a column's type cannot change by a write, nor widen",
+            f"{wrong}: a column's type cannot change by a write, nor widen",
             "Nothing was written",
             "INT may become BIGINT, and a DECIMAL have more digits: `backfill-assets maintain --widen`. Else "
             "give the column its type back, and the new type to a column of another name (e.g. "

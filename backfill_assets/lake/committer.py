@@ -142,9 +142,8 @@ def rewrite_files(
     path: Path, contract: Contract, receipt: Receipt, adds: Sequence[StagedFile], removes: Sequence[LiveFile],
     wider: Mapping[str, ColumnType] | None = None,
 ) -> int:  # fmt: skip
-    """Commit as `commit_files` does, but files that together hold the same rows as before, in columns of the table's
-    schema: readers of changes see none. With types `wider` of columns, `adds` replace all files and the schema changes
-    too."""
+    """Commit as `commit_files` does, but files that together hold the same rows as before: readers of changes see none.
+    With types `wider` of columns, `adds` replace all files and the schema changes too."""
     opened, now_ms = open_table(path), _now_ms()
     by_schema = schema_contract(contract, opened, wider or {})
     actions = _removals(opened, path, contract.partition_column, removes, now_ms, change=False)
@@ -223,8 +222,7 @@ def _not_committed(path: Path, before: int, failed: Exception | None) -> Excepti
 
 
 def _checkpoint(opened: "DeltaTable", path: Path, version: int) -> None:
-    """Write all live files to a checkpoint, which makes opening quicker, now that the commit is on the disk. A failure
-    costs only time."""
+    """Write all live files to a checkpoint after a commit: it makes opening quicker, and a failure costs only time."""
     from deltalake.exceptions import DeltaError
 
     with suppress(DeltaError, OSError):

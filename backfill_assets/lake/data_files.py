@@ -85,8 +85,7 @@ def gone_or_altered(table: Path, candidates: Iterable[LiveFile]) -> list[LiveFil
 
 
 def damaged(lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool) -> list[LiveFile]:
-    """Data files of days (None: all) that are gone or have another size; if `decoded`, also those that Arrow cannot
-    read to the end."""
+    """Data files of days (None: all) that are gone or of another size; if `decoded`, also those Arrow cannot read."""
     path = lake.table_path(contract.name)
     live = files_of_days(files_of(lake, contract), contract, days)
     damaged_files = gone_or_altered(path, live)
@@ -171,8 +170,7 @@ def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
 
 @dataclass(frozen=True)
 class PlainFiles:
-    """The files with the wanted rows, the table's columns with Spark's types in order, the partition column, and the
-    bytes of all files."""
+    """The files with the wanted rows, their bytes, the columns with Spark's types in order, the partition column."""
 
     paths: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]

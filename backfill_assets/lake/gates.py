@@ -211,9 +211,8 @@ def _profile(judged: Judged) -> Finding:
     (refusing if judged.bounds.skew == "refuse" else warnings).extend(_skew_broken(profile, judged.bounds))
     for column in dict.fromkeys((*judged.bounds.columns, *context.usual_null_shares, *context.usual_histograms)):
         bounds = judged.bounds.columns.get(column, NO_BOUNDS)
-        broken = _nulls_broken(column, profile, bounds, context) + _drift_broken(
-            column, profile, bounds, context, facts
-        )
+        broken = _nulls_broken(column, profile, bounds, context)
+        broken += _drift_broken(column, profile, bounds, context, facts)
         (refusing if bounds.broken == "refuse" else warnings).extend(broken)
     refuses = bool(refusing) or (bool(context.absent) and context.incomplete == "refuse")
     messages = [*refusing, *warnings]

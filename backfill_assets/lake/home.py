@@ -16,8 +16,7 @@ from backfill_assets.lake.store import TableStore
 
 @dataclass(frozen=True)
 class Lake(LakeFolder):
-    """A lake whose settings were read (`LakeFolder`), with the store of its tables (`store`). Created by
-    `open_lake`."""
+    """A lake whose settings were read (`LakeFolder`), and the `store` of its tables. Created by `open_lake`."""
 
     @property
     def store(self) -> TableStore:

@@ -106,8 +106,7 @@ class Damage:
 
 
 def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool = False) -> Inspection:
-    """Inspect a table of the lake; `read`: also the bytes of the data files of the newest version, `deep`: of every
-    version."""
+    """Inspect a table; `read`: also the bytes of the newest version's data files, `deep`: of every version's."""
     path = lake.table_path(contract.name)
     ended, present = _ended(path), versions(path)
     lacking = tuple(sorted(set(range(present[-1] + 1)) - set(present))) if present else ()

@@ -68,8 +68,7 @@ def place_of(table: Path, version: int) -> Path:
 
 
 def commit_lines(table: Path, version: int) -> Iterator[bytes]:
-    """The lines of a commit, in the log or in its history; raises OSError if it is in neither, ValueError if the
-    history is damaged."""
+    """The lines of a commit, in the log or its history; raises OSError if in neither, ValueError if damaged."""
     try:
         yield from files.lines(commit_file(table, version))
     except FileNotFoundError:

@@ -122,9 +122,7 @@ class LabelCall:
 
 
 def label_calls(label: str) -> Iterator[LabelCall]:
-    """Yield the calls that look like aggregates of a horizon, in order. Raises ValueError for text that cannot
-    be read.
-    """
+    """Yield the calls that look like aggregates of a horizon, in order. Raises ValueError for unreadable text."""
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import TokenError
 

@@ -25,12 +25,7 @@ from backfill_assets.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.columns import read_footer, schema_contract
-from backfill_assets.lake.committer import (
-    columns_misfit,
-    commit_files,
-    commit_receipt,
-    open_table,
-)
+from backfill_assets.lake.committer import columns_misfit, commit_files, commit_receipt, open_table
 from backfill_assets.lake.data_files import files_of_days, gone_or_altered, live_files
 from backfill_assets.lake.files import table_lock
 from backfill_assets.lake.home import Lake
@@ -124,8 +119,7 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
 
 
 def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenance) -> int | None:
-    """Restore the days in one commit; gives its version, or None if they are held so already. Raises as
-    `prepare_restore`."""
+    """Restore the days in one commit; returns its version, None if all are held so. Raises as `prepare_restore`."""
     lake.refuse_shared(wanted.contract.name)
     with table_lock(lake.locks, wanted.contract.name):
         prepared = prepare_restore(lake, wanted)
@@ -285,8 +279,7 @@ def _origin(history: Sequence[Commit], day: date, version: int) -> int:
 
 
 def _released(history: Sequence[Commit], origin: int, days: Sequence[date], provenance: Provenance) -> Receipt:
-    """Receipt of the write `origin` repeated for these days; for days never written, a receipt that makes
-    them stale."""
+    """Receipt of the write `origin` repeated for these days; for days never written, one that makes them stale."""
     before = history[origin].receipt if origin >= 0 else None
     if before is None:  # signed as the write that was undone, with the digest of no inputs at all
         undone = next(c.receipt for c in history if c.receipt is not None and days[0] in c.receipt.days)

@@ -112,8 +112,7 @@ class TableStore:
         return [dict(zip(names, row, strict=True)) for batch in batches for row in _rows_of(batch, names)]
 
     def logged_rows(self, engine: "DuckDBPyConnection", table: str, version: int) -> str:
-        """Query for the rows of a version of a table whose contract is not known here, with the columns that its log
-        names."""
+        """Query for the rows of a version of a table without a known contract, with the columns that its log names."""
         return delta_rows(engine, self.lake.table_path(table), version)[1]
 
     def own_rows(self, table: str) -> list[dict[str, Any]]:

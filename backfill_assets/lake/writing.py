@@ -189,9 +189,8 @@ def merge_days(
         live_part = selection([str(table / f.path) for f in live if f.partition == value], contract)
         new = selection([str(f.path) for f in staged.files if f.partition == value], contract)
         # Only of these days: a day that is staged and did not change is kept, and would be there twice.
-        rows = (
-            f"SELECT * FROM ({live_part}) WHERE NOT ({of_days}) UNION ALL BY NAME SELECT * FROM ({new}) WHERE {of_days}"
-        )
+        kept = f"SELECT * FROM ({live_part}) WHERE NOT ({of_days})"
+        rows = f"{kept} UNION ALL BY NAME SELECT * FROM ({new}) WHERE {of_days}"
         if _write_rows(lake, contract, target, rows):
             adds.append(StagedFile(target, value))
     return adds, [f for f in live if f.partition in touched]

@@ -121,9 +121,8 @@ class RebuildRequest:
 
 
 def made_with(contract: Contract, states: States) -> dict[str, str]:
-    """Tags of a receipt whose days are made, or made current, in this state: parameters, measures against skew, and the
-    frontier with its sources.
-    """
+    """Tags of a receipt whose days are made, or made current, in this state: parameters, choices against skew, the
+    sources' frontiers."""
     parameters = parameters_of(contract, states.view).to_json()
     chosen = {SPREAD: contract.spread} if contract.spread else {}
     return {**({PARAMETERS: parameters} if parameters else {}), **chosen, **states.frontiers.tags_of(contract.name)}
@@ -195,9 +194,8 @@ def day_facts(
     *,
     at_once: int = AT_ONCE,
 ) -> Facts:
-    """Numbers by name that the queries `facts` and `revisions` of the table give: `facts` of every staged day,
-    `revisions` of each day whose rows differ from the published ones. Leaves NULLs out.
-    """
+    """Numbers by name that two queries of the table give: `facts` of every staged day, `revisions` of each day whose
+    rows differ from the published ones. Leaves NULLs out."""
     facts: Facts = defaultdict(dict)
     if staged is None:
         return facts
@@ -213,9 +211,8 @@ def day_facts(
         published_files = frozenset(lake.store.data_files(table.contract, view.version, changed))
     except Altered:  # nothing is known of the days before, which must not hinder the rebuild
         return facts
-    for files in file_batches(
-        [*published_files, *staged.paths], table.contract, at_once
-    ):  # of a day both sides come together
+    both = [*published_files, *staged.paths]  # a batch has all files of a day, of both sides
+    for files in file_batches(both, table.contract, at_once):
         sides = [f for f in files if f in published_files], [f for f in files if f not in published_files]
         _add_numbers(facts, lake, table.revisions(*(_of_days(side, table.contract, changed) for side in sides)))
     return facts

@@ -66,8 +66,7 @@ class Counted:
 def count_days(
     session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
 ) -> dict[str, Counted]:
-    """Count every content, by one query where all can be judged; those that cannot are found by halving and refused
-    alone.
+    """Count every content, by one query where all can be judged; those that cannot are found by halving, and refused.
 
     Raises SettingsError where `select` fits no file, and engine errors that no data causes.
     """
@@ -159,8 +158,7 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
 
 
 def stocked(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
-    """Contents of the records in the content store; those that it lost or altered are ingested again from the landing
-    folder.
+    """Contents of the records in the content store; those that it lost or altered are ingested again from the landing.
 
     Refused contents come from the ledger alone.
     """

@@ -170,9 +170,7 @@ def _is_far(value: "Column", kind: ColumnType) -> "Column":
 
 
 def _rules(column: PayloadColumn) -> "list[tuple[Column, str]]":
-    """Conditions under which an upsert's value of a payload column is unusable, each with its reason. Columns of the
-    undeclared payload have bounds.
-    """
+    """When an upsert's value of a payload column is unusable (undeclared ones have bounds), and why."""
     from pyspark.sql import functions as F
 
     value = F.col(column.name)

@@ -78,9 +78,7 @@ def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, Da
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
     """Raise where a day is held, `as_of` was lowered, a ledger of the inputs was changed by another program, or the day
     itself does not exist in an input table; names what to do first."""
-    held = [
-        d for d in days if (stamp := states.stamp(contract.name, d)) is not None and stamp.entry.built is Built.HELD
-    ]
+    held = [d for d in days if (s := states.stamp(contract.name, d)) is not None and s.entry.built is Built.HELD]
     if held:
         raise days_held(contract, held)
     refuse_lowered(states, contract)
@@ -131,8 +129,7 @@ def load_command(tables: str, days: Collection[date]) -> str:
 
 def refuse_merge(contract: Contract, candidates: Iterable[Contract] = ()) -> None:
     """Raise BackfillError where a table cannot be merged: landed tables, and tables with several days in a file. The
-    advice names those of the tables `candidates` that can be.
-    """
+    advice names those of the tables `candidates` that can be."""
     if culprit := _unfit(contract):
         fit = ",".join(c.name for c in candidates if not _unfit(c))
         raise BackfillError(

@@ -81,8 +81,7 @@ def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
 
 
 def _note_heirs(lake_session: LakeSession, erasure: Erasure) -> None:
-    """Note the content that each rewritten file holds now, for releases of its late rows, and discard the copy of its
-    old content."""
+    """Note the content that each rewritten file holds now, for releases of its late rows; discard its old copy."""
     live = {r.path: r.sha256 for r in compared(lake_session)[2] if not r.withdrawn}
     for entry in erasure.done["landed"]:
         if entry.get("source") == lake_session.lake.source and "after" not in entry and entry["path"] in live:

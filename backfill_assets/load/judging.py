@@ -32,8 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class QualityContext:
-    """Quality context of one table: bounds, its frontier, and rows, NULL shares and histograms of days with rows,
-    ascending."""
+    """Quality context of a table: bounds, frontier; rows, NULL shares, histograms of days with rows, ascending."""
 
     contract: Contract
     settings: GateSettings
@@ -72,17 +71,15 @@ def quality_context(
     computed: Mapping[date, DayProfile] | None = None,
     frontier: datetime | None = None,
 ) -> QualityContext:
-    """Quality context of a table from the receipts of its days (`known`) and the profiles that a run computed
-    (`computed`).
+    """Quality context of a table from the receipts of its days (`known`) and the profiles that a run `computed`.
 
     A run of many days is not compared with itself: its days are judged by earlier receipts, and by its own profiles
     only where fewer than a week of receipts lie before its first new day. Row counts of new days always count.
     """
     profiles = computed or {}
     nullable = contract.nullable_columns
-    rows = {d: p.rows for d, p in profiles.items()} | {
-        d: e.rows for d, e in known.items() if e.rows or d not in profiles
-    }
+    rows = {d: p.rows for d, p in profiles.items()}
+    rows |= {d: e.rows for d, e in known.items() if e.rows or d not in profiles}
     shares = {d: {c: n / e.rows for c, n in counted_nulls(e.counts).items()} for d, e in known.items() if e.rows}
     histograms = {d: counted_histograms(e.counts) for d, e in known.items() if e.rows}
     new = {d: p for d, p in profiles.items() if p.rows and d not in known}
@@ -107,13 +104,10 @@ def judged_by_receipts(
     days: Sequence[date],
     found: Mapping[date, DayProfile] | None = None,
 ) -> dict[date, list[Finding]]:
-    """Findings of written days by their receipts alone, or by the profiles `found` in them now. Each of `days` has a
-    receipt."""
+    """Findings of written `days`, which have receipts, by these alone, or by the profiles `found` in the days now."""
     entries = {d: s.entry for d, s in states.view.table(contract.name).stamps.items()}
-    quality, profiles = (
-        quality_context(settings, contract, entries, frontier=states.frontier(contract.name)),
-        found or {},
-    )
+    quality = quality_context(settings, contract, entries, frontier=states.frontier(contract.name))
+    profiles = found or {}
     return {
         d: quality.judge(
             d, profiles.get(d) or as_profile(entries[d]), entries[d].built, states.absent(contract.name, d)

@@ -24,12 +24,10 @@ RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and ev
 
 @dataclass(frozen=True)
 class Comparison:
-    """The landing folder against the ledger.
-
-    `lapsed`: records whose file changed or vanished and whose rows raw never took, or whose content lies at another
-    path too. `uncounted`: records that a scan would count again or hold against other manifests, with the name of the
-    rules that it would count them by. `contradicted`: loaded records whose manifests declare other totals.
-    """
+    """The landing folder against the ledger. `lapsed`: records whose file changed or vanished, and whose rows raw never
+    took or whose content lies at another path too. `uncounted`: records that a scan would count again or hold against
+    other manifests, with the name of the rules for it. `contradicted`: loaded ones whose manifests declare other
+    totals."""
 
     fresh: list[LandedFile]
     altered: list[FileRecord]
@@ -55,8 +53,7 @@ class Comparison:
 
 
 def landed(lake_session: LakeSession) -> Comparison:
-    """Compare the landing folders of all sources with their ledgers now. A file that is still being written counts as
-    new.
+    """Compare the landing folders of all sources with their ledgers now. A file that is still written counts as new.
 
     Raises what listing raises.
     """
@@ -116,10 +113,7 @@ def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> 
         fresh=[f for f in listing.files if f.name not in taken],
         altered=[r for r in altered if r.is_basis],
         missing=[r for r in gone if r.is_basis and r.sha256 not in present],
-        lapsed=[
-            *(r for r in altered if not r.is_basis),
-            *(r for r in gone if not r.is_basis or r.sha256 in present),
-        ],
+        lapsed=[*(r for r in altered if not r.is_basis), *(r for r in gone if not r.is_basis or r.sha256 in present)],
     )
 
 

@@ -76,9 +76,8 @@ def input_rows(view: LakeView, contract: Contract, todo: Iterable[date]) -> int:
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
-    """Rows computed for `span`. A row on another day of the chunk loses its day, since it would count as a row of that
-    day: it is then refused as rows without a day are.
-    """
+    """Rows computed for `span`. A row on another day of the chunk loses its day, which it would be counted for: so it
+    is refused as rows without a day are."""
     from pyspark.sql import functions as F
 
     if len(spans) == 1:
@@ -139,8 +138,7 @@ def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
 
 
 def version_read(view: LakeView, wanted: Input) -> int:
-    """Version of an input that a build reads and its receipt names: the head; for raw, the version that its ledger
-    names."""
+    """Version of an input that a build reads and its receipt names: the head; for raw, that in its ledger."""
     if wanted.basis is Basis.ARRIVALS:
         return view.source(wanted.table).ledger.inputs[wanted.table]
     return view.table(wanted.table).version

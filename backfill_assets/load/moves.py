@@ -57,16 +57,13 @@ def _of_source(lake_session: LakeSession, states: States, source: Source, days: 
     )
     loaded = small_frame(session, [(d,) for d in sorted(arrived)], "arrival_date date")
     content = tuple(delivery_types(lake_session.lake.settings.source.payload_columns))
-    moves = _differences(
-        content, raw.name, published, reread.join(loaded, "arrival_date", "left_semi"), "seq", "arrival_date"
-    )
+    reread_loaded = reread.join(loaded, "arrival_date", "left_semi")
+    moves = _differences(content, raw.name, published, reread_loaded, "seq", "arrival_date")
     landed_of = versions_of(states.contracts.values())
     versions = next((states.contracts[name] for name, landed in landed_of.items() if landed == raw.name), None)
     if versions is not None:
-        old_versions, new_versions = (
-            s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date")) for s in (published, reread)
-        )
-        moves += _differences(content, versions.name, old_versions, new_versions, "event_key", "day")
+        old, new = (s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date")) for s in (published, reread))
+        moves += _differences(content, versions.name, old, new, "event_key", "day")
     return moves
 
 
@@ -81,8 +78,7 @@ def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[Fil
 def _differences(
     columns: Sequence[str], table: str, before: "DataFrame", after: "DataFrame", key: str, day: str
 ) -> list[DayMove]:
-    """Per day the keys that only one side has, and those whose rows differ in `columns`. Some numbers per day are
-    collected."""
+    """Per day the keys that only one side has, those whose rows differ in `columns`, and some numbers of them."""
     from pyspark.sql import functions as F
 
     def keyed(frame: "DataFrame", name: str) -> "DataFrame":

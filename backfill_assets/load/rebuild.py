@@ -132,10 +132,8 @@ class Rebuild:
         rows = {d: p.rows for d, p in self.ready.outside_chunk().items()}
         if not rows:
             return
-        without_day, days = (
-            rows.pop(None, 0),
-            sorted(str(d) for d in rows if d is not None),
-        )  # a text for the year 12000
+        without_day = rows.pop(None, 0)
+        days = sorted(str(d) for d in rows if d is not None)  # a text for the year 12000
         parts = [f"{sum(rows.values())} row(s) of {days[0]}..{days[-1]}"] if days else []
         parts += [f"{without_day} row(s) without a day"] if without_day else []
         first, last = str(self.days.start), str(self.days.last)
@@ -151,9 +149,8 @@ class Rebuild:
         candidate, contract, unlike = self.ready, self.table.contract, self.disagreements
         known = {d: s.entry for d, s in candidate.before.stamps.items()}
         profiles = {d: candidate.profiles[d] for d in self.days}
-        quality = quality_context(
-            self.request.lake_session.lake.settings, contract, known, profiles, candidate.frontier
-        )
+        settings = self.request.lake_session.lake.settings
+        quality = quality_context(settings, contract, known, profiles, candidate.frontier)
         failed = self._unanswered()
         judged = (
             quality.judge(

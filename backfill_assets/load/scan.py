@@ -84,9 +84,8 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     if any(not is_complete(m, utc_now().timestamp()) and settle(m) for m in listing.manifests):
         comparison, listing, records = compared(lake_session)  # what was read of a manifest may have been half of it
     moment = now or utc_now()
-    _append(
-        lake_session, _withdrawals(comparison.lapsed, _after(records, moment), "nothing of it was used"), "scan", ""
-    )
+    lapsed = _withdrawals(comparison.lapsed, _after(records, moment), "nothing of it was used")
+    _append(lake_session, lapsed, "scan", "")
     intakes, waits = _taken(lake_session, comparison.fresh)
     landed_again = {i.sha256 for _, i in intakes}
     altered, missing = comparison.altered, [m for m in comparison.missing if m.sha256 not in landed_again]
@@ -196,8 +195,7 @@ def _recorded(
 def _disagreeing(
     lake_session: LakeSession, held: Sequence[FileRecord], files: Mapping[str, StoredFile], rules: _Rules
 ) -> dict[str, str]:
-    """Reason per content why it differs from the totals that manifests declare; `files`: contents that this scan
-    proved."""
+    """Per content why it differs from the totals that manifests declare; `files`: contents that this scan proved."""
     others = {r.sha256: r for r in held if r.sha256 not in files}
     stored = {**files, **{f.sha256: f for f in taken_again(lake_session, list(others.values()))}}
     return {r.sha256: disagreement(lake_session.lake, stored[r.sha256], rules.declared[r.sha256]) for r in held}
@@ -263,8 +261,7 @@ def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> l
 
 
 def follow(lake_session: LakeSession, records: Sequence[FileRecord], note: str) -> None:
-    """Follow landed files that the lake itself rewrote: the content that lies at the paths of these records now
-    replaces theirs.
+    """Follow landed files that the lake itself rewrote: the present content at these records' paths replaces theirs.
 
     It keeps their first scan, so that the remaining rows are judged as before. Safe to repeat after an interruption.
     """

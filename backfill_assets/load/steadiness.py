@@ -222,14 +222,12 @@ class Differing:
 
 
 def refuse_settings(settings: LakeSettings, contracts: Collection[Contract], table: str = "") -> None:
-    """Raise SettingsError if an expression that differs on the lake's engine computes one of these tables, or `table`
-    alone."""
+    """Raise SettingsError if an expression of these tables, or of `table` alone, differs on the lake's engine."""
     engine = engine_named(settings.spark.engine)
     for differing in differing_settings(settings, contracts, engine):
         if not table or table in differing.tables:
-            raise SettingsError(
-                str(differing), culprit(differing.names, engine), "Nothing was done", advice(differing.names)
-            )
+            names = differing.names
+            raise SettingsError(str(differing), culprit(names, engine), "Nothing was done", advice(names))
 
 
 def differing_settings(settings: LakeSettings, contracts: Collection[Contract], engine: Engine) -> list[Differing]:

@@ -83,8 +83,7 @@ def _session(lake: Lake, engine: str) -> Iterator[SessionElsewhere]:
 
 
 def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
-    """Yield the doctor's findings about an engine without Java: absent, open to others, and what it is known to compute
-    otherwise than Spark."""
+    """Yield the doctor's findings about an engine without Java: absent, open to others, differences from Spark."""
     settings = LakeSession(lake).engine
     engine = Sail()
     version = version_of(engine.identity(settings))

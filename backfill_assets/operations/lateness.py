@@ -232,8 +232,7 @@ def _source(lake: Lake, view: LakeView, name: str) -> Source:
 def _measure(
     lake: Lake, states: States, source: Source, days: DayRange | None
 ) -> tuple[Lateness, DayRange | None, tuple[Aged, ...]] | None:
-    """Return the rows of a source, the arrival days that can be judged, and completeness; None where nothing of it is
-    loaded."""
+    """Return a source's rows, the arrival days that can be judged, and completeness; None where nothing is loaded."""
     frontier = states.frontier(source.table)
     if source.loaded_version < 0 or frontier is None:
         return None

@@ -78,8 +78,7 @@ def _resolved(root: Path, pattern: str) -> Path:
 
 
 def _repository(files: Sequence[Path]) -> Path:
-    """The top folder of the git repository that holds the files (they need not exist); raises BackfillError if they lie
-    in several."""
+    """The top folder of the git repository of the files (they need not exist); raises BackfillError for several."""
     places = [next(folder for folder in file.parents if folder.is_dir()) for file in files]
     tops = {_git(place, "rev-parse", "--show-toplevel").decode().strip() for place in places}
     if len(tops) > 1:

@@ -98,8 +98,7 @@ def _held(plan: Plan) -> PreflightTick:
 
 
 def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
-    """Check that the files of the days to write are there as the log names them: a rollback needs these. Raw is never
-    rolled back."""
+    """Check that the files of the days to write exist as the log names them: a rollback needs them. Raw has none."""
     gone, held, never = [], [], ""
     for impact in plan.impacts:
         contract, days = states.contracts[impact.table], impact.days()

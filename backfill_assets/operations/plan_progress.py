@@ -221,8 +221,7 @@ class Progress:
         return frozenset(t for t, own in stamps.items() if all(s is not None and s.write_id in ids[t] for s in own))
 
     def gate_is_passed(self, chunk: PlanChunk) -> bool:
-        """Whether receipts prove that the gate was passed: a chunk of a later wave wrote, which it may only after
-        that."""
+        """Whether receipts prove that the gate was passed: a chunk of a later wave, which waits for it, wrote."""
         waves = self.plan.waves()
         own_wave = next(i for i, wave in enumerate(waves) if chunk in wave)
         later = {c.number for wave in waves[own_wave + 1 :] for c in wave}

@@ -91,8 +91,7 @@ class Delivered:
 
 @dataclass(frozen=True)
 class LakeReport:
-    """A lake at one instant (`made_at`, the clock). `lateness` is None where nothing is loaded; `controls` are the
-    newest outcomes."""
+    """A lake at `made_at` (the clock). `lateness` is None where nothing is loaded; `controls`: the newest outcomes."""
 
     made_at: datetime
     status: StatusReport

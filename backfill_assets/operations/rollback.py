@@ -31,8 +31,7 @@ Writes = Sequence[tuple[int, Receipt]]  # of a table or a day: versions with the
 
 @dataclass(frozen=True)
 class RollbackRequest:
-    """A `plan` (or one `chunk` of it), or `days` of `table` to `to_version`; `over_newer`: also days that another run
-    wrote since."""
+    """A `plan` (or `chunk`), or `days` of `table` to `to_version`; `over_newer`: also days that others wrote since."""
 
     plan: str = ""
     chunk: str = ""

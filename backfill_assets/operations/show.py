@@ -226,7 +226,7 @@ class DayWrite:
         write |= {name: getattr(entry, name) for name in ("rows", "fingerprint", "built", "input_digest")}
         write |= {name: getattr(receipt, name) for name in ("reason", "note", "run_id", "write_id", "frontier")}
         write |= {"code": receipt.code_digest, "settings": receipt.settings_digest}
-        write |= {name: getattr(receipt, name) for name in ("inputs", "tags")}
+        write |= {"inputs": receipt.inputs, "tags": receipt.tags}
         values: dict[str, Any] = json_of(write)
         return values
 

@@ -112,8 +112,7 @@ def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> M
 
 
 def findings(run: dg.DagsterRun, found: Sequence[dg.AssetCheckEvaluation]) -> Message:
-    """The alert of a run whose checks found something: counts, and the first ten. The subject names the tables and
-    days of the findings."""
+    """The alert of a run whose checks found something: tables and days as subject, counts, the first ten."""
     listed = [f"{_name(e)}: {evaluation_text(e)}" for e in found[:LISTED_FINDINGS]]
     more = [f"and {len(found) - LISTED_FINDINGS} more"] if len(found) > LISTED_FINDINGS else []
     days = sorted(parse_day(e.partition) for e in found if e.partition)

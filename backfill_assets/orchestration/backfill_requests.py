@@ -130,8 +130,7 @@ def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
 def whole_request(
     lake: Lake, sensor: str, job: str, base: str, tried: int, tags: Mapping[str, str] | None = None, **more: Any
 ) -> dg.RunRequest:
-    """A request of a run that names no single days: a scan, a range of all tables, a plan. `base` names what makes it a
-    new one."""
+    """A request of a run without single days: a scan, a range of all tables, a plan; new with each `base`."""
     again = {runs.ATTEMPT_TAG: str(tried)} if tried else {}
     return dg.RunRequest(
         run_key=f"{base} attempt {tried}",

@@ -167,8 +167,7 @@ def repair_events(
 
 
 def _newest_failure(instance: dg.DagsterInstance) -> int:
-    """A number that changes with each run that failed or was cancelled, also where the clock was set back; 0 without
-    any."""
+    """A number that changes with each failed or cancelled run, even if the clock was set back; 0 without any."""
     wanted = dg.RunsFilter(statuses=UNSUCCESSFUL)
     newest = instance.get_run_records(wanted, limit=1, order_by="update_timestamp", ascending=False)
     # Storage keeps UTC without saying so.

@@ -55,8 +55,7 @@ GONE = (
 
 
 def busy_days(instance: dg.DagsterInstance, lake: str, tables: list[str]) -> dict[str, set[date]]:
-    """Per table the days of queued and running runs of the lake (its folder); a run of `rebuild` without a selection
-    has all `tables`."""
+    """Per table the days of the lake's queued and running runs; `rebuild` without a selection has all `tables`."""
     busy: dict[str, set[date]] = defaultdict(set)
     for run in instance.get_runs(dg.RunsFilter(statuses=ACTIVE)):
         if run.tags.get(LAKE_TAG, lake) != lake:

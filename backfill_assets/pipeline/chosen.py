@@ -142,8 +142,7 @@ def _own_files(place: Path | str) -> Collection[Path]:
 
 
 def _in_order(named: str, given: Sequence[Table], settings: LakeSettings) -> tuple[Table, ...]:
-    """Sort the tables so that each follows its inputs. Raises SettingsError for tables with a fault, for a missing
-    input and for a cycle."""
+    """Sort the tables so that each follows its inputs. Raises SettingsError for faults, missing inputs and cycles."""
     for culprit, fix in _faults(given, settings):
         raise _refused(named, culprit, fix)
     remaining, done = list(given), dict[str, Table]()

@@ -100,8 +100,7 @@ def _tags(column: PayloadColumn) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Declared:
-    """A column of features or labels: its aggregation, the expressions as written, and the columns of staging that
-    they name."""
+    """A column of features or labels: aggregation, expressions as written, columns of staging in them."""
 
     aggregation: Aggregation
     of: str | None
