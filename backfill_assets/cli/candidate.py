@@ -39,12 +39,12 @@ def create(name: str, named: str, note: str, as_json: bool) -> None:
     """Make the empty candidate NAME: copies of lake.toml and of your pipeline files, to be changed there. All tables
     that it does not build it reads from the lake, as they are.
     """
-    made = _make(name, named, note)
+    created = _make(name, named, note)
     if as_json:
-        print_json({"name": name, "folder": made.root, "tables": sorted(made.own)})
+        print_json({"name": name, "folder": created.root, "tables": sorted(created.own)})
         return
-    folder = shlex.quote(str(made.root))
-    say(f"Made {made.root}. Change its lake.toml or pipeline files, then build and look:")
+    folder = shlex.quote(str(created.root))
+    say(f"Made {created.root}. Change its lake.toml or pipeline files, then build and look:")
     say(f"backfill-assets backfill --from FIRST --to LAST --lake {folder}")
     say(f"backfill-assets candidate publish {name}")
 
@@ -76,8 +76,8 @@ def list_candidates(as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    for one in found:
-        say(f"{one} in {one.folder}")
+    for status in found:
+        say(f"{status} in {status.folder}")
     if not found:
         say("This lake has no candidates.")
 
@@ -105,37 +105,37 @@ def publish_candidate(name: str, days: DayRange | None, catch_up: bool, yes: boo
     from backfill_assets.pipeline.chosen import chosen_pipeline
 
     lake, pipeline = opened()
-    found = find_candidate(lake, name)
+    candidate_lake = find_candidate(lake, name)
     if catch_up and yes:
-        _bring_up(found, note, as_json)
-    request = PublishRequest(lake, pipeline, found, chosen_pipeline(found), days, note)
-    done = publish(request, act=yes)
+        _bring_up(candidate_lake, note, as_json)
+    request = PublishRequest(lake, pipeline, candidate_lake, chosen_pipeline(candidate_lake), days, note)
+    publication = publish(request, act=yes)
     if as_json:
-        print_json(done)
+        print_json(publication)
     else:
-        _draw(lake, name, done)
+        _draw(lake, name, publication)
 
 
-def _bring_up(found: Lake, note: str, as_json: bool) -> None:
+def _bring_up(candidate_lake: Lake, note: str, as_json: bool) -> None:
     """Run what the candidate needs; ends with exit code 1 if days are left."""
     context = click.get_current_context()
-    context.meta[TARGET_KEY] = found.root.name
+    context.meta[TARGET_KEY] = candidate_lake.root.name
     try:
-        done = until_settled(found, note, "catch-up")
+        outcome = until_settled(candidate_lake, note, "catch-up")
     finally:
         del context.meta[TARGET_KEY]
-    if not done.success:
-        report(done, as_json)
+    if not outcome.success:
+        report(outcome, as_json)
 
 
-def _draw(lake: Lake, name: str, done: Publication) -> None:
-    for table in (*done.wider, *done.tables):
+def _draw(lake: Lake, name: str, publication: Publication) -> None:
+    for table in (*publication.wider, *publication.tables):
         say(str(table))
-    if not done.done:
+    if not publication.done:
         say(f"Nothing was done. `backfill-assets candidate publish {name} --yes` does it.")
         return
     folder = shlex.quote(str(lake.root))
-    say(f"Take it back with: backfill-assets rollback --plan {done.id} --yes --lake {folder}")
+    say(f"Take it back with: backfill-assets rollback --plan {publication.id} --yes --lake {folder}")
     say(f"The candidate stays until: backfill-assets candidate discard {name} --yes --lake {folder}")
 
 
@@ -146,10 +146,10 @@ def _draw(lake: Lake, name: str, done: Publication) -> None:
 def discard(name: str, yes: bool, as_json: bool) -> None:
     """Delete the candidate NAME with all that it built. Days that were published stay current."""
     lake, _ = opened()
-    found = find_candidate(lake, name)
+    candidate_lake = find_candidate(lake, name)
     if yes:
         discard_candidate(lake, name)
     if as_json:
-        print_json({"name": name, "folder": found.root, "done": yes})
+        print_json({"name": name, "folder": candidate_lake.root, "done": yes})
     else:
-        say(f"{found.root} {'deleted' if yes else 'would be deleted (--yes deletes it)'}")
+        say(f"{candidate_lake.root} {'deleted' if yes else 'would be deleted (--yes deletes it)'}")

@@ -43,21 +43,21 @@ MOMENTS = ("from_version", "to_version", "from_time", "to_time", "other_lake")
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
 @target_option
 @json_and_lake
-def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
+def compare(html: Path | None, as_json: bool, **options: Any) -> None:
     """Rows added, removed and changed, per day and by column, with samples and the drift of every column.
 
     Drift is the population stability index. Exit code 1 where a column changed, came or went that was not --meant
     to. No JVM.
     """
     lake, pipeline = opened()
-    reports = [compare_of(pipeline, *one) for one in _asked(lake, asked)]
+    reports = [compare_of(pipeline, *comparison) for comparison in _comparisons(lake, options)]
     unmeant = [f"Not meant to change and changed all the same: {', '.join(r.unmeant)}" for r in reports if r.unmeant]
     if html:
-        title = f"plan {asked['plan_id']}" if asked["plan_id"] else f"{asked['table']} {asked['days']}"
+        title = f"plan {options['plan_id']}" if options["plan_id"] else f"{options['table']} {options['days']}"
         lines, sections = [r.headline for r in reports], [section for r in reports for section in _sections(r)]
         write_page(html, Page("compare", title, str(lake.root), sections, [*lines, *unmeant]))
     if as_json:
-        print_json(reports if asked["plan_id"] else reports[0])
+        print_json(reports if options["plan_id"] else reports[0])
     for report in () if html or as_json else reports:
         say(report.headline)
         for section in _sections(report) if report.differing or report.one_sided else ():
@@ -68,26 +68,26 @@ def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
         click.get_current_context().exit(1)
 
 
-def _asked(lake: Lake, asked: dict[str, Any]) -> list[tuple[CompareRequest, Moment, Moment]]:
+def _comparisons(lake: Lake, options: dict[str, Any]) -> list[tuple[CompareRequest, Moment, Moment]]:
     """What to compare with what; raises click's errors for what does not go together."""
-    table, days, meant = asked["table"], asked["days"], names_of(asked["meant"])
-    if asked["plan_id"] is None:
-        if not table or days is None or asked["chunk"] is not None:
+    table, days, meant = options["table"], options["days"], names_of(options["meant"])
+    if options["plan_id"] is None:
+        if not table or days is None or options["chunk"] is not None:
             raise click.UsageError("say which --table and --days, or which --plan (and perhaps --chunk).")
-        before, after = _moments(lake, **asked)
+        before, after = _moments(lake, **options)
         return [(CompareRequest(table, days, meant), before, after)]
-    plan = find_plan(lake, asked["plan_id"])
-    if days is not None or any(asked[name] is not None for name in MOMENTS):
+    plan = find_plan(lake, options["plan_id"])
+    if days is not None or any(options[name] is not None for name in MOMENTS):
         raise click.UsageError("--plan says days and versions already: leave these options away.")
-    found = [one for one in of_plan(lake, plan, asked["chunk"]) if table in ("", one[0].table)]
-    if not found:
-        what = f"chunk {asked['chunk']} of it" if asked["chunk"] else "it"
+    comparisons = [c for c in of_plan(lake, plan, options["chunk"]) if table in ("", c[0].table)]
+    if not comparisons:
+        what = f"chunk {options['chunk']} of it" if options["chunk"] else "it"
         fix = f"See `backfill-assets plan show {plan.id}`"
         raise plan.error(f"{what} wrote nothing{f' to {table}' if table else ''}", "Nothing was compared", fix)
-    if meant is not None and len(found) > 1:
-        tables = ", ".join(r.table for r, *_ in found)
+    if meant is not None and len(comparisons) > 1:
+        tables = ", ".join(r.table for r, *_ in comparisons)
         raise click.UsageError(f"--meant is of one table: say --table with it, one of {tables}.")
-    return [(replace(request, meant=meant), before, after) for request, before, after in found]
+    return [(replace(request, meant=meant), before, after) for request, before, after in comparisons]
 
 
 def names_of(listed: str | None) -> list[str] | None:
@@ -95,14 +95,14 @@ def names_of(listed: str | None) -> list[str] | None:
     return None if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
 
 
-def _moments(lake: Lake, other_lake: Path | None, **asked: Any) -> Iterator[Moment]:
-    if other_lake is None and asked["from_version"] is None and asked["from_time"] is None:
+def _moments(lake: Lake, other_lake: Path | None, **options: Any) -> Iterator[Moment]:
+    if other_lake is None and options["from_version"] is None and options["from_time"] is None:
         raise click.UsageError("say what to compare with: --from-version, --from-time or --other-lake.")
-    for side, of in (("from", lake), ("to", open_lake(other_lake) if other_lake else lake)):
-        version, time = asked[f"{side}_version"], asked[f"{side}_time"]
+    for side, side_lake in (("from", lake), ("to", open_lake(other_lake) if other_lake else lake)):
+        version, time = options[f"{side}_version"], options[f"{side}_time"]
         if version is not None and time is not None:
             raise click.UsageError(f"--{side}-version and --{side}-time say the same: give one of them.")
-        yield Moment(of, version, time and time.replace(tzinfo=UTC))
+        yield Moment(side_lake, version, time and time.replace(tzinfo=UTC))
 
 
 def _sections(report: CompareReport) -> list[PageSection]:
@@ -148,11 +148,11 @@ def check_engine(days: DayRange | None, tables: str | None, engine: str | None, 
     Nothing is committed; the other engine has a server of its own, which stops afterwards. Exit code 1 where a day
     differs, or a table could not be computed.
     """
-    from backfill_assets.operations.check_engine import check_engine as opinion
+    from backfill_assets.operations.check_engine import check_engine as compute_again
     from backfill_assets.operations.check_engine import other_engine
 
     lake, pipeline = opened()
-    report = opinion(lake, pipeline, days, names_of(tables), engine or other_engine(lake))
+    report = compute_again(lake, pipeline, days, names_of(tables), engine or other_engine(lake))
     if as_json:
         print_json(report)
     else:
@@ -161,14 +161,14 @@ def check_engine(days: DayRange | None, tables: str | None, engine: str | None, 
         click.get_current_context().exit(1)
 
 
-def draw(by: str, report: "Recomputation") -> None:
+def draw(engine: str, report: "Recomputation") -> None:
     """Draw what differs by day, column and key, the days passed over and the tables not computed."""
-    say(f"{by}: {number(report.compared)} day(s) of tables computed again, {report.differing} differ")
+    say(f"{engine}: {number(report.compared)} day(s) of tables computed again, {report.differing} differ")
     for verdict in report.verdicts:
         passed = [d for d in verdict.days if d.passed_over]
         for reason in dict.fromkeys(d.passed_over for d in passed):
-            few = [d for d in passed if d.passed_over == reason]
-            say(f"{verdict.table}: {len(few)} day(s) from {few[0].day} passed over: {reason}")
+            alike = [d for d in passed if d.passed_over == reason]
+            say(f"{verdict.table}: {len(alike)} day(s) from {alike[0].day} passed over: {reason}")
     rows = [(v.table, *_cells(d)) for v in report.verdicts for d in v.differing]
     if rows:
         draw_table(("table", "day", "rows before", "rows again", "added", "removed", "changed", "columns"), rows)

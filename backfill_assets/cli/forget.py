@@ -45,26 +45,26 @@ def forget(
     same command goes on. Exit code 1 if something still holds it.
     """
     lake, pipeline = opened()
-    named = os.environ.get("DAGSTER_HOME")
-    homes = (Path(named) if named else project_root() / DAGSTER_FOLDER,)
+    home = os.environ.get("DAGSTER_HOME")
+    homes = (Path(home) if home else project_root() / DAGSTER_FOLDER,)
     trace = steps.trace_of(lake, entity)
     request = steps.ForgetRequest(lake, pipeline, trace, note, homes, [KINDS[name] for name in drops])
     found, mentioning = steps.held(request)
-    against = list(steps.obstacles(request, found))
-    if yes and against:
-        raise against[0]
+    obstacles = list(steps.obstacles(request, found))
+    if yes and obstacles:
+        raise obstacles[0]
     places, mentions = request.places(found), request.places(mentioning)
     if yes:
         with table_lock(lake.locks, FORGOTTEN):
             places, mentions = _erased(request, despite_differences)
     if as_json:
-        print_json({"holding": places, "mentions": mentions, "obstacles": list(map(str, against)), "done": yes})
+        print_json({"holding": places, "mentions": mentions, "obstacles": list(map(str, obstacles)), "done": yes})
     else:
         for place, count in places.items():
             say(f"{place}: {count} file(s) {'still ' if yes else ''}hold it")
         for place, count in mentions.items():
             say(f"{place}: {count} file(s) hold it only within longer values of others, which stay")
-        for obstacle in against:
+        for obstacle in obstacles:
             remark(f"Error: {obstacle}")
         say(
             f"The certificate lies in {lake.root / FORGOTTEN}."
@@ -91,9 +91,9 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> tuple[di
     _settle(request)
     erasure.done[DIFFERING] = steps.differing(erasure.done[OTHERS], steps.others(request))
     if erasure.done[DIFFERING] and not despite_differences:
-        told = "; ".join(f"{name} {', '.join(days)}" for name, days in erasure.done[DIFFERING].items())
+        days = "; ".join(f"{table} {', '.join(changed)}" for table, changed in erasure.done[DIFFERING].items())
         raise BackfillError(
-            "the entity", f"rows of others changed, too: {told}", "Its rows are gone, old versions and logs are kept",
+            "the entity", f"rows of others changed, too: {days}", "Its rows are gone, old versions and logs are kept",
             "Look with `backfill-assets compare`; the same command with --despite-differences goes on",
         )  # fmt: skip
     steps.erase_all(request, erasure)
@@ -118,11 +118,11 @@ def _forget_runs(instance: "dg.DagsterInstance", request: steps.ForgetRequest) -
     again, from the receipts."""
     from dagster import serialize_value
 
-    gone = 0
+    deleted = 0
     for run in instance.get_runs():
-        told = [repr(run), *map(serialize_value, instance.all_logs(run.run_id))]
-        if any(request.trace.is_in(text.encode()) for text in told):
+        texts = [repr(run), *map(serialize_value, instance.all_logs(run.run_id))]
+        if any(request.trace.is_in(text.encode()) for text in texts):
             instance.compute_log_manager.delete_logs(prefix=[run.run_id])
             instance.delete_run(run.run_id)
-            gone += 1
-    return gone
+            deleted += 1
+    return deleted

@@ -123,8 +123,8 @@ def erase(lake: LakeFolder, trace: Trace, erasure: Erasure) -> None:
     """Erase every trace below the lake's own folders, and note how many files per folder. Live data files stay as they
     are, and so do Dagster's databases, candidates and the data of snapshots.
 
-    Of partitions written since the erasure began every older file goes, and its bounds: they may be of the entity
-    without its name.
+    In partitions written since the erasure began, every older file is deleted with its bounds: they may be of the
+    entity without its name.
     """
     for table in sorted(path.parent for path in lake.tables.glob(f"*/{LOG}")):
         with files.table_lock(lake.locks, table.name):
@@ -206,7 +206,7 @@ def _write_over(path: Path, written: Callable[[bytes], bytes], noted: Callable[[
 
 
 def compact(databases: Collection[Path]) -> None:
-    """Write SQLite files anew, so that no deleted row stays in their bytes. A database in use stays as it is."""
+    """Rewrite SQLite files, so that no deleted row stays in their bytes. A database in use stays as it is."""
     for path in databases:
         with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(sqlite3.connect(path)) as opened:
             opened.execute("VACUUM")

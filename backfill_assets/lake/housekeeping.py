@@ -70,9 +70,9 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime, first: 
     path = lake.table_path(contract.name)
     removed = _removed(path)
     gone = {file for file, at in removed.items() if at is not None and at < since.timestamp()}
-    there, replaced, no_version = files.below(path, "*.parquet"), list[Path](), list[Path]()
+    data_files, replaced, no_version = files.below(path, "*.parquet"), list[Path](), list[Path]()
     under_way = {*files.names(markers(lake, contract.name))}  # last: a marker is there before its first file
-    for file in there:
+    for file in data_files:
         name = file.relative_to(path)
         if LOG in name.parts or (len(name.parts) > 1 and name.parts[0] == WRITES and name.parts[1] in under_way):
             continue
@@ -89,10 +89,11 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime, first: 
 def first_needed(lake: LakeFolder, contract: Contract, before: datetime, pinned: Iterable[int]) -> int:
     """The first version of a table that must stay open: the one that was current at that time (aware), or an older one
     that is `pinned`. Raises as `log.commits` does."""
-    newest, now = 0, 0.0
+    newest, latest = 0, 0.0
     for commit in commits(lake.table_path(contract.name)):
-        now = max(now, commit.timestamp_ms / 1000)  # a clock that was set back makes no commit older than its neighbour
-        newest = commit.version if now < before.timestamp() else newest
+        # A clock that was set back makes no commit older than its neighbour.
+        latest = max(latest, commit.timestamp_ms / 1000)
+        newest = commit.version if latest < before.timestamp() else newest
     return min((newest, *pinned))
 
 
@@ -141,17 +142,18 @@ def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
 
     None of what another program wrote, of days that a rollback holds, and of ledgers that are laid out by month.
     """
-    found = defaultdict[str, list[LiveFile]](list)
+    by_partition = defaultdict[str, list[LiveFile]](list)
     for file in files_of(lake, contract):
-        found[file.partition or ""].append(file)
+        by_partition[file.partition or ""].append(file)
     if not contract.partition_column:
-        many = {value: of for value, of in found.items() if len(of) > MOST_LEDGER_FILES}
+        many = {value: group for value, group in by_partition.items() if len(group) > MOST_LEDGER_FILES}
         return many if many and not changed_by_others(lake.table_path(contract.name)) else {}
     if contract.partition_column != contract.day_column:
         return {}
     view = lake.store.view(contract.name, contract.day_column)
-    stays = {str(d) for d, s in view.stamps.items() if d not in view.foreign and s.entry.built is not Built.HELD}
-    return {v: of for v, of in sorted(found.items()) if v in stays and _is_uneven([f.size for f in of], file_bytes)}
+    own_days = {str(d) for d, s in view.stamps.items() if d not in view.foreign and s.entry.built is not Built.HELD}
+    own = ((value, group) for value, group in sorted(by_partition.items()) if value in own_days)
+    return {value: group for value, group in own if _is_uneven([f.size for f in group], file_bytes)}
 
 
 def _is_uneven(sizes: Sequence[int], file_bytes: int) -> bool:
@@ -164,50 +166,50 @@ def compact(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
     Writers go on meanwhile: a day that was written since is left alone. Raises Altered for a file that is gone or
     altered, BackfillError where the new files do not hold the rows of the old ones; then these days are as they were.
     """
-    uneven, done, together = uneven_files(lake, contract, file_bytes), dict[str, Sequence[LiveFile]](), list[str]()
+    uneven, compacted, batch = uneven_files(lake, contract, file_bytes), dict[str, Sequence[LiveFile]](), list[str]()
     for number, day in enumerate(uneven, 1):
-        together.append(day)
-        if number == len(uneven) or sum(f.size for d in together for f in uneven[d]) >= AT_ONCE_BYTES:
-            done |= _compacted(lake, contract, {d: uneven[d] for d in together}, file_bytes)
-            together = []
-    return done
+        batch.append(day)
+        if number == len(uneven) or sum(f.size for d in batch for f in uneven[d]) >= AT_ONCE_BYTES:
+            compacted |= _compacted(lake, contract, {d: uneven[d] for d in batch}, file_bytes)
+            batch = []
+    return compacted
 
 
 def _compacted(lake: Lake, contract: Contract, days: Layout, file_bytes: int) -> Layout:
     path = lake.table_path(contract.name)
-    refuse_altered(path, [f for of in days.values() for f in of])
+    refuse_altered(path, [f for group in days.values() for f in group])
     with filling(lake, contract) as staged:
-        for day, of in days.items():
-            _write(lake, contract, staged, day, [str(path / f.path) for f in of], file_bytes)
+        for day, group in days.items():
+            _write(lake, contract, staged, day, [str(path / f.path) for f in group], file_bytes)
         staged.files = found_files(staged.folder, contract.partition_column)
         with lake.store.lock(contract.name):
             live = set(files_of(lake, contract))
-            stay = {day: of for day, of in days.items() if live.issuperset(of)}
+            unchanged = {day: group for day, group in days.items() if live.issuperset(group)}
             adds, removes = (
-                [f for f in staged.files if (f.partition or "") in stay],
-                [f for of in stay.values() for f in of],
+                [f for f in staged.files if (f.partition or "") in unchanged],
+                [f for group in unchanged.values() for f in group],
             )
-            if not stay:
+            if not unchanged:
                 staged.drop()
                 return {}
             note = f"{len(removes)} files made {len(adds)}, no row changed"
             staged.tried = True
             rewrite_files(path, contract, Receipt(staged.write_id, contract.name, REASON, {}, note=note), adds, removes)
             staged.keep({str(f.path) for f in adds})
-    return stay
+    return unchanged
 
 
 def _write(lake: Lake, contract: Contract, staged: Staged, value: str, old: Sequence[str], file_bytes: int) -> None:
     """Write the rows of some files of one partition again, and compare them with the rows that these hold."""
-    then, folder = as_written(contract, old[0]), staged.folder
+    written, folder = as_written(contract, old[0]), staged.folder
     folder = folder / f"{contract.partition_column}={value}" if contract.partition_column else folder
     files.make_folder(folder)
-    names = ", ".join(quoted(c) for c in then.column_names if c != contract.partition_column)
+    names = ", ".join(quoted(c) for c in written.column_names if c != contract.partition_column)
     rows = f"SELECT {names} FROM read_parquet([{', '.join(map(literal, old))}], hive_partitioning = false)"
     size = f"FILE_SIZE_BYTES {file_bytes}, ROW_GROUP_SIZE_BYTES {file_bytes}"
-    how = f"FORMAT parquet, COMPRESSION zstd, {size}, FILENAME_PATTERN 'part-{{i}}', OVERWRITE_OR_IGNORE"
+    options = f"FORMAT parquet, COMPRESSION zstd, {size}, FILENAME_PATTERN 'part-{{i}}', OVERWRITE_OR_IGNORE"
     with connection(lake) as engine:
-        engine.execute(f"COPY ({rows}) TO {literal(str(folder))} ({how})")
+        engine.execute(f"COPY ({rows}) TO {literal(str(folder))} ({options})")
     compare_rows(lake, contract, old, [str(f.path) for f in found_files(folder, "")])
 
 

@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 Wider = Mapping[str, tuple[ColumnType, ColumnType]]
 
 
-def is_wider(wanted: ColumnType, there: ColumnType | None) -> bool:
-    """Whether every value of the type `there` is one of `wanted`, with the same canonical text."""
-    if there is None:
+def is_wider(wanted: ColumnType, current: ColumnType | None) -> bool:
+    """Whether every value of the type `current` is one of `wanted`, with the same canonical text."""
+    if current is None:
         return False
-    if wanted.element is not None and there.element is not None:
-        return is_wider(wanted.element, there.element)
-    if wanted.kind == there.kind == DECIMAL:
-        return wanted.scale == there.scale and wanted.precision > there.precision
-    return (there.kind, wanted.kind) == ("INT", "BIGINT")
+    if wanted.element is not None and current.element is not None:
+        return is_wider(wanted.element, current.element)
+    if wanted.kind == current.kind == DECIMAL:
+        return wanted.scale == current.scale and wanted.precision > current.precision
+    return (current.kind, wanted.kind) == ("INT", "BIGINT")
 
 
 def wider_columns(lake: Lake, contract: Contract) -> Wider:
-    """The columns that the contract has in a wider type than the table: (type there, type wanted) by name."""
+    """The columns that the contract has in a wider type than the table: (present type, wanted type) by name."""
     if not lake.store.exists(contract.name):
         return {}
-    there = column_types(LOGS.opened(lake.table_path(contract.name)))
-    kinds = ((c.name, there[c.name], c.kind) for c in contract.columns if c.name in there)
+    current = column_types(LOGS.opened(lake.table_path(contract.name)))
+    kinds = ((c.name, current[c.name], c.kind) for c in contract.columns if c.name in current)
     return {name: (kind, wanted) for name, kind, wanted in kinds if kind is not None and is_wider(wanted, kind)}
 
 
@@ -69,8 +69,8 @@ def widen(lake: Lake, contract: Contract, receipt: Receipt) -> int:
         stamps = lake.store.view(contract.name, contract.day_column).stamps
         days = {d: entry for d, entry in receipt.days.items() if d in stamps and stamps[d].entry == entry}
         staged.tried = True
-        said = replace(receipt, write_id=staged.write_id, days=days)
-        version = rewrite_files(path, contract, said, staged.files, live, wider)
+        own_receipt = replace(receipt, write_id=staged.write_id, days=days)
+        version = rewrite_files(path, contract, own_receipt, staged.files, live, wider)
         staged.keep(staged.paths)
     return version
 
@@ -80,16 +80,16 @@ def cast_files(
 ) -> None:
     """Stage a copy of each data file of the table in which columns have these wider types. Raises BackfillError where
     the new files do not hold the rows of the old ones."""
-    path, pairs, made = lake.table_path(contract.name), defaultdict[str, list[tuple[str, str]]](list), []
+    path, pairs, casts = lake.table_path(contract.name), defaultdict[str, list[tuple[str, str]]](list), []
     for number, file in enumerate(old):
         folder = f"{contract.partition_column}={file.partition or NO_VALUE}" if contract.partition_column else ""
-        made.append(StagedFile(staged.folder / folder / f"part-{number}.parquet", file.partition))
+        casts.append(StagedFile(staged.folder / folder / f"part-{number}.parquet", file.partition))
         before = str(path / file.path)
-        kind = _cast(lake, as_written(contract, before), before, made[-1].path, wider)
-        pairs[kind].append((before, str(made[-1].path)))
+        kind = _cast(lake, as_written(contract, before), before, casts[-1].path, wider)
+        pairs[kind].append((before, str(casts[-1].path)))
     for alike in pairs.values():
         compare_rows(lake, contract, *map(list, zip(*alike, strict=True)))
-    staged.files = tuple(made)
+    staged.files = tuple(casts)
 
 
 def narrower_columns(schema: "pa.Schema", contract: Contract) -> dict[str, ColumnType]:
@@ -98,12 +98,12 @@ def narrower_columns(schema: "pa.Schema", contract: Contract) -> dict[str, Colum
     return {c.name: c.kind for c in contract.columns if is_wider(c.kind, kinds.get(c.name))}
 
 
-def _cast(lake: Lake, then: Contract, old: str, new: Path, wider: Mapping[str, ColumnType]) -> str:
+def _cast(lake: Lake, written: Contract, old: str, new: Path, wider: Mapping[str, ColumnType]) -> str:
     """Write a file again with wider columns; returns its columns before, as text."""
-    names = [c.name for c in then.columns if c.name != then.partition_column]
+    names = [c.name for c in written.columns if c.name != written.partition_column]
     cells = [f"CAST({q} AS {duckdb_name(wider[n])}) AS {q}" if n in wider else q for n in names for q in [quoted(n)]]
     files.make_folder(new.parent)
     rows = f"SELECT {', '.join(cells)} FROM read_parquet({literal(old)}, hive_partitioning = false)"
     with connection(lake) as engine:
         engine.execute(f"COPY ({rows}) TO {literal(str(new))} (FORMAT parquet, COMPRESSION zstd)")
-    return str([(c.name, c.type) for c in then.columns])
+    return str([(c.name, c.type) for c in written.columns])

@@ -51,7 +51,7 @@ class CandidateStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """The candidate as JSON values, days as text."""
-        days, behind = ({t: ranges(d) for t, d in of.items()} for of in (self.tables, self.behind))
+        days, behind = ({t: ranges(d) for t, d in by_table.items()} for by_table in (self.tables, self.behind))
         return {**vars(self), "folder": str(self.folder), "tables": [*days], "days": days, "behind": behind}
 
 
@@ -60,11 +60,11 @@ def candidate_status(lake: Lake, name: str, pipeline_of: Callable[[Lake], Pipeli
     folder = folder_of_candidate(lake, name)
     try:
         candidate = find_candidate(lake, name)
-        theirs = pipeline_of(candidate)
-        states = theirs.states(read_view(candidate, theirs.contracts))
+        own_pipeline = pipeline_of(candidate)
+        states = own_pipeline.states(read_view(candidate, own_pipeline.contracts))
     except BackfillError as error:
-        own = sorted(read_json(folder / CANDIDATE_FILE).get("tables", ()))
-        return CandidateStatus(name, folder, dict.fromkeys(own, ()), {}, f"it cannot be read: {error.culprit}")
+        own_tables = sorted(read_json(folder / CANDIDATE_FILE).get("tables", ()))
+        return CandidateStatus(name, folder, dict.fromkeys(own_tables, ()), {}, f"it cannot be read: {error.culprit}")
     built = {t: tuple(sorted(states.view.table(t).stamps)) for t in sorted(candidate.own)}
     behind = {t: tuple(d for d in days if states.of(t, d) not in FIT) for t, days in built.items()}
     return CandidateStatus(name, folder, built, {t: days for t, days in behind.items() if days})
@@ -101,8 +101,8 @@ def create_candidate(
         fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
         raise refused(name, "it is there already", "Nothing was made", fix)
     own = [pipeline.contract(t, "Nothing was made") for t in tables]
-    if odd := [c.name for c in own if c.is_landed or c.partition_column != c.day_column]:
-        why = f"{', '.join(odd)} is loaded from files, or not laid out by its day"
+    if unfit := [c.name for c in own if c.is_landed or c.partition_column != c.day_column]:
+        why = f"{', '.join(unfit)} is loaded from files, or not laid out by its day"
         raise refused(name, why, "Nothing was made", "Choose tables that are made from other tables, one folder a day")
     if between := _between(pipeline, {c.name for c in own}):
         why = f"{', '.join(between)} is made from one of these tables, and another of them reads it"
@@ -111,8 +111,8 @@ def create_candidate(
         target = folder / file.relative_to(lake.root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
-    told = {"tables": [c.name for c in own], "by": whoami(), "at": utc_now().isoformat()}
-    write_json(folder / CANDIDATE_FILE, {**told, "note": note})
+    facts = {"tables": [c.name for c in own], "by": whoami(), "at": utc_now().isoformat()}
+    write_json(folder / CANDIDATE_FILE, {**facts, "note": note})
     return open_lake(folder)
 
 
@@ -142,12 +142,12 @@ def discard_candidate(lake: Lake, name: str) -> None:
 
     Killed meanwhile, the candidate is gone; the next call deletes what is left of its folder.
     """
-    found, switch = find_candidate(lake, name), switch_of(lake)
+    candidate, switch = find_candidate(lake, name), switch_of(lake)
     if switch.what == switch_name(name):
         raise refused(name, str(switch), "Nothing was deleted", "Then discard it")
-    found.root.rename(found.root.with_name(f".{name}.{uuid.uuid4().hex[:8]}"))
-    for gone in (lake.root / CANDIDATES).glob(".*"):
-        delete_folder(gone)
+    candidate.root.rename(candidate.root.with_name(f".{name}.{uuid.uuid4().hex[:8]}"))
+    for leftover in (lake.root / CANDIDATES).glob(".*"):
+        delete_folder(leftover)
 
 
 def switch_name(name: str) -> str:

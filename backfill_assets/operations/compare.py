@@ -37,9 +37,9 @@ class Moment:
         known = [(c.version, c.at) for c in self.lake.store.commits(table)]
         found = [v for v, at in known if self.version in (None, v) and (self.at is None or at <= self.at)]
         if not found:
-            asked = f"version {self.version}" if self.version is not None else f"commit by {self.at or 'now'}"
+            wanted = f"version {self.version}" if self.version is not None else f"commit by {self.at or 'now'}"
             raise BackfillError(
-                f"the table {table} of {self.lake.root}", f"it has no {asked}", "Nothing was compared",
+                f"the table {table} of {self.lake.root}", f"it has no {wanted}", "Nothing was compared",
                 f"`backfill-assets audit --table {table}` lists all writes",
             )  # fmt: skip
         return found[-1]
@@ -156,44 +156,44 @@ def of_plan(lake: Lake, plan: Plan, chunk: int | None) -> list[tuple[CompareRequ
     return found
 
 
-def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Moment) -> CompareReport:
+def compare(pipeline: Pipeline, request: CompareRequest, before: Moment, after: Moment) -> CompareReport:
     """Compare days of a table; days with the same files on both sides are not read. No JVM.
 
     Raises BackfillError for an unknown table, column or version, and for files that are gone.
     """
-    contract = pipeline.contract(asked.table, "Nothing was compared")
-    versions = before.of(asked.table), after.of(asked.table)
-    one, two = (
-        set(m.lake.store.data_files(contract, v, list(asked.days)))
+    contract = pipeline.contract(request.table, "Nothing was compared")
+    versions = before.of(request.table), after.of(request.table)
+    old, new = (
+        set(m.lake.store.data_files(contract, v, list(request.days)))
         for m, v in zip((before, after), versions, strict=True)
     )
     if contract.partition_column == contract.day_column:
-        moved = {folder_of(file) for file in one ^ two}
-        one, two = ({file for file in side if folder_of(file) in moved} for side in (one, two))
-    elif one == two:
-        one, two = set(), set()
+        changed_folders = {folder_of(file) for file in old ^ new}
+        old, new = ({file for file in side if folder_of(file) in changed_folders} for side in (old, new))
+    elif old == new:
+        old, new = set(), set()
     with whole_files(contract, "Nothing was compared"):
-        found = differences(after.lake, contract, sorted(one), sorted(two), asked.days)
+        found = differences(after.lake, contract, sorted(old), sorted(new), request.days)
     differing = tuple(d for d in found.days if d.added or d.removed or d.changed)
     known = {**dict.fromkeys(contract.column_names), **found.histograms}
-    if strangers := sorted(set(asked.meant or ()) - known.keys()):
+    if unknown := sorted(set(request.meant or ()) - known.keys()):
         raise BackfillError(
-            f"the table {asked.table}", f"it has no column {', '.join(strangers)}", "Nothing was compared",
+            f"the table {request.table}", f"it has no column {', '.join(unknown)}", "Nothing was compared",
             f"Name some of {', '.join(known)}",
         )  # fmt: skip
-    columns = tuple(_column(c, asked, differing, *sides) for c, sides in found.histograms.items())
-    return CompareReport(asked.table, asked.days, *versions, differing, columns, found.samples)
+    columns = tuple(_column(c, request, differing, *sides) for c, sides in found.histograms.items())
+    return CompareReport(request.table, request.days, *versions, differing, columns, found.samples)
 
 
 def _column(
-    name: str, asked: CompareRequest, differing: Sequence[DayDifference], one: Histogram | None, two: Histogram | None
+    name: str, request: CompareRequest, days: Sequence[DayDifference], before: Histogram | None, after: Histogram | None
 ) -> ColumnDifference:
-    changed, meant = sum(d.columns.get(name, 0) for d in differing), asked.meant is None or name in asked.meant
+    changed, meant = sum(d.columns.get(name, 0) for d in days), request.meant is None or name in request.meant
     nulls_before, nulls_after = (
-        None if side is None else side.get(NULL_BUCKET, 0) / max(sum(side.values()), 1) for side in (one, two)
+        None if side is None else side.get(NULL_BUCKET, 0) / max(sum(side.values()), 1) for side in (before, after)
     )
-    if one is None or two is None:
+    if before is None or after is None:
         return ColumnDifference(name, changed, nulls_before, nulls_after, is_meant=meant)
-    moved_by = drift(two, one)
-    drifted, large = round(moved_by.index, 4), moved_by.exceeds(LARGE_DRIFT)
+    shift = drift(after, before)
+    drifted, large = round(shift.index, 4), shift.exceeds(LARGE_DRIFT)
     return ColumnDifference(name, changed, nulls_before, nulls_after, drifted, large, meant)

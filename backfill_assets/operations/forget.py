@@ -1,4 +1,4 @@
-"""Forgetting an entity: what holds it, what stands against erasing it, whether others kept their rows, the certificate.
+"""Forgetting an entity: what holds it, obstacles to erasing it, whether others kept their rows, the certificate.
 
 Not here: the steps' own work (`load.forget`, `lake.forgotten`) and their order (`cli.forget`).
 """
@@ -83,32 +83,32 @@ def trace_of(lake: Lake, values: Sequence[str]) -> Trace:
 
 
 def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[BackfillError]:
-    """Yield what stands against the erasure, each with the way out."""
+    """Yield the obstacles to the erasure, each with the way out."""
     lake = request.lake
     if lake.shared is not None:
-        yield _against("this is a candidate", "Work on the lake itself")
+        yield _obstacle("this is a candidate", "Work on the lake itself")
     if request.trace.is_in(request.note.encode()):
-        yield _against("the note names it, and receipts keep the note", "Say why without the name")
+        yield _obstacle("the note names it, and receipts keep the note", "Say why without the name")
     if plans := active_plans(lake):
-        yield _against(
+        yield _obstacle(
             f"the plan {plans[0].id} is not finished", "Finish or cancel it, see `backfill-assets plan list`"
         )
     if switch := str(switch_of(lake)):
-        yield _against(switch, "Then forget")
+        yield _obstacle(switch, "Then forget")
     for contract in request.pipeline.contracts:
         stamps = lake.store.view(contract.name, contract.day_column).stamps
         if held := [d for d, s in stamps.items() if s.entry.built is Built.HELD]:
             span = f"{min(held)}..{max(held)}"
             fix = f"Let them go: `backfill-assets release {contract.name} --days {span} --yes`"
-            yield _against(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
+            yield _obstacle(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
     for folder in DROPS:
         names = [n for n in _named(request, folder, found) if not n.startswith(".")]
         if names and folder not in request.drops:
             fix = f"Say --drop {folder.strip('.')} to delete them whole"
-            yield _against(f"{', '.join(names)} in {folder} would lose rows", fix)
+            yield _obstacle(f"{', '.join(names)} in {folder} would lose rows", fix)
 
 
-def _against(culprit: str, fix: str) -> BackfillError:
+def _obstacle(culprit: str, fix: str) -> BackfillError:
     return BackfillError("the entity", culprit, NOTHING, fix)
 
 
@@ -129,13 +129,13 @@ def _others(request: ForgetRequest, contract: Contract) -> dict[str, str]:
     if not {*values} <= {*contract.column_names} or not lake.store.exists(contract.name):
         return {}
     hashed = row_hash(c for c in contract.columns if c.name not in (*LANDED, "seq"))
-    is_it = " AND ".join(f"CAST({quoted(c)} AS VARCHAR) = {literal(v)}" for c, v in values.items())
+    is_entity = " AND ".join(f"CAST({quoted(c)} AS VARCHAR) = {literal(v)}" for c, v in values.items())
     day, rows = quoted(contract.day_column), selection(lake.store.data_files(contract), contract)
-    kept = f"SELECT {day}, {hashed} AS hashed FROM ({rows}) WHERE ({is_it}) IS NOT TRUE"
+    kept = f"SELECT {day}, {hashed} AS hashed FROM ({rows}) WHERE ({is_entity}) IS NOT TRUE"
     sums = ", ".join(f"sum({piece})" for piece in pieces("hashed"))
     with connection(lake) as engine:
-        found = engine.execute(f"SELECT {day}, {sums} FROM ({kept}) GROUP BY 1").fetchall()
-    return {str(on): fingerprint_text(list(map(int, both))) for on, *both in found}
+        sums_by_day = engine.execute(f"SELECT {day}, {sums} FROM ({kept}) GROUP BY 1").fetchall()
+    return {str(of_day): fingerprint_text(list(map(int, totals))) for of_day, *totals in sums_by_day}
 
 
 def differing(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]]) -> dict[str, list[str]]:
@@ -178,8 +178,8 @@ def held(request: ForgetRequest) -> tuple[list[Path], list[Path]]:
 def certify(request: ForgetRequest, erasure: Erasure) -> tuple[dict[str, int], dict[str, int]]:
     """Search all bytes once more, and write the certificate; returns the places that still hold the entity, and those
     whose rows only mention it."""
-    left, mentions = map(request.places, held(request))
-    finished = {} if left else {"finished_at": utc_now().isoformat()}
-    erasure.done.update({"left": left, "mentions": mentions, **finished})
+    remaining, mentions = map(request.places, held(request))
+    finished = {} if remaining else {"finished_at": utc_now().isoformat()}
+    erasure.done.update({"left": remaining, "mentions": mentions, **finished})
     erasure.keep()
-    return left, mentions
+    return remaining, mentions

@@ -94,8 +94,8 @@ def look(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days
     """
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
     size = lake.settings.retention.file_mib * MIB
-    uneven = {c.name: _days(found) for of, c in chosen if (found := uneven_files(of, c, size))}
-    unneeded = tuple(find_unneeded(of, c, since, _first(of, c, since)) for of, c in chosen)
+    uneven = {c.name: _days(found) for scoped, c in chosen if (found := uneven_files(scoped, c, size))}
+    unneeded = tuple(find_unneeded(scoped, c, since, _first(scoped, c, since)) for scoped, c in chosen)
     return Upkeep(since, unneeded, uneven, (0, 0) if tables else _copies(lake))
 
 
@@ -106,8 +106,8 @@ def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_
     lake holds the same rows; the next call goes on.
     """
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
-    uneven = {c.name: _days(found) for of, c in chosen if (found := _compacted(of, c))}
-    removed = tuple(remove_unneeded(of, c, since, _first(of, c, since)) for of, c in chosen)
+    uneven = {c.name: _days(found) for scoped, c in chosen if (found := _compacted(scoped, c))}
+    removed = tuple(remove_unneeded(scoped, c, since, _first(scoped, c, since)) for scoped, c in chosen)
     return Upkeep(since, removed, uneven, (0, 0) if tables else _copies(lake, act=True), done=True)
 
 
@@ -116,11 +116,11 @@ def _copies(lake: Lake, act: bool = False) -> tuple[int, int]:
     if (days := lake.settings.retention.copy_days) is None:
         return 0, 0
     count, size, before = 0, 0, utc_today() - timedelta(days=days)
-    for of in lake.by_source():
-        with load_lock(of.locks, of.source) if act else nullcontext():
-            found = unneeded_copies(LakeSession(of), before)
+    for scoped in lake.by_source():
+        with load_lock(scoped.locks, scoped.source) if act else nullcontext():
+            found = unneeded_copies(LakeSession(scoped), before)
             for content in found if act else ():
-                discard(of.stock, content)
+                discard(scoped.stock, content)
         count, size = count + len(found), size + sum(found.values())
     return count, size
 
@@ -136,26 +136,26 @@ def _compacted(lake: Lake, contract: Contract) -> Layout:
 
 
 def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T | None:
-    """Do `work`, which writes the rows of a table again as they are. Of a landed table, nothing (None) after a load
-    that was cut off, which the next load completes; and afterwards its ledger names the new version: builds read the
-    landed table at that version, whose files stay."""
+    """Do `work`, which rewrites a table's files without changing a row. A landed table is left alone (None) after a
+    load that was cut off, which the next load completes; and afterwards its ledger names the new version: builds read
+    the landed table at that version, whose files stay."""
     if not contract.is_landed:
         return work()
-    of = lake.of_source(contract.source)
-    with load_lock(of.locks, of.source):
-        ledger = of_source(ARRIVALS, of.source)
-        named = lake.store.view(ledger.name, ledger.day_column).inputs.get(contract.name, -1)
+    scoped = lake.of_source(contract.source)
+    with load_lock(scoped.locks, scoped.source):
+        ledger = of_source(ARRIVALS, scoped.source)
+        recorded = lake.store.view(ledger.name, ledger.day_column).inputs.get(contract.name, -1)
         stamps = lake.store.view(contract.name, contract.day_column).stamps.values()
-        if any(s.version > named for s in stamps):
+        if any(s.version > recorded for s in stamps):
             return None
-        done = work()
+        result = work()
         head = lake.store.view(contract.name, contract.day_column).version
-        if head > named >= 0:
-            note = f"names version {head} of {contract.name}, which holds the same rows as {named}"
+        if head > recorded >= 0:
+            note = f"names version {head} of {contract.name}, which holds the same rows as {recorded}"
             receipt = Receipt(uuid.uuid4().hex, ledger.name, REASON, {}, inputs={contract.name: head}, note=note)
             with lake.store.lock(ledger.name):
                 lake.store.replace_days(ledger, None, (), receipt)
-        return done
+        return result
 
 
 def _since(lake: Lake, keep_days: int | None) -> datetime:
@@ -180,15 +180,16 @@ def _first(lake: Lake, contract: Contract, since: datetime) -> int:
 
 
 def _contracts(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> list[tuple[Lake, Contract]]:
-    """The chosen tables that exist, each with the lake narrowed to its source; ledgers go by their own names."""
+    """The chosen tables that exist, each with the lake scoped to its source; ledgers go by their own names."""
     owned = [(lake, c) for c in pipeline.contracts]
-    owned += [(of, of_source(c, of.source)) for of in lake.by_source() for c in (FILES, ARRIVALS, QUARANTINE)]
+    for scoped in lake.by_source():
+        owned += [(scoped, of_source(c, scoped.source)) for c in (FILES, ARRIVALS, QUARANTINE)]
     known = {c.name for _, c in owned}
     for name in tables:
         if name not in known:
             pipeline.contract(name, "Nothing was deleted")
     return [
-        (of, c)
-        for of, c in owned
+        (scoped, c)
+        for scoped, c in owned
         if (not tables or c.name in tables) and lake.writes(c.name) and lake.store.exists(c.name)
     ]

@@ -75,16 +75,15 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     _refuse_stopped(request)
     chosen = _chosen(request)
     _refuse_unanswered(request)
-    named = [t.name for t, _ in chosen]
-    compared = tuple(_compared(request, t, v.stamps) for t, v in chosen)
+    names = [t.name for t, _ in chosen]
+    previews, plan = [_preview(request, t, v.stamps) for t, v in chosen], new_id(utc_now())
     if not act:
-        return Publication(new_id(utc_now()), compared, tuple(widen_tables(request.lake, request.pipeline, named)))
+        return Publication(plan, tuple(previews), tuple(widen_tables(request.lake, request.pipeline, names)))
     with switching(request.lake, switch_name(request.name), [t.contract for t, _ in chosen]):
-        found = Publication(
-            new_id(utc_now()), compared, tuple(widen_tables(request.lake, request.pipeline, named, act=True)), done=True
-        )
-        done = [_published(request, t, v, found.id) for t, v in chosen]
-    return replace(found, tables=tuple(replace(t, version=v) for t, v in zip(found.tables, done, strict=True)))
+        wider = widen_tables(request.lake, request.pipeline, names, act=True)
+        versions = [_publish_table(request, t, v, plan) for t, v in chosen]
+    published = tuple(replace(p, version=v) for p, v in zip(previews, versions, strict=True))
+    return Publication(plan, published, tuple(wider), done=True)
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class PublishRequest:
     lake: Lake
     pipeline: Pipeline
     candidate: Lake
-    theirs: Pipeline
+    candidate_pipeline: Pipeline
     days: DayRange | None = None
     note: str = ""
 
@@ -108,15 +107,15 @@ class PublishRequest:
         """The states of the lake's days now."""
         return self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
 
-    def states_there(self) -> States:
+    def candidate_states(self) -> States:
         """The states of the candidate's days now."""
-        return self.theirs.states(read_view(self.candidate, self.theirs.contracts))
+        return self.candidate_pipeline.states(read_view(self.candidate, self.candidate_pipeline.contracts))
 
 
 def _chosen(request: PublishRequest) -> list[tuple[Table, TableView]]:
     """The candidate's own tables, upstream first, each with the newest receipts of its days."""
-    states, found = request.states_there(), list[tuple[Table, TableView]]()
-    for table in request.theirs.tables:
+    states, chosen = request.candidate_states(), list[tuple[Table, TableView]]()
+    for table in request.candidate_pipeline.tables:
         name = table.name
         if not request.candidate.writes(name):
             continue
@@ -124,21 +123,22 @@ def _chosen(request: PublishRequest) -> list[tuple[Table, TableView]]:
         view = states.view.table(name)
         stamps = {d: s for d, s in sorted(view.stamps.items()) if request.days is None or d in request.days}
         if unfit := [d for d in stamps if states.of(name, d) not in FIT]:
-            told = f"{ranges(unfit)} of {name} are {', '.join(sorted({states.of(name, d).value for d in unfit}))} there"
-            raise refused(request.name, told, NOTHING, f"`{_command(request, 'catch-up')}`, or publish other --days")
+            unfit_states = ", ".join(sorted({states.of(name, d).value for d in unfit}))
+            reason = f"{ranges(unfit)} of {name} are {unfit_states} there"
+            raise refused(request.name, reason, NOTHING, f"`{_command(request, 'catch-up')}`, or publish other --days")
         if stamps:
-            found.append((table, replace(view, stamps=stamps)))
-    if not found:
+            chosen.append((table, replace(view, stamps=stamps)))
+    if not chosen:
         fix = f"Build some: `{_command(request, 'backfill --from FIRST --to LAST')}`"
         raise refused(request.name, "it holds no such day", NOTHING, fix)
-    return found
+    return chosen
 
 
 def _refuse_stopped(request: PublishRequest) -> None:
     """Raise if a plan with some of the days waits for a person: its gate may have found what readers must not see."""
-    for plan_id, told in held_back(request.candidate).items():
+    for plan_id, reason in held_back(request.candidate).items():
         if request.days is None or {*find_plan(request.candidate, plan_id).days} & {*request.days}:
-            raise refused(request.name, told, NOTHING, f"Say --target {request.name} with these commands")
+            raise refused(request.name, reason, NOTHING, f"Say --target {request.name} with these commands")
 
 
 def _refuse_unanswered(request: PublishRequest) -> None:
@@ -150,7 +150,7 @@ def _refuse_unanswered(request: PublishRequest) -> None:
 
 
 def _refuse_other_code(request: PublishRequest, name: str) -> None:
-    ours, theirs = request.pipeline.codes.get(name), request.theirs.codes[name]
+    ours, theirs = request.pipeline.codes.get(name), request.candidate_pipeline.codes[name]
     if ours is None:
         what = f"the lake beside it has no table {name}"
     elif (ours.code_digest, ours.settings_digest) != (theirs.code_digest, theirs.settings_digest):
@@ -161,30 +161,30 @@ def _refuse_other_code(request: PublishRequest, name: str) -> None:
     raise refused(request.name, what, NOTHING, fix)
 
 
-def _compared(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp]) -> TablePublication:
-    now = request.lake.store.view(table.name, table.contract.day_column).stamps
-    held = [now[d].entry for d in stamps if d in now]
-    same = sum(d in now and now[d].entry.content == s.entry.content for d, s in stamps.items())
-    rows = sum(e.rows for e in held), sum(s.entry.rows for s in stamps.values())
+def _preview(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp]) -> TablePublication:
+    current = request.lake.store.view(table.name, table.contract.day_column).stamps
+    replaced = [current[d].entry for d in stamps if d in current]
+    same = sum(d in current and current[d].entry.content == s.entry.content for d, s in stamps.items())
+    rows = sum(e.rows for e in replaced), sum(s.entry.rows for s in stamps.values())
     return TablePublication(table.name, tuple(stamps), *rows, same)
 
 
-def _published(request: PublishRequest, table: Table, there: TableView, plan: str) -> int:
+def _publish_table(request: PublishRequest, table: Table, built: TableView, plan: str) -> int:
     """Commit the days of one table as the candidate held them then; the version of the lake's table afterwards."""
-    contract, states, stamps = table.contract, request.states(), there.stamps
-    moved = [d for d, s in stamps.items() if states.digests.of(table.name, d) != s.entry.input_digest]
-    if moved:
-        what = f"inputs of {table.name} {ranges(moved)} moved since they were built"
+    contract, states, stamps = table.contract, request.states(), built.stamps
+    changed = [d for d, s in stamps.items() if states.digests.of(table.name, d) != s.entry.input_digest]
+    if changed:
+        what = f"inputs of {table.name} {ranges(changed)} moved since they were built"
         raise refused(request.name, what, "Tables before it are published", f"`{_command(request, 'catch-up')}`, again")
-    staged = stage_links(request.lake, contract, request.candidate, stamps, there.version)
+    staged = stage_links(request.lake, contract, request.candidate, stamps, built.version)
     base = states.view.table(table.name).version
     entries = {d: s.entry for d, s in stamps.items()}
-    write = Write(contract, staged, entries, base, _signed(request, table, states, stamps, plan))
+    write = Write(contract, staged, entries, base, _provenance(request, table, states, stamps, plan))
 
-    def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
+    def digests_now(days: Iterable[date]) -> Mapping[date, str]:
         """The input digests by the lake's heads as they are when it is called."""
         digests = request.states().digests
-        return {d: digests.of(table.name, d) for d in asked}
+        return {d: digests.of(table.name, d) for d in days}
 
     try:
         return replace_days(request.lake, write, digests_now).version
@@ -192,14 +192,14 @@ def _published(request: PublishRequest, table: Table, there: TableView, plan: st
         staged.drop()
 
 
-def _signed(
+def _provenance(
     request: PublishRequest, table: Table, states: States, stamps: Mapping[date, Stamp], plan: str
 ) -> Provenance:
-    """Who published, and by what the days were made: the engine of the candidate's newest write of them."""
+    """Who published, and what computed the days: the engine of the candidate's newest write of them."""
     codes, view = request.pipeline.codes[table.name], states.view
-    made = [r for r, _ in writes_of(request.candidate.store, table.name, stamps) if r is not None]
-    kept = {k: v for k, v in made[-1].tags.items() if k in (ENGINE, VERSIONS)} if made else {}
-    tags = {**kept, **made_with(table.contract, states)}
+    receipts = [r for r, _ in writes_of(request.candidate.store, table.name, stamps) if r is not None]
+    engine_tags = {k: v for k, v in receipts[-1].tags.items() if k in (ENGINE, VERSIONS)} if receipts else {}
+    tags = {**engine_tags, **made_with(table.contract, states)}
     tags |= {BY: whoami(), PLAN_TAG: plan, CHUNK_TAG: "1", "candidate": request.name}
     return Provenance(
         PUBLISH, note=request.note, code_digest=codes.code_digest, settings_digest=codes.settings_digest,

@@ -67,7 +67,7 @@ class KeptTable:
             "version": self.version, "day_column": contract.day_column, "key": list(contract.key),
             "partition_by": contract.partition_column,
             "columns": [[c.name, c.type, c.description, c.nullable] for c in contract.columns],
-            "days": {str(d): list(told) for d, told in sorted(self.days.items())},
+            "days": {str(d): list(content) for d, content in sorted(self.days.items())},
             "data_files": [[f.path, f.sha256, f.size] for f in self.files],
         }  # fmt: skip
 
@@ -109,66 +109,66 @@ class SnapshotRequest:
 Chosen = tuple[Contract, int, Mapping[date, DayEntry], list[str]]
 
 
-def create_snapshot(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> Snapshot:
+def create_snapshot(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
     """Keep the newest versions of the tables, all from one state of the lake. Raises BackfillError for a name that is
     taken or not allowed and for tables without a version, and UnfitDays as the reader does."""
-    if not NAME.fullmatch(asked.name):
-        raise _refused(asked.name, "it is no name of letters, digits, `.`, `_` and `-`", "Choose another name")
-    with _alone(lake):
-        return _created(lake, pipeline, asked)
+    if not NAME.fullmatch(request.name):
+        raise _refused(request.name, "it is no name of letters, digits, `.`, `_` and `-`", "Choose another name")
+    with _snapshot_lock(lake):
+        return _created(lake, pipeline, request)
 
 
 @contextlib.contextmanager
-def _alone(lake: Lake) -> Iterator[None]:
-    """Within, no other command makes or drops a snapshot; what a killed one left (`.NAME`) is deleted first."""
+def _snapshot_lock(lake: Lake) -> Iterator[None]:
+    """Keep other commands from making or dropping a snapshot; what a killed one left (`.NAME`) is deleted first."""
     with locked(lake.locks / "snapshots.lock", "the snapshots"):
-        for left in _folder(lake).glob(".*"):
-            delete_folder(left)
+        for leftover in _folder(lake).glob(".*"):
+            delete_folder(leftover)
         yield
 
 
-def _created(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> Snapshot:
-    if (_folder(lake) / asked.name).exists():
-        raise _refused(asked.name, "it is there already, and a snapshot never changes", "Choose another name")
-    erased, chosen = erasures(lake), _chosen(lake, pipeline, asked)
+def _created(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
+    if (_folder(lake) / request.name).exists():
+        raise _refused(request.name, "it is there already, and a snapshot never changes", "Choose another name")
+    erased, chosen = erasures(lake), _chosen(lake, pipeline, request)
     _folder(lake).mkdir(exist_ok=True)
-    aside = _folder(lake) / f".{asked.name}.{uuid.uuid4().hex[:8]}"
+    draft = _folder(lake) / f".{request.name}.{uuid.uuid4().hex[:8]}"
     try:
-        aside.mkdir()
+        draft.mkdir()
         kept = {}
         for contract, version, entries, files in chosen:
             days = {d: (entry.rows, entry.fingerprint) for d, entry in entries.items()}
-            kept[contract.name] = KeptTable(contract, version, days, _kept(aside, contract, files))
+            kept[contract.name] = KeptTable(contract, version, days, _kept(draft, contract, files))
         for contract, version, entries, _ in chosen:  # after the copies: what altered a file before them is seen
-            _refuse_differing(lake, asked.name, contract, version, entries)
-        made = Snapshot(asked.name, utc_now(), whoami(), asked.note, kept)
-        (aside / FILE).write_text(json.dumps(made.to_dict(), indent=1), encoding="utf-8")
-        sync(aside / FILE)
+            _refuse_differing(lake, request.name, contract, version, entries)
+        snapshot = Snapshot(request.name, utc_now(), whoami(), request.note, kept)
+        (draft / FILE).write_text(json.dumps(snapshot.to_dict(), indent=1), encoding="utf-8")
+        sync(draft / FILE)
         if erasures(lake) != erased or any("finished_at" not in e.done for e in erased):
-            raise _refused(asked.name, "an entity is being forgotten", "Finish `forget`, then do it again")
-        aside.rename(_folder(lake) / asked.name)
+            raise _refused(request.name, "an entity is being forgotten", "Finish `forget`, then do it again")
+        draft.rename(_folder(lake) / request.name)
         sync(_folder(lake))
     except FileNotFoundError as error:
-        raise _refused(asked.name, f"a file was taken away meanwhile: {error.filename}", "Do it again") from error
+        raise _refused(request.name, f"a file was taken away meanwhile: {error.filename}", "Do it again") from error
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return made
+        shutil.rmtree(draft, ignore_errors=True)
+    return snapshot
 
 
-def _chosen(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> list[Chosen]:
-    contracts = [pipeline.contract(n, "Nothing was kept") for n in asked.tables] or list(pipeline.contracts)
+def _chosen(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Chosen]:
+    contracts = [pipeline.contract(n, "Nothing was kept") for n in request.tables] or list(pipeline.contracts)
     states = pipeline.states(settled_view(lake, pipeline.contracts))
-    found: list[Chosen] = []
+    chosen: list[Chosen] = []
     for contract in contracts:
         view = states.view.table(contract.name)
-        held = {d: s.entry for d, s in view.stamps.items() if asked.days or s.entry.built is not Built.PENDING}
-        days = list(asked.days) if asked.days else sorted(held)
+        held = {d: s.entry for d, s in view.stamps.items() if request.days or s.entry.built is not Built.PENDING}
+        days = list(request.days) if request.days else sorted(held)
         if view.version < 0:
-            raise _refused(asked.name, f"the table {contract.name} was never made", "Name others with --tables")
-        settle(contract, unfit_days_now(states, contract.name, days), asked.unfit)
+            raise _refused(request.name, f"the table {contract.name} was never made", "Name others with --tables")
+        settle(contract, unfit_days_now(states, contract.name, days), request.unfit)
         entries = {d: held[d] for d in days if d in held}
-        found.append((contract, view.version, entries, lake.store.data_files(contract, view.version, list(entries))))
-    return found
+        chosen.append((contract, view.version, entries, lake.store.data_files(contract, view.version, list(entries))))
+    return chosen
 
 
 def _refuse_differing(lake: Lake, name: str, contract: Contract, version: int, days: Mapping[date, DayEntry]) -> None:
@@ -217,7 +217,7 @@ def drop_snapshot(lake: Lake, name: str) -> None:
 
     Killed meanwhile, the snapshot is gone; the next call deletes what is left of its folder.
     """
-    with _alone(lake):
+    with _snapshot_lock(lake):
         folder = _existing(lake, name, "dropped")
         gone = folder.with_name(f".{name}.{uuid.uuid4().hex[:8]}")
         folder.rename(gone)
@@ -234,8 +234,8 @@ def file_of(lake: Lake, name: str, kept: KeptFile) -> Path:
     path = _folder(lake) / name / kept.path
     if holds_kept(path, kept):
         return path
-    told = "has other bytes than those that were kept" if path.is_file() else "is gone"
-    raise _refused(name, f"{path} {told}", "Restore it from a backup; the other files may be whole", "read")
+    fault = "has other bytes than those that were kept" if path.is_file() else "is gone"
+    raise _refused(name, f"{path} {fault}", "Restore it from a backup; the other files may be whole", "read")
 
 
 def holds_kept(path: Path, kept: KeptFile) -> bool:
@@ -261,12 +261,12 @@ def _folder(lake: Lake) -> Path:
 
 def _parsed(body: Mapping[str, Any]) -> Snapshot:
     tables = {}
-    for name, told in body["tables"].items():
-        columns = tuple(Column(*column) for column in told["columns"])
-        laid_out = told["partition_by"]
-        contract = Contract(name, "", columns, told["day_column"], tuple(told["key"]), (), partition_by=laid_out)
-        days = {date.fromisoformat(d): (int(rows), str(fingerprint)) for d, (rows, fingerprint) in told["days"].items()}
-        tables[name] = KeptTable(contract, int(told["version"]), days, tuple(KeptFile(*f) for f in told["data_files"]))
+    for name, kept in body["tables"].items():
+        columns = tuple(Column(*column) for column in kept["columns"])
+        laid_out = kept["partition_by"]
+        contract = Contract(name, "", columns, kept["day_column"], tuple(kept["key"]), (), partition_by=laid_out)
+        days = {date.fromisoformat(d): (int(rows), str(fingerprint)) for d, (rows, fingerprint) in kept["days"].items()}
+        tables[name] = KeptTable(contract, int(kept["version"]), days, tuple(KeptFile(*f) for f in kept["data_files"]))
     return Snapshot(body["name"], datetime.fromisoformat(body["made_at"]), body["by"], body["note"], tables)
 
 

@@ -47,20 +47,20 @@ class Widening:
 def widen_tables(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), act: bool = False) -> list[Widening]:
     """Widen the columns of these tables (empty: all), one commit per table, upstream first; without `act` only find
     them. Stopped in between, done again, it goes on. Raises what `lake.widening.widen` raises."""
-    wider = [(c, found) for c in _contracts(lake, pipeline, tables) if (found := wider_columns(lake, c))]
-    narrow = _narrow(lake, pipeline, {c.name: found for c, found in wider})
-    done = []
-    for contract, found in wider:
+    wider = [(c, columns) for c in _contracts(lake, pipeline, tables) if (columns := wider_columns(lake, c))]
+    narrow = _narrow(lake, pipeline, {c.name: columns for c, columns in wider})
+    widenings = []
+    for contract, columns in wider:
         states = pipeline.states(read_view(lake, pipeline.contracts))
         days = _as_today(contract.name, narrow, states)
-        told = {name: f"{before} -> {wanted}" for name, (before, wanted) in found.items()}
+        changes = {name: f"{before} -> {wanted}" for name, (before, wanted) in columns.items()}
         version = None
         if act:
-            note = ", ".join(f"{name} {types}" for name, types in told.items())
+            note = ", ".join(f"{name} {types}" for name, types in changes.items())
             receipt = _receipt(pipeline, contract, states, days, note)
             version = laid_out_again(lake, contract, lambda c=contract, r=receipt: widen(lake, c, r))  # type: ignore[misc]
-        done.append(Widening(contract.name, told, tuple(days), version))
-    return done
+        widenings.append(Widening(contract.name, changes, tuple(days), version))
+    return widenings
 
 
 def _contracts(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> list[Contract]:
