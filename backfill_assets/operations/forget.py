@@ -3,6 +3,7 @@
 Not here: the steps' own work (`load.forget`, `lake.forgotten`) and their order (`cli.forget`).
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -77,6 +78,11 @@ def trace_of(lake: Lake, values: Sequence[str]) -> Trace:
     if len(values) != len(columns) or not all(v.strip() and v.isprintable() for v in values):
         fix = f"Give one value for each of {', '.join(columns)}, in printable signs"
         raise BackfillError("the entity", f"it has {len(columns)} column(s) in this lake", NOTHING, fix)
+    whole = {c.name for s in lake.settings.delivered.values() for c in s.payload_columns if c.type in ("INT", "BIGINT")}
+    for column, value in zip(columns, values, strict=True):
+        if column in whole and not re.fullmatch(r"0|-?[1-9]\d*", value):
+            fix = "Give it in digits, as tables show it"
+            raise BackfillError("the entity", f"{column} is a whole number, not {value!r}", NOTHING, fix)
     selects = [s.select for s in lake.settings.delivered.values()]
     landed = {c: {n for s in selects for n in columns_of(s).get(c, ())} - {c} for c in columns}
     return Trace(dict(zip(columns, values, strict=True)), landed)

@@ -58,6 +58,14 @@ def test_an_entity_has_one_printable_value_per_column(request_: ForgetRequest, v
         trace_of(request_.lake, values)
 
 
+def test_a_value_of_a_whole_number_is_written_as_tables_show_it_or_it_would_match_nothing(tmp_path: Path) -> None:
+    lake = configure(tmp_path, "2024-03-01", features={"entity": ["entity", "value"]})
+    assert trace_of(lake, ["007", "-7"]).values == {"entity": "007", "value": "-7"}
+    for odd in ("007", "7.0", "seven", "7 "):
+        with pytest.raises(BackfillError, match="value is a whole number, not"):
+            trace_of(lake, ["a", odd])
+
+
 def test_what_stands_against_it_is_named_with_the_way_out(request_: ForgetRequest) -> None:
     assert told(request_) == []
     put(request_, ".snapshots/march/x.json")
