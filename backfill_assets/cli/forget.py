@@ -64,6 +64,8 @@ def forget(
             say(f"{place}: {count} file(s) {'still ' if yes else ''}hold it")
         for place, count in mentions.items():
             say(f"{place}: {count} file(s) hold it only within longer values of others, which stay")
+        if not (places or mentions):
+            say(f"No file holds it{' any more' if yes else ''}.")
         for obstacle in obstacles:
             remark(f"Error: {obstacle}")
         say(

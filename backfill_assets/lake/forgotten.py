@@ -7,13 +7,14 @@ written over in them; the digest of each rewritten commit is noted before, and `
 """
 
 import contextlib
+import hashlib
 import hmac
 import json
 import os
 import secrets
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -144,7 +145,7 @@ def erase(lake: LakeFolder, trace: Trace, erasure: Erasure) -> None:
                         files.delete(log / HINT)  # it may name this checkpoint; readers do without
     for path in traced(lake, [lake.root / name for name in COPIES], trace):
         if path.suffix in TEXTS:
-            _write_over(path, trace.masked)
+            files.write_lines(path, map(trace.masked, files.lines(path)))
         elif path.suffix not in DATABASES and not path.is_relative_to(lake.root / SNAPSHOTS):
             _delete(path, path.relative_to(lake.root).parts[0], erasure)
     erasure.keep()
@@ -176,13 +177,12 @@ def _rewrite_commit(path: Path, live: set[str], old: set[str], trace: Trace, era
             return line
         return trace.masked(_unbounded(line) if name in old else line)
 
-    def noted(part: Path) -> None:
-        digests = erasure.done["commits"].setdefault(path.parent.parent.name, {})
-        digests[str(int(path.stem))] = files.sha256_of_bytes(part)
-        erasure.keep()
-
-    if any(written(line) != line for line in files.lines(path)):
-        _write_over(path, written, noted)
+    before = [*files.lines(path)]
+    if before != (after := [*map(written, before)]):
+        digest = hashlib.sha256(b"".join(after)).hexdigest()
+        erasure.done["commits"].setdefault(path.parent.parent.name, {})[str(int(path.stem))] = digest
+        erasure.keep()  # first: it says which bytes are ours
+        files.write_lines(path, after)
 
 
 def _unbounded(line: bytes) -> bytes:
@@ -194,15 +194,6 @@ def _unbounded(line: bytes) -> bytes:
         return line
     change["stats"] = json.dumps({k: v for k, v in stats.items() if k not in BOUNDS})
     return json.dumps(action).encode() + b"\n"
-
-
-def _write_over(path: Path, written: Callable[[bytes], bytes], noted: Callable[[Path], object] = str) -> None:
-    """Replace a text by its lines as they are `written`, atomically, after the new file was `noted`."""
-    part = path.with_name(f"{path.name}.part")
-    with part.open("wb") as sink:
-        sink.writelines(map(written, files.lines(path)))
-    noted(part)
-    files.publish(part, path)
 
 
 def compact(databases: Collection[Path]) -> None:

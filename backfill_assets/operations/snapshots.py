@@ -9,7 +9,6 @@ import hashlib
 import json
 import re
 import shutil
-import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -25,7 +24,7 @@ from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import folder_of
-from backfill_assets.lake.files import delete_folder, locked, sync
+from backfill_assets.lake.files import delete_folder, locked, sha256_of_bytes, sync
 from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.forgotten import erasures
 from backfill_assets.lake.home import Lake
@@ -132,7 +131,7 @@ def _created(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapsh
         raise _refused(request.name, "it is there already, and a snapshot never changes", "Choose another name")
     erased, chosen = erasures(lake), _chosen(lake, pipeline, request)
     _folder(lake).mkdir(exist_ok=True)
-    draft = _folder(lake) / f".{request.name}.{uuid.uuid4().hex[:8]}"
+    draft = _folder(lake) / f".{request.name}"
     try:
         draft.mkdir()
         kept = {}
@@ -192,7 +191,7 @@ def _kept(folder: Path, contract: Contract, files: Collection[str]) -> tuple[Kep
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
         sync(target)
-        kept.append(KeptFile(path, _sha256(target), target.stat().st_size))
+        kept.append(KeptFile(path, sha256_of_bytes(target), target.stat().st_size))
     return tuple(kept)
 
 
@@ -218,10 +217,7 @@ def drop_snapshot(lake: Lake, name: str) -> None:
     Killed meanwhile, the snapshot is gone; the next call deletes what is left of its folder.
     """
     with _snapshot_lock(lake):
-        folder = _existing(lake, name, "dropped")
-        gone = folder.with_name(f".{name}.{uuid.uuid4().hex[:8]}")
-        folder.rename(gone)
-        shutil.rmtree(gone)
+        shutil.rmtree(_existing(lake, name, "dropped").rename(_folder(lake) / f".{name}"))
 
 
 def held_bytes(lake: Lake, name: str) -> int:
@@ -240,12 +236,7 @@ def file_of(lake: Lake, name: str, kept: KeptFile) -> Path:
 
 def holds_kept(path: Path, kept: KeptFile) -> bool:
     """Return whether there is a file with the kept bytes."""
-    return path.is_file() and path.stat().st_size == kept.size and _sha256(path) == kept.sha256
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as read:
-        return hashlib.file_digest(read, "sha256").hexdigest()
+    return path.is_file() and path.stat().st_size == kept.size and sha256_of_bytes(path) == kept.sha256
 
 
 def _existing(lake: Lake, name: str, done: str) -> Path:
