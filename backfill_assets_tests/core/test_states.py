@@ -79,6 +79,14 @@ def test_raw_is_stale_when_another_file_lands_on_its_day() -> None:
     assert loaded(3).land(day(1), "late").state("raw", day(1)) is State.STALE
 
 
+def test_raw_of_another_select_is_outdated_and_stale_when_another_file_lands_on_its_day() -> None:
+    story = loaded(3)
+    story.codes["raw"] = Codes(CODE.code_digest, "settings-2")
+    assert story.state("raw", day(1)) is State.OUTDATED
+    assert story.land(day(1), "late").state("raw", day(1)) is State.STALE
+    assert story.state("raw", day(2)) is State.OUTDATED
+
+
 def test_the_raw_day_that_as_of_cut_is_stale_when_as_of_rises() -> None:
     story = Story(as_of=midnight(day(1)) + timedelta(hours=9)).land(day(1), "file").load(day(1))
     assert story.state("raw", day(1)) is State.FRESH
