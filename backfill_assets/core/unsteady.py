@@ -232,14 +232,14 @@ def _of_call(call: Call) -> Iterator[Unsteady]:
 def _of_aggregate(call: Call, node: Node, keys: list[Key], names: PlanColumns) -> Iterator[Unsteady]:
     if call.is_numbered or "windowspecdefinition" in call.within:
         return
-    given = names.of(call.arguments) | names.of(brackets(node.line, 0))
+    arguments = names.of(call.arguments) | names.of(brackets(node.line, 0))
     if call.name in ANY_ROW:
         yield Unsteady(
             call.text, "takes any row of its group", "use min, max, or max_by over columns that hold the key"
         )
     elif call.name in LISTS and not SORTED.intersection(call.within):
         yield Unsteady(call.text, "lists rows as they come", "put sort_array around it, in the same expression")
-    elif call.name in TIES and not _covers(given, keys) and not re.search(r" (ASC|DESC) ", call.arguments):
+    elif call.name in TIES and not _covers(arguments, keys) and not re.search(r" (ASC|DESC) ", call.arguments):
         yield Unsteady(call.text, "takes any of the rows that tie", ORDER)
 
 

@@ -47,9 +47,9 @@ def kill_mid_commit(lake: Lake) -> Planted:
     """A machine lost its power as it committed."""
     table = first_events(lake).name
     half_commit(lake, table)
-    told = f"ALERT a run was cut off by a power failure. PAGE every command that reads {table} ends with an error."
+    news = f"ALERT a run was cut off by a power failure. PAGE every command that reads {table} ends with an error."
     mend = f"`backfill-assets mend {table}` shows what it would do, `--yes` does it"
-    return Planted(told, frozenset({table, "log"}), ("`backfill-assets doctor` reads every log", mend))
+    return Planted(news, frozenset({table, "log"}), ("`backfill-assets doctor` reads every log", mend))
 
 
 def server_dies(lake: Lake) -> Planted:
@@ -57,9 +57,9 @@ def server_dies(lake: Lake) -> Planted:
     _resent(lake, 1, newest=True)
     if (engine := LakeSession(lake).engine).has_server:
         os.kill(ensure_server(lake.root, engine).process.pid, signal.SIGKILL)
-    told = "ALERT the nightly run failed: the engine does not answer. PAGE days wait to be loaded."
+    news = "ALERT the nightly run failed: the engine does not answer. PAGE days wait to be loaded."
     hints = ("`backfill-assets server status` and LAKE/.server/server.log", f"a run starts a new server: {CATCH_UP}")
-    return Planted(told, frozenset({"server", "engine"}), hints, restores=False)
+    return Planted(news, frozenset({"server", "engine"}), hints, restores=False)
 
 
 def disk_full(lake: Lake) -> Planted:
@@ -70,29 +70,29 @@ def disk_full(lake: Lake) -> Planted:
     _resent(lake, 1, newest=True)
     server = ensure_server(lake.root, engine).process.pid
     resource.prlimit(server, resource.RLIMIT_FSIZE, (MOST_BYTES, resource.RLIM_INFINITY))
-    told = "ALERT the nightly run failed: the engine cannot write. PAGE days wait to be loaded."
+    news = "ALERT the nightly run failed: the engine cannot write. PAGE days wait to be loaded."
     hints = (
         "`backfill-assets catch-up` says why; is it the disk (`df LAKE`), or a limit of the process that `server "
         "status` names (/proc/PROCESS/limits)?",
         f"`backfill-assets server stop` ends the limit, as the next server has none; then {CATCH_UP}",
     )
-    return Planted(told, frozenset({"disk", "limit", "server", "engine"}), hints, restores=False)
+    return Planted(news, frozenset({"disk", "limit", "server", "engine"}), hints, restores=False)
 
 
 def duplicates(lake: Lake) -> Planted:
     """A sender delivers a file again under another name."""
     (file,) = _resent(lake, 1, newest=True)
-    told = "ALERT the sender: 'we resent our newest file by mistake, please ignore it'. PAGE a day is stale."
+    news = "ALERT the sender: 'we resent our newest file by mistake, please ignore it'. PAGE a day is stale."
     accept = 'delete it, then `backfill-assets landing accept --note "resent"` takes it out of the ledger'
-    return Planted(told, frozenset({file.name, file.stem}), ("`ls -t LAKE/landing` or `scan`: which?", accept), (file,))
+    return Planted(news, frozenset({file.name, file.stem}), ("`ls -t LAKE/landing` or `scan`: which?", accept), (file,))
 
 
 def late_burst(lake: Lake) -> Planted:
     """Files of the oldest days come again."""
     files = _resent(lake, 3, newest=False)
-    told = f"ALERT {len(files)} files arrived for days that closed long ago. PAGE days are stale."
+    news = f"ALERT {len(files)} files arrived for days that closed long ago. PAGE days are stale."
     hints = ("`backfill-assets status --stale --why` names the days", f"{CATCH_UP}; --force would touch every day")
-    return Planted(told, frozenset(n for f in files for n in (f.name, f.stem)) | {"stale"}, hints, restores=False)
+    return Planted(news, frozenset(n for f in files for n in (f.name, f.stem)) | {"stale"}, hints, restores=False)
 
 
 def bad_code(lake: Lake) -> Planted:
@@ -107,9 +107,9 @@ def bad_code(lake: Lake) -> Planted:
                         tags=made_with(contract, states))  # fmt: skip
     kept = [r for d in days for r in [r for r in rows if r[contract.day_column] == d][::2]]
     replace_by_day(lake, contract, kept, signed, lambda d: states.digests.of(contract.name, d))
-    told = "ALERT a customer: 'our numbers of the last days halved'. Release 4.2 ran last night and was withdrawn."
+    news = "ALERT a customer: 'our numbers of the last days halved'. Release 4.2 ran last night and was withdrawn."
     again = f"`backfill-assets backfill --from {days[0]} --to {days[-1]}` makes these days by today's code"
-    return Planted(told, frozenset(map(str, days)), ("`backfill-assets audit`: which days did that code write?", again))
+    return Planted(news, frozenset(map(str, days)), ("`backfill-assets audit`: which days did that code write?", again))
 
 
 def wrong_select(lake: Lake) -> Planted:
@@ -121,24 +121,24 @@ def wrong_select(lake: Lake) -> Planted:
         raise _not_here(lake, "its select has no `… AS event_ts`")
     path.with_name("lake.toml.yesterday").write_text(text, encoding="utf-8")
     path.write_text(wrong, encoding="utf-8")
-    told = "ALERT status: every landed day is outdated since this morning, and nobody planned a change."
+    news = "ALERT status: every landed day is outdated since this morning, and nobody planned a change."
     hints = (
         "outdated: code or settings changed; compare lake.toml with yesterday's",
         "put `select` back; load nothing: a plan over these days would move every event to another day",
     )
-    return Planted(told, frozenset({"event_ts", "select"}), hints)
+    return Planted(news, frozenset({"event_ts", "select"}), hints)
 
 
 def foreign_write(lake: Lake) -> Planted:
     """Another program appends the newest day's rows once more."""
     contract, (day,) = first_events(lake), _last_days(lake, 1)
     append(lake, contract, lake.store.rows(contract.name, where=f"{contract.day_column} = DATE '{day}'"))
-    told = "ALERT finance: the sum of our newest day is twice what was booked. No run of ours failed."
+    news = "ALERT finance: the sum of our newest day is twice what was booked. No run of ours failed."
     hints = (
         "`backfill-assets status --stale --why`, or `doctor`",
         f"`backfill-assets backfill --from {day} --to {day}`",
     )
-    return Planted(told, frozenset({str(day)}), hints)
+    return Planted(news, frozenset({str(day)}), hints)
 
 
 def skew(lake: Lake) -> Planted:
@@ -148,9 +148,9 @@ def skew(lake: Lake) -> Planted:
         raise _not_here(lake, f"it has [gates.tables.{table}] of its own")
     path.write_text(f"{text}\n[gates.tables.{table}]\nmax_key_share = 0.02\n", encoding="utf-8")
     _resent(lake, 1, newest=True)
-    told = "ALERT the nightly run failed: a check refused a day. PAGE it is stale. Its rows are said to be right."
+    news = "ALERT the nightly run failed: a check refused a day. PAGE it is stale. Its rows are said to be right."
     hints = ("run `backfill-assets catch-up`: which check, which key?", 'skew = "warn" beside max_key_share, catch-up')
-    return Planted(told, frozenset({"max_key_share", "key"}), hints, restores=False)
+    return Planted(news, frozenset({"max_key_share", "key"}), hints, restores=False)
 
 
 PLANTS: dict[str, Callable[[Lake], Planted]] = {

@@ -43,7 +43,7 @@ Row = Mapping[str, Any]
 
 def make_lake(folder: Path, start: date, more: str = "") -> Lake:
     """Make an empty lake that takes JSON lines, on the quickest engine, with `more` lines in its lake.toml."""
-    told = {
+    settings = {
         "start_date": start,
         "engine": quickest_engine(),
         "format": "jsonl",
@@ -51,7 +51,7 @@ def make_lake(folder: Path, start: date, more: str = "") -> Lake:
         "select": ", ".join(FIELDS),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE_NAME).write_text(lake_toml(told) + more, encoding="utf-8")
+    (folder / FILE_NAME).write_text(lake_toml(settings) + more, encoding="utf-8")
     return open_lake(folder)
 
 
@@ -59,9 +59,9 @@ def with_control(lake: Lake, name: str, query: str, grain: str, known: Mapping[s
     """Return the lake with a control: a query over the first events (`{}`) against known values by `grain`."""
     rows = "".join(f"{key},{value}\n" for key, value in known.items())
     (lake.root / f"{name}.csv").write_text(f"{grain},value\n{rows}", encoding="utf-8")
-    told = {"query": query.format(first_events(lake).name), "expected": f"{name}.csv", "grain": grain}
+    values = {"query": query.format(first_events(lake).name), "expected": f"{name}.csv", "grain": grain}
     with (lake.root / FILE_NAME).open("a", encoding="utf-8") as file:
-        file.write(f"\n[controls.{name}]\n" + "".join(f"{key} = {json.dumps(v)}\n" for key, v in told.items()))
+        file.write(f"\n[controls.{name}]\n" + "".join(f"{key} = {json.dumps(v)}\n" for key, v in values.items()))
     return open_lake(lake.root)
 
 

@@ -66,12 +66,12 @@ def _one_huge_run(lake: Lake) -> Iterator[LabStep]:
         _write(lake, cents, chunk.days)
         if found := _wrong(lake):
             break
-    told, asked = "", PlanRequest(SPAN, (first_events(lake).name,), Policy(chunk="90d"))
+    refusal, request = "", PlanRequest(SPAN, (first_events(lake).name,), Policy(chunk="90d"))
     try:
-        make_plan(lake, chosen_pipeline(lake), asked)
+        make_plan(lake, chosen_pipeline(lake), request)
     except BackfillError as error:
-        told = str(error)
-    yield LabStep("", f"A plan stops after its canary. {told}", form="wrong days of a plan", expected=1, found=found)
+        refusal = str(error)
+    yield LabStep("", f"A plan stops after its canary. {refusal}", form="wrong days of a plan", expected=1, found=found)
 
 
 def _totals_only(lake: Lake) -> Iterator[LabStep]:

@@ -44,8 +44,8 @@ class LabStep:
     @property
     def verdict(self) -> str:
         """The outcome of the form as one line, "" for a step without one."""
-        told = f"{'ok' if self.holds else 'WRONG'}: {self.form}: expected {self.expected}, found {self.found}"
-        return told if self.form else ""
+        line = f"{'ok' if self.holds else 'WRONG'}: {self.form}: expected {self.expected}, found {self.found}"
+        return line if self.form else ""
 
 
 def run_lab(name: str, folder: Path) -> Iterator[LabStep]:

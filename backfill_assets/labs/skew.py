@@ -51,13 +51,13 @@ def _works(spark: "SparkSession") -> Iterator[tuple[str, str, "Callable[[], Data
     """Yield each work, plainly and with its remedy: its name, the choice, and a function that makes its rows."""
     hot, nulls = (versions(spark, entity) for entity in (HOT, NULLS))
     names = spark.range(5000).selectExpr("concat('e', id) AS entity", "id").union(spark.sql("SELECT 'hot', -1"))
-    plain, apart, salt = (Input("x", by=("entity",), **told) for told in ({}, {"isolate_nulls": True}, {"salt": 16}))
+    plain, apart, salt = (Input("x", by=("entity",), **way) for way in ({}, {"isolate_nulls": True}, {"salt": 16}))
     for work, rows, remedy in (("join, 60 % NULL", nulls, apart), ("join, one customer has 60 %", hot, salt)):
         for choice in (plain, remedy):
             yield work, choice.spread or PLAINLY, partial(spread_join, rows, names, choice)
-    for finer, told in ((False, PLAINLY), (True, "by customer and day first")):
+    for finer, way in ((False, PLAINLY), (True, "by customer and day first")):
         make = partial(now, hot, DAYS, ["entity"], built_in_columns((3, 7)), by_day_first=finer)
-        yield "features, one customer has 60 %", told, make
+        yield "features, one customer has 60 %", way, make
 
 
 def rows_by_tag(logs: Path) -> Mapping[str, list[list[int]]]:
@@ -86,10 +86,10 @@ def steps(folder: Path) -> Iterator[LabStep]:
     spark, contents = open_session(folder, settings), dict[tuple[str, str], str]()
     say(spark, {**size_confs(settings, ROWS), **PLAIN})
     for number, (work, choice, make) in enumerate(_works(spark)):
-        made = make()
+        frame = make()
         spark.addTag(f"lab-{number}")
-        every = F.sum(F.xxhash64(*made.columns).cast("decimal(38, 0)"))
-        contents[work, choice] = str(made.agg(F.count("*"), every).first())
+        every = F.sum(F.xxhash64(*frame.columns).cast("decimal(38, 0)"))
+        contents[work, choice] = str(frame.agg(F.count("*"), every).first())
         spark.removeTag(f"lab-{number}")
     drop_session(folder)
     stop_server(folder, force=True)

@@ -85,14 +85,14 @@ def selections(
 ) -> list[tuple[str, dict[str, str]]]:
     """For each of two sets of files of a table, a query for the columns that any of its files has, and their types:
     the contract's columns come first, in its types. A set without a file has the columns of the other."""
-    declared, there = _declared(contract), list[dict[str, str]]()
+    declared, types_by_file = _declared(contract), list[dict[str, str]]()
     for files in sides:
         listed = f"[{', '.join(map(literal, files))}], union_by_name = true, hive_partitioning = false"
         found = engine.execute(f"DESCRIBE FROM read_parquet({listed})").fetchall() if files else ()
         kinds = {name: kind for name, kind, *_ in found}
         known = {c: kind for c, kind in declared.items() if c in kinds or (kinds and c in _laid_out(contract))}
-        there.append({**known, **{c: kind for c, kind in kinds.items() if c not in known}})
-    types = [own or other or declared for own, other in zip(there, reversed(there), strict=True)]
+        types_by_file.append({**known, **{c: kind for c, kind in kinds.items() if c not in known}})
+    types = [own or other or declared for own, other in zip(types_by_file, reversed(types_by_file), strict=True)]
     return [(_rows_of_files(files, own, _laid_out(contract)), own) for files, own in zip(sides, types, strict=True)]
 
 

@@ -154,8 +154,8 @@ class Matching:
         """Return the compared columns with the values that differ."""
         values = self._values
         figures = [f for c in values for f in c.figures()]
-        both = f"\"@kind\" IN ('{DIFFERS}', '{WITHIN}')"
-        cells = iter(self._run(f"SELECT {', '.join(figures)} FROM off WHERE {both}")[0] if figures else ())
+        in_both_sides = f"\"@kind\" IN ('{DIFFERS}', '{WITHIN}')"
+        cells = iter(self._run(f"SELECT {', '.join(figures)} FROM off WHERE {in_both_sides}")[0] if figures else ())
         counts = []
         for c in self.columns:
             differing, within, *looks = [next(cells) for _ in c.figures()] if c in values else (0, 0)
@@ -186,8 +186,8 @@ class Matching:
         if not keys_drawn:
             return ()
         keys = ", ".join(quoted(k) for k in self.key)
-        both = f"(SELECT {keys} FROM {LEFT} UNION SELECT {keys} FROM {RIGHT})"
-        self._run(f"CREATE TEMP TABLE drawn AS FROM {both} ORDER BY {self._order} LIMIT {keys_drawn}")
+        all_keys = f"(SELECT {keys} FROM {LEFT} UNION SELECT {keys} FROM {RIGHT})"
+        self._run(f"CREATE TEMP TABLE drawn AS FROM {all_keys} ORDER BY {self._order} LIMIT {keys_drawn}")
         return self._rows(f"SELECT {self._shown()} FROM ({self._pairs(drawn=True)}) ORDER BY ALL")
 
     @property

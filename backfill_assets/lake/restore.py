@@ -179,12 +179,12 @@ def _fence(wanted: RestoreRequest, now: TableView) -> None:
         )
 
 
-def _refuse_unknown(wanted: RestoreRequest, then: Mapping[int, TableView]) -> None:
+def _refuse_unknown(wanted: RestoreRequest, views: Mapping[int, TableView]) -> None:
     """Raise if a version does not exist, or if a foreign commit had changed a day at that version."""
     for day, at in sorted(wanted.targets.items()):
-        if at not in then:
+        if at not in views:
             raise _refusal(wanted.contract, f"it has no version {at}", "Name one that `backfill-assets show` lists")
-        if day in then[at].foreign:
+        if day in views[at].foreign:
             culprit = f"at version {at} the rows of {day} were another program's, and no receipt names them"
             raise _refusal(wanted.contract, culprit, "Name a version before that")
 

@@ -211,8 +211,8 @@ def day_facts(
         published_files = frozenset(lake.store.data_files(table.contract, view.version, changed))
     except Altered:  # nothing is known of the days before, which must not hinder the rebuild
         return facts
-    both = [*published_files, *staged.paths]  # a batch has all files of a day, of both sides
-    for files in file_batches(both, table.contract, at_once):
+    all_files = [*published_files, *staged.paths]  # a batch has all files of a day, of both sides
+    for files in file_batches(all_files, table.contract, at_once):
         sides = [f for f in files if f in published_files], [f for f in files if f not in published_files]
         _add_numbers(facts, lake, table.revisions(*(_of_days(side, table.contract, changed) for side in sides)))
     return facts

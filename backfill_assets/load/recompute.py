@@ -196,8 +196,8 @@ def _groups(request: RebuildRequest, states: States, stamps: Stamps) -> Iterator
         outcome: States | str
         try:
             view = _at_heads(request, _view_then(request, states, receipts[key]), states.view, days)
-            then = _AsThen(states, view, receipts[key].frontier, days)
-            outcome = _lost_input(request, then, days) or then
+            past = _AsThen(states, view, receipts[key].frontier, days)
+            outcome = _lost_input(request, past, days) or past
         except Cleaned as error:
             outcome = error.culprit
         yield outcome, days
@@ -221,26 +221,26 @@ def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> Lak
     return replace(view, tables=tables, delivered=delivered)
 
 
-def _at_heads(request: RebuildRequest, then: LakeView, now: LakeView, days: Collection[date]) -> LakeView:
-    """View `then` with each input at its newest version where the days to read hold the same rows since: upkeep may
+def _at_heads(request: RebuildRequest, past: LakeView, now: LakeView, days: Collection[date]) -> LakeView:
+    """View `past` with each input at its newest version where the days to read hold the same rows since: upkeep may
     have deleted the files of the older version."""
-    tables = dict(then.tables)
+    tables = dict(past.tables)
     for wanted in request.table.contract.inputs:
-        read, head = days_read(then, wanted, days), now.table(wanted.table)
-        if head.foreign & read or any(head.stamps.get(d) != then.table(wanted.table).stamps.get(d) for d in read):
+        read, head = days_read(past, wanted, days), now.table(wanted.table)
+        if head.foreign & read or any(head.stamps.get(d) != past.table(wanted.table).stamps.get(d) for d in read):
             continue
-        tables[wanted.table] = replace(then.table(wanted.table), version=head.version)
+        tables[wanted.table] = replace(past.table(wanted.table), version=head.version)
         if wanted.basis is Basis.ARRIVALS:
-            ledger = then.source(wanted.table).ledger_name
+            ledger = past.source(wanted.table).ledger_name
             tables[ledger] = replace(tables[ledger], inputs={wanted.table: head.version})
-    return replace(then, tables=tables)
+    return replace(past, tables=tables)
 
 
-def _lost_input(request: RebuildRequest, then: States, days: Collection[date]) -> str:
+def _lost_input(request: RebuildRequest, past: States, days: Collection[date]) -> str:
     """Name the version of an input that lacks files of the days to read; "" where all files exist."""
     for wanted in request.table.contract.inputs:
-        read, version = days_read(then.view, wanted, days), then.view.table(wanted.table).version
-        store, contract = request.lake_session.lake.store, then.contracts[wanted.table]
+        read, version = days_read(past.view, wanted, days), past.view.table(wanted.table).version
+        store, contract = request.lake_session.lake.store, past.contracts[wanted.table]
         files = store.data_files(contract, version, read, altered=True)
         if not all(Path(f).is_file() for f in files):
             return f"files of version {version} of {wanted.table} are gone: they are kept for [retention] rollback_days"

@@ -244,10 +244,10 @@ def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
         size, state = sum(f.size for f in files), "the bytes that were kept" if deep else "there"
         yield fine(what, f"{', '.join(snapshot.tables)}: {len(files)} file(s), {size} bytes; all are {state}")
     # A `create` that runs or was stopped, or a `drop` that was stopped.
-    left = [p for p in sorted((lake.root / SNAPSHOTS).glob("*/")) if p.name[0] == "." or not (p / FILE).is_file()]
-    if left and not deep:
-        what = f"left by a stopped command: {some(p.name for p in left)}"
-        yield fine("snapshots", f"{what}; where none runs, `rm -r {shlex.quote(str(left[0]))}` lets it go")
+    leftovers = [p for p in sorted((lake.root / SNAPSHOTS).glob("*/")) if p.name[0] == "." or not (p / FILE).is_file()]
+    if leftovers and not deep:
+        what = f"left by a stopped command: {some(p.name for p in leftovers)}"
+        yield fine("snapshots", f"{what}; where none runs, `rm -r {shlex.quote(str(leftovers[0]))}` lets it go")
 
 
 def _fault(folder: Path, kept: KeptFile, deep: bool) -> str:

@@ -147,8 +147,8 @@ def _others(request: ForgetRequest, contract: Contract) -> dict[str, str]:
 def differing(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]]) -> dict[str, list[str]]:
     """Per table the days on which the rows of others are not what they were."""
     days = {
-        t: [d for d in sorted({*was, *now.get(t, {})}) if was.get(d) != now.get(t, {}).get(d)]
-        for t, was in before.items()
+        t: [d for d in sorted({*earlier, *now.get(t, {})}) if earlier.get(d) != now.get(t, {}).get(d)]
+        for t, earlier in before.items()
     }
     return {table: found for table, found in days.items() if found}
 

@@ -221,5 +221,5 @@ def kinds(reasons: Mapping[str, int], most: int = MOST_KINDS) -> Kinds:
     texts = {kind: next(iter(found)) if len(found) == 1 else kind for kind, found in grouped.items()}
     counted = [(shortened(texts[kind], MOST_CHARS), sum(found.values())) for kind, found in grouped.items()]
     ordered = sorted(counted, key=lambda item: (-item[1], item[0]))
-    left = ordered[most:]
-    return Kinds(ordered[:most], len(left), sum(rows for _, rows in left))
+    hidden = ordered[most:]
+    return Kinds(ordered[:most], len(hidden), sum(rows for _, rows in hidden))

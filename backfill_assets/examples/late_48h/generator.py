@@ -28,5 +28,5 @@ def files() -> dict[str, str]:
         rows.append(row)
         if chance.random() < SENT_AGAIN and late < max(LATE_DAYS):
             rows.append({**row, "sent_at": moment(at + timedelta(days=late + 1))})
-    made = {path: text for path, text in daily_files(rows, "sent_at").items() if path[-16:] < "2025-03-08"}
-    return {path if path < LANDED_BEFORE else path.replace("landing", "later"): text for path, text in made.items()}
+    landed = {path: text for path, text in daily_files(rows, "sent_at").items() if path[-16:] < "2025-03-08"}
+    return {path if path < LANDED_BEFORE else path.replace("landing", "later"): text for path, text in landed.items()}

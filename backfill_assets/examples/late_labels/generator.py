@@ -26,10 +26,10 @@ def files() -> dict[str, str]:
         loan: Row = {"loan_id": f"l{number:04d}", "taken_at": moment(at), "customer": f"c{number % 40:02d}"}
         month = f"{at:%Y-%m}"
         loans[month].append({**loan, "euros": chance.randrange(100, 5_000)})
-        told = at.replace(day=1, hour=6) + timedelta(days=40)
-        outcomes[month].append({**loan, "told_at": moment(told), "repaid": chance.random() < 0.8})
-    made = {f"landing/loans/{month}.jsonl": jsonl_text(rows) for month, rows in loans.items()}
-    return made | {
+        known_at = at.replace(day=1, hour=6) + timedelta(days=40)
+        outcomes[month].append({**loan, "told_at": moment(known_at), "repaid": chance.random() < 0.8})
+    landed = {f"landing/loans/{month}.jsonl": jsonl_text(rows) for month, rows in loans.items()}
+    return landed | {
         f"{'later' if month == LATE_MONTH else 'landing'}/outcomes/{month}.jsonl": jsonl_text(rows)
         for month, rows in outcomes.items()
     }

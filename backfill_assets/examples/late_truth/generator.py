@@ -30,11 +30,11 @@ Row = dict[str, object]
 
 def files() -> dict[str, str]:
     """Path in the lake -> text. What lies below `later` has not landed yet: the steps move it."""
-    chance, verdicts, made = chance_of("late-truth"), defaultdict[date, list[Row]](list), dict[str, str]()
+    chance, verdicts, landed = chance_of("late-truth"), defaultdict[date, list[Row]](list), dict[str, str]()
     for number in range(DAYS):
         day = FIRST + ONE_DAY * number
         paid = [_payment(chance, f"p{day:%m%d}-{n}", day) for n in range(chance.randint(*PAYMENTS_A_DAY))]
-        made[f"landing/payments/{day}.csv"] = csv_text(PAYMENT, paid)
+        landed[f"landing/payments/{day}.csv"] = csv_text(PAYMENT, paid)
         judged = next((on for on, through in JUDGED_THROUGH.items() if day <= through), None)
         if judged:
             doubted = [p for p in paid if p["card"] in STOLEN]
@@ -42,7 +42,7 @@ def files() -> dict[str, str]:
     first, *_, last = JUDGED_THROUGH
     wrong = [v for v in verdicts[first] if v["fraud"] and v["card"] == OVERTURNED]
     verdicts[last] += [{**v, "given_at": moment(_given(last)), "fraud": False} for v in wrong]
-    return made | {f"later/verdicts/{day}.jsonl": jsonl_text(rows) for day, rows in verdicts.items()}
+    return landed | {f"later/verdicts/{day}.jsonl": jsonl_text(rows) for day, rows in verdicts.items()}
 
 
 def _payment(chance: Random, name: str, day: date) -> Row:

@@ -24,16 +24,16 @@ Row = dict[str, object]
 
 def files() -> dict[str, str]:
     """Path in the lake -> text. What lies below `later` has not landed yet: the steps move it."""
-    chance, made, wrong = chance_of("sensor-readings"), dict[str, str](), list[Row]()
+    chance, landed, wrong = chance_of("sensor-readings"), dict[str, str](), list[Row]()
     for number in range(DAYS):
         day = FIRST + ONE_DAY * number
         for plant, machines in PLANTS.items():
             rows = [_reading(chance, plant, machine, day, hour) for machine in machines for hour in HOURS]
             wrong += [r for r in rows if (plant, r["machine"]) == ("east", "m2") and day >= FROM]
-            made[f"landing/{plant}/{day}.csv"] = csv_text(COLUMNS, rows)
+            landed[f"landing/{plant}/{day}.csv"] = csv_text(COLUMNS, rows)
     # Read again, rather than measured again: the same machine and time, sent later, so that it replaces what was sent.
     better = [{**r, "sent_at": moment(CALIBRATED), "celsius": _less(r["celsius"])} for r in wrong]
-    return {**made, f"later/east/{CALIBRATED:%Y-%m-%d}-calibrated.csv": csv_text(COLUMNS, better)}
+    return {**landed, f"later/east/{CALIBRATED:%Y-%m-%d}-calibrated.csv": csv_text(COLUMNS, better)}
 
 
 def _reading(chance: Random, plant: str, machine: str, day: date, hour: int) -> Row:
