@@ -60,6 +60,11 @@ class LakeFolder:
         """Whether the table is the lake's to write: all are, but for the ones that a candidate only reads."""
         return self.shared is None or name in self.own
 
+    @property
+    def beside(self) -> Self | None:
+        """The lake whose tables a candidate reads, with the candidate's settings; None for a lake that is none."""
+        return replace(self, root=self.shared, shared=None, own=frozenset()) if self.shared is not None else None
+
     def refuse_shared(self, name: str) -> None:
         """Raise BackfillError if the table is one that a candidate only reads."""
         if not self.writes(name):

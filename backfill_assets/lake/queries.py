@@ -8,7 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -94,9 +94,8 @@ def unanswered(
 def _rows(lake: Lake, contract: Contract) -> str:
     """Rows of a table; of one that a candidate builds, those that readers will see: its days in place of the lake's."""
     files = lake.store.data_files(contract) if lake.store.exists(contract.name) else []
-    if lake.shared is None or not lake.writes(contract.name):
+    if (standing := lake.beside) is None or not lake.writes(contract.name):
         return selection(files, contract)
-    standing = replace(lake, root=lake.shared, shared=None)
     built = lake.store.view(contract.name, contract.day_column).stamps
     return _with_days(_rows(standing, contract), contract, files, built)
 

@@ -21,7 +21,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.compare import whole_files
 from backfill_assets.operations.plan_model import PlanChunk
-from backfill_assets.operations.plan_progress import Progress
+from backfill_assets.operations.plan_progress import Progress, held_against
 
 NUMBER = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)"
 FIGURE = re.compile(
@@ -158,9 +158,10 @@ def judge_expectations(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current
         wanted = parse_expectation(text, contracts)
         contract = pipeline.table(wanted.table).contract
         writes, newest = current.writes[wanted.table], current.states.view.table(wanted.table).version
-        versions = writes.base if writes.chunks else newest, newest
+        of, base, _ = held_against(lake, contract, writes)
+        versions = (of, base if writes.chunks or of is not lake else newest), (lake, newest)
         days = [*chunk.days]
-        files = [lake.store.data_files(contract, v, days) if v >= 0 else [] for v in versions]
+        files = [side.store.data_files(contract, v, days) if v >= 0 else [] for side, v in versions]
         within = f"{quoted(contract.day_column)} BETWEEN DATE '{chunk.days.start}' AND DATE '{chunk.days.last}'"
         sides = [f"(SELECT * FROM ({selection(side, contract)}) WHERE {within})" for side in files]
         with whole_files(contract, "The gate was not passed"), connection(lake) as engine:

@@ -34,7 +34,7 @@ from backfill_assets.operations.account import accounts
 from backfill_assets.operations.controls import ControlOutcome, controls_over, judge_controls
 from backfill_assets.operations.plan_files import CHUNKS, CONTROLS, accepted_by_person, fact, keep_accepted
 from backfill_assets.operations.plan_model import Plan, PlanChunk, Tolerances
-from backfill_assets.operations.plan_progress import Progress
+from backfill_assets.operations.plan_progress import Progress, held_against
 
 SHOWN = 5
 FEWEST_ROWS = 20  # below it a relative change is chance
@@ -55,8 +55,8 @@ class GateFinding:
 
 @dataclass(frozen=True)
 class TableEvidence:
-    """Evidence about one table's days of a chunk. `before` (all days of the table, before the plan's first write: its
-    own unfinished rows are no measure) and `after` are partition records of receipts; `read` and `read_before` are
+    """Evidence about one table's days of a chunk. `before` (all days of the table, by `held_against`: the plan's own
+    unfinished rows are no measure) and `after` are partition records of receipts; `read` and `read_before` are
     profiles of the files by an independent reader, `own_bounds` those of `[gates.tables]`."""
 
     contract: Contract
@@ -163,12 +163,13 @@ def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, current: Progres
     after = {d: e for d, e in own.after.items() if d in stamps and stamps[d].write_id in own.ids}
     if not after:
         return None
-    moved = {d for d, e in after.items() if d in writes.before and e.content != writes.before[d].content}
+    of, base, before = held_against(lake, contract, writes)
+    moved = {d for d, e in after.items() if d in before and e.content != before[d].content}
     with_means = current.plan.policy.tolerances.means is not None and moved
-    read_before = audit_table(lake, contract, writes.base, moved) if with_means else {}
+    read_before = audit_table(of, contract, base, moved) if with_means else {}
     read = audit_table(lake, contract, days=after, altered=True)
     own_bounds = lake.settings.gates.tables.get(contract.name, TableGate())
-    return TableEvidence(contract, writes.before, after, _by_day(read), _by_day(read_before), own_bounds)
+    return TableEvidence(contract, before, after, _by_day(read), _by_day(read_before), own_bounds)
 
 
 def _by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile]:

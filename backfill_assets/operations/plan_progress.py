@@ -10,6 +10,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
 from backfill_assets.core.receipts import KEPT, DayEntry, Receipt
 from backfill_assets.core.states import State, States
@@ -93,6 +94,15 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
                 own.after |= receipt.days
         current.update(receipt.days)
     return PlanWrites(chunks, before, put_back)
+
+
+def held_against(lake: Lake, contract: Contract, writes: PlanWrites) -> tuple[Lake, int, Mapping[date, DayEntry]]:
+    """What gates compare a plan's writes of a table with, as a lake, a version (-1: there is no table) and partition
+    records: the table before the plan's first write; of a candidate, the table as it stands in the lake beside it."""
+    if (standing := lake.beside) is None:
+        return lake, writes.base, writes.before
+    view = standing.store.view(contract.name, contract.day_column)
+    return standing, view.version, {day: stamp.entry for day, stamp in view.stamps.items()}
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.operations.candidates import create_candidate
 from backfill_assets.operations.plan_gate import GateFinding, judge, refusal
 from backfill_assets.operations.plan_model import Plan, Tolerances
 from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
@@ -101,6 +102,30 @@ def test_a_fault_in_chunk_4_stops_there_is_put_back_and_named_by_day_column_and_
     with pytest.raises(BackfillError, match=r"a rollback put back and holds 2024-03-02..2024-03-03 of staging"):
         run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline, corrected))
     assert versions(staging) == before
+
+
+@pytest.mark.parametrize(
+    ("fault", "figures"),
+    [
+        (lambda rows: rows[:10], "30 rows before, 10 now"),
+        (_without_entity, "100% of entity is NULL, usually 0%"),
+        (_more, "the mean of value was 14.5, is 24.5"),
+        (lambda rows: rows[:29], "expected staging.rows ±0: 30 before, 29 now"),
+    ],
+)
+def test_a_candidate_is_held_against_what_stands_in_the_lake(
+    tmp_path: Path, fault: Callable[[Rows], Rows], figures: str
+) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    candidate, days = create_candidate(lake, pipeline, "v2", ["staging"], lambda path: (path,)), DayRange(START, BAD)
+    by = HandWorker(candidate, pipeline, lambda day: fault(good_rows(day)))
+    write_by_hand(candidate, pipeline, days, by.rows)
+    bounds = Tolerances(rows=0.5, means=0.3)
+    plan = planned(candidate, pipeline, days, tolerances=bounds, expect=("staging.rows ±0",))
+    with pytest.raises(BackfillError) as refused:
+        run_plan(lambda: (candidate, pipeline), plan, by)
+    assert figures in str(refused.value)
 
 
 def test_without_rollback_the_chunk_stays_until_someone_has_looked(tmp_path: Path) -> None:
