@@ -78,7 +78,7 @@ def unanswered(
                 refuse_others(engine, query)
                 for contract in contracts:
                     if named is None or contract.name in named:
-                        rows = _rows(lake, contract)
+                        rows = rows_as_published(lake, contract)
                         if written is not None and contract.name == written.name:
                             rows = _with_days(rows, written, staged, days)
                         engine.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(contract.name)} AS {rows}")
@@ -91,13 +91,13 @@ def unanswered(
     return failures
 
 
-def _rows(lake: Lake, contract: Contract) -> str:
-    """Rows of a table; of one that a candidate builds, those that readers will see: its days in place of the lake's."""
+def rows_as_published(lake: Lake, contract: Contract) -> str:
+    """SELECT of the rows of a table; of one that a candidate builds, its days in place of those of the lake."""
     files = lake.store.data_files(contract) if lake.store.exists(contract.name) else []
     if (standing := lake.beside) is None or not lake.writes(contract.name):
         return selection(files, contract)
     built = lake.store.view(contract.name, contract.day_column).stamps
-    return _with_days(_rows(standing, contract), contract, files, built)
+    return _with_days(rows_as_published(standing, contract), contract, files, built)
 
 
 def _with_days(rows: str, contract: Contract, files: Sequence[str], days: Collection[date]) -> str:

@@ -78,7 +78,7 @@ def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) 
 def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:
     """Name the controls that read one of these tables, or one that this lake makes from them; and those of which it is
     not known what they read."""
-    affected, known = {*written}, {*known_tables(lake, pipeline)}
+    affected, known = {*written}, {*known_tables(lake, pipeline), *(c.name for c in pipeline.followers)}
     for contract in pipeline.contracts:
         if lake.writes(contract.name) and any(i.table in affected for i in contract.inputs):
             affected.add(contract.name)

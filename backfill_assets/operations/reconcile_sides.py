@@ -18,7 +18,7 @@ from backfill_assets.lake.embedded import data_files_at, delta_rows, is_delta, l
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing
+from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, rows_as_published
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.postgres import DATABASE, connected
 from backfill_assets.operations.reader import SnapshotReader
@@ -70,7 +70,8 @@ def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text
     not exist, cannot be read, or would write.
     """
     if text.startswith(QUERY):
-        return _query(engine, text.removeprefix(QUERY).strip(), lake, known_tables(lake, pipeline))
+        known = {**known_tables(lake, pipeline), **{c.name: c for c in pipeline.followers}}
+        return _query(engine, text.removeprefix(QUERY).strip(), lake, known)
     if text.startswith(LAKE):
         root, _, table = text.removeprefix(LAKE).partition("#")
         return _table_of(engine, open_lake(Path(root)), *table.partition("@")[::2])
@@ -137,13 +138,16 @@ def _moment(lake: Lake, table: str, text: str) -> Moment:
 def _query(
     engine: "DuckDBPyConnection", query: str, lake: Lake | None = None, known: Mapping[str, Contract] | None = None
 ) -> Side:
-    """The rows of a query over `known` tables of the lake and files. The query is refused if it could write."""
+    """The rows of a query over `known` tables of the lake and files, under a candidate as they will be published. The
+    query is refused if it could write."""
     with unreadable(query, CORRECT):
         refuse_others(engine, query)
     named = named_tables(query)
     chosen = [c for n, c in (known or {}).items() if named is None or n in named]
-    tables = {c.name: _table(lake, c, "") for c in chosen if lake is not None and lake.store.exists(c.name)}
-    setup = [f"CREATE TEMP VIEW {quoted(n)} AS {side.select}" for n, side in tables.items()]
+    lakes = [of for of in (lake, lake and lake.beside) if of is not None]
+    there = [c for c in chosen if any(of.store.exists(c.name) for of in lakes)]
+    tables = {c.name: rows_as_published(lakes[0], c) for c in there}
+    setup = [f"CREATE TEMP VIEW {quoted(name)} AS {rows}" for name, rows in tables.items()]
     with unreadable(query, "`backfill-assets verify` names damaged files"):
         for statement in setup:
             engine.execute(statement)

@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import GateRefused
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sections import ControlSettings
+from backfill_assets.operations.candidates import create_candidate
 from backfill_assets.operations.controls import controls_over, last_outcomes
 from backfill_assets.operations.plan_files import held_back, resume
 from backfill_assets.operations.plan_progress import progress
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
+from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.operations.planning import (
     DAYS,
     HandWorker,
@@ -130,6 +133,23 @@ def test_a_control_over_days_that_the_plan_has_not_reached_yet_does_not_stop_it(
     lake = controlled(tmp_path, known, f"duckdb:SELECT * FROM (VALUES {every}) AS t (day, value)", unknown)
     assert run_plan(lambda: lake, planned(*lake), HandWorker(*lake)).state == "finished"
     assert [o.holds for o in last_outcomes(lake[0])] == [True]
+
+
+def test_under_a_candidate_days_that_it_does_not_build_are_the_lakes_and_tables_made_from_it_are_known(
+    tmp_path: Path,
+) -> None:
+    every = ", ".join(f"(DATE '{day}', {DAY_SUM})" for day in DAYS)
+    query = SUMS.replace("GROUP", "WHERE (SELECT count(*) FROM total) > 0 GROUP")
+    lake, pipeline = controlled(tmp_path, query, f"duckdb:SELECT * FROM (VALUES {every}) AS t (day, value)")
+    total = replace(pipeline.table("staging").contract, name="total")
+    publish_by_hand(lake, total, good_rows(DAYS.start))
+    made = create_candidate(lake, pipeline, "v2", ["staging"], lambda path: (path,))
+    there = replace(made, settings=lake.settings), replace(pipeline, followers=(total,))
+    few = DayRange(DAYS.start, DAYS.start + 2 * ONE_DAY)
+    assert run_plan(lambda: there, planned(*there, few), HandWorker(*there)).state == "finished"
+    assert [o.holds for o in last_outcomes(made)] == [True]
+    with pytest.raises(GateRefused, match=rf"1 value\(s\) differ: {DAYS.start}: {2 * DAY_SUM}"):
+        run_plan(lambda: there, planned(*there, few), HandWorker(*there, rows=doubled))
 
 
 @pytest.mark.parametrize(
