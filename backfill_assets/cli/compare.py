@@ -69,7 +69,7 @@ def compare(html: Path | None, as_json: bool, **options: Any) -> None:
 
 
 def _comparisons(lake: Lake, options: dict[str, Any]) -> list[tuple[CompareRequest, Moment, Moment]]:
-    """What to compare with what; raises click's errors for what does not go together."""
+    """Each comparison that the options ask for; raises click's errors for options that exclude each other."""
     table, days, meant = options["table"], options["days"], names_of(options["meant"])
     if options["plan_id"] is None:
         if not table or days is None or options["chunk"] is not None:

@@ -17,9 +17,9 @@ from backfill_assets.core.texts import json_of
 
 @dataclass(frozen=True)
 class BackfillRequest:
-    """The days and tables (upstream first) to make; `force`: even what is known to be right, but for the tables
-    `written`. `reason` and `note` go into the receipts, and so do `tags`, of those that the load path knows (a plan's
-    id and chunk)."""
+    """The days and tables (upstream first) to make; `force`: also days that are up to date, except of the tables
+    `written`. `reason` and `note` go into the receipts, and so do the `tags` that the load path knows (a plan's id and
+    chunk)."""
 
     days: DayRange
     tables: tuple[str, ...]

@@ -49,8 +49,8 @@ def run_backfill(lake: Lake, request: BackfillRequest, lines: Lines) -> RunOutco
 
 
 def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
-    """Describe the days of these tables that a run which ended early has written, by their receipts. Its ledgers may
-    have been written all the same."""
+    """Describe the days of these tables that a run which ended early has written, by their receipts. It may have
+    written ledgers, too."""
     found_days = []
     for name in names:
         found = (c.receipt for c in lake.store.commits(name) if c.receipt is not None)

@@ -167,7 +167,7 @@ def _joins(states: States, name: str, start: date, end: date, busy: Set[date]) -
 
 
 def may_lie_between(states: States, name: str, day: date) -> bool:
-    """Whether a run of other days may cover the day too: it is settled, or nothing landed on it."""
+    """Whether a run of other days may also cover this day: the day is settled, or nothing landed on it."""
     if states.is_settled(name, day):
         return not states.is_pending(states.contracts[name], day)
     landed = states.view.source(name).landed

@@ -50,7 +50,7 @@ def refuse_foreign(lake: Path) -> None:
 
 
 def foreign_owners(path: Path) -> set[int]:
-    """The users other than this one and root who own a file or folder, or the link where one stands there."""
+    """The users other than this one and root who own a file or folder, or the link at its place."""
     found = set[int]()
     for follow in (True, False):
         with suppress(OSError):

@@ -63,6 +63,6 @@ def project_root() -> Path:
 
 
 def lake_folder(named: str | None = None) -> Path:
-    """The folder of the lake meant: the one named, else $BACKFILL_ASSETS_LAKE, else `.lake` in the project."""
+    """The folder of the lake: `named`, else $BACKFILL_ASSETS_LAKE, else `.lake` in the project."""
     chosen = named or os.environ.get(LAKE_VARIABLE)
     return Path(chosen).expanduser().resolve() if chosen else project_root() / DEFAULT_FOLDER

@@ -27,7 +27,7 @@ def _escaped(code: int) -> str:
 
 
 def reason(refusal: Mapping[str, Any]) -> str:
-    """Why pydantic refuses a value, from one of its `errors()`; without what it puts before a reason of ours."""
+    """Why pydantic refuses a value, from one of its `errors()`; without the prefix that it gives a reason of ours."""
     return str(refusal["msg"]).removeprefix("Value error, ")
 
 

@@ -56,7 +56,7 @@ NO_TABLE = TableView()
 
 @dataclass(frozen=True)
 class LandedDay:
-    """What the ledger `files` says of one arrival day: the contents that name it, and its usable rows."""
+    """One arrival day in the ledger `files`: the contents that name it, and its usable rows."""
 
     shas: frozenset[str]
     usable_rows: int

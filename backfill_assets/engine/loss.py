@@ -92,7 +92,7 @@ def memory_exceeded() -> SettingsError:
 
 
 def disk_full(folders: Iterable[Path]) -> TransientError:
-    """The one-line error for a full disk: which one it may be, by its free space, and what to do."""
+    """The one-line error for a full disk: which disk it may be, by its free space, and what to do."""
     spaces = {str(f): shutil.disk_usage(f) for f in folders if f.exists()}
     tight = {f: s for f, s in spaces.items() if s.free < _TIGHT_BYTES} or spaces  # a failed write may have freed some
     listed = ", ".join(f"{f} ({s.free >> 20:,} of {s.total >> 20:,} MiB are free now)" for f, s in tight.items())

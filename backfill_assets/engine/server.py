@@ -230,7 +230,7 @@ def _end_all(state: ServerFolder) -> None:
 
 
 def end_server(lake: Path, server: Process) -> None:
-    """End this very server, for all who use it; does nothing where another one has taken its place."""
+    """End this server, whoever uses it; does nothing where another server has taken its place."""
     state = ServerFolder.of(lake)
     with _start_lock(state):
         record = state.record()

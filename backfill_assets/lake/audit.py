@@ -206,11 +206,9 @@ def _broken_groups(contract: Contract, rows: str) -> dict[str, str]:
 
 
 def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, check: str) -> list[str]:
-    """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` because of which `check` fails.
-
-    A check is `unique_key`, `not_null`, `rules` (those that refuse); for another name any rows are taken.
-    Keys go into events and alerts: a key of a megabyte must not.
-    """
+    """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` because of which `check` fails:
+    `unique_key`, `not_null` or `rules` (those that refuse); for another name any rows are taken. They are cut because
+    they go into events and alerts."""
     names, rows = [quoted(c) for c in dict.fromkeys(contract.key or (contract.day_column,))], selection(files, contract)
     where = f"{quoted(contract.day_column)} IS NOT DISTINCT FROM " + (f"DATE '{day.isoformat()}'" if day else "NULL")
     if check == NOT_NULL:

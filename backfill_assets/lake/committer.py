@@ -63,7 +63,7 @@ class Conflict(TransientError):
 
 
 def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
-    """Create the table with its whole schema and its properties unless it is there. The caller holds its lock."""
+    """Create the table with its whole schema and properties, unless it exists. The caller holds its lock."""
     from deltalake import DeltaTable
 
     if versions(path):

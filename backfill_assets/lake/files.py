@@ -126,7 +126,7 @@ def ends(path: Path, count: int) -> tuple[bytes, bytes]:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and those above it; harmless if it is there."""
+    """Create a folder and its parents, unless it exists."""
     folder.mkdir(parents=True, exist_ok=True)
 
 

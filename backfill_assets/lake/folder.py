@@ -40,7 +40,7 @@ class LakeFolder:
     own: frozenset[str] = frozenset()
 
     def of_source(self, name: str) -> Self:
-        """The lake as a load of one of its sources sees it; itself if it has one source, which has no name."""
+        """The lake as a load of one of its sources sees it; the lake itself if its only source has no name."""
         return replace(self, settings=self.settings.of_source(name), source=name) if name != self.source else self
 
     def by_source(self) -> tuple[Self, ...]:

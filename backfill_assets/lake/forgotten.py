@@ -38,7 +38,7 @@ TEXTS, DATABASES = (".json", ".log", ".txt", ".html", ".csv", ".sql"), (".db", "
 
 @dataclass(frozen=True)
 class Erasure:
-    """One erasure: its file, and what was done so far; `finished_at` stands in it once nothing was left."""
+    """One erasure: its file, and what was done so far; `finished_at` is in it once no trace was left."""
 
     path: Path
     done: dict[str, Any]

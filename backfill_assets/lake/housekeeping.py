@@ -56,7 +56,7 @@ class Unneeded:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All of them."""
+        """All files that can go."""
         return (*self.replaced, *self.no_version, *self.checkpoints)
 
 

@@ -79,7 +79,7 @@ class _Replayed:
     foreign: list[int] = field(default_factory=list)
 
     def flipped(self, path: Path, names: Iterable[str]) -> tuple[str, ...]:
-        """Those of the files that are there and hold other bytes than were committed."""
+        """Those of the files that exist and hold other bytes than were committed."""
         present = ((n, self.named.get(n)) for n in names if files.exists(path / n))
         return tuple(n for n, digest in present if digest and not files.sha256_of_bytes(path / n).startswith(digest))
 

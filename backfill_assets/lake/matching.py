@@ -48,10 +48,10 @@ WORDS = {"added": (MISSING_LEFT, DOUBLED_RIGHT), "removed": (MISSING_RIGHT, DOUB
 
 @dataclass(frozen=True)
 class Matching:
-    """Two sides, each a SELECT, and how their rows are matched; the statements that ran so far stand in `script`.
+    """Two sides, each a SELECT, and how their rows are matched; `script` holds the statements run so far.
 
     `key` and `columns` (the compared ones, the key's among them) are columns of both sides; `day` gives a row's day, if
-    one does; of `days` only (None: all). `seed` draws examples and the spot check.
+    one does; `days`: only these (None: all). `seed` draws examples and the spot check.
     """
 
     engine: "DuckDBPyConnection"

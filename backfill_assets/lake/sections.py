@@ -142,7 +142,7 @@ class FeatureSettings(Section):
     columns.
 
     `entity`: the columns of the payload that together name one. `columns`: none means the built-in ones. `source` names
-    the source of features in a lake with several. `by_day_first`: a choice against an entity that has most events.
+    the source of features in a lake with several. `by_day_first`: helps where one entity has most events.
     """
 
     entity: tuple[str, ...] = Field(default=("entity",), min_length=1)

@@ -24,7 +24,7 @@ LOOKS = 10  # a switch of six tables takes a second, a look milliseconds
 
 
 def read_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
-    """The view of the lake now; `contracts` stand upstream first.
+    """The view of the lake now; `contracts` are upstream first.
 
     A table is read before its inputs, and before arrivals: a write of another run in between shows as days to be
     rebuilt or not yet loaded, and as newer than the version that fences a write of ours (`lake.replace`).

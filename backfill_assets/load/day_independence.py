@@ -23,8 +23,8 @@ from backfill_assets.load.making import plan_rows
 def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> None:
     """Compute the middle one of these days alone, too, and raise ContractBroken if its rows are not those in `staged`.
 
-    Does nothing for tables of this package, for one day, and for code by which several days of a run stand. Values of
-    DOUBLE columns may differ: their sums depend on the order of rows.
+    Does nothing for tables of this package, for one day, and for code that wrote days of one run together before.
+    Values of DOUBLE columns may differ: their sums depend on the order of rows.
     """
     table = request.table
     if not table.brings_code or len(days) == 1 or _has_passed(states, table.name):
@@ -52,6 +52,6 @@ def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, da
 
 
 def _has_passed(states: States, table: str) -> bool:
-    """Whether one write by today's code made several days that stand."""
+    """Whether one write by today's code made several of the table's present days."""
     codes, stamps = states.codes[table], states.view.table(table).stamps.values()
     return max(Counter(s.version for s in stamps if codes.are_of(s)).values(), default=0) > 1

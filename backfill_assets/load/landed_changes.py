@@ -119,8 +119,8 @@ def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> 
 
 def unneeded_copies(lake_session: LakeSession, before: date) -> dict[str, int]:
     """The contents whose copies in the content store can go, with their bytes: all their days lie before that day, and
-    a file of the landing folder has the content still, by its size and time. Whoever needs a copy later makes it
-    again from that file."""
+    a file of the landing folder still has the content, by its size and time. The next reader ingests it from there
+    again."""
     listing, records = look(lake_session)
     here = {(f.name, f.size, f.mtime_ns) for f in listing.files}
     landed_still = {r.sha256 for r in records if (r.path, r.size, r.mtime_ns) in here and not r.withdrawn}

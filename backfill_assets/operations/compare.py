@@ -143,9 +143,8 @@ class CompareRequest:
 
 
 def of_plan(lake: Lake, plan: Plan, chunk: int | None) -> list[tuple[CompareRequest, Moment, Moment]]:
-    """What to compare to see what a plan changed (`chunk`: that chunk alone): per table of it the days, the version
-    before its first write and that of its last. Tables without a write are left out. Raises BackfillError for a chunk
-    that it has not."""
+    """The comparisons that show what a plan (or its `chunk` alone) changed: per table the days, the version before its
+    first write and that of its last. Tables without a write are left out. Raises BackfillError for an unknown chunk."""
     days, found = plan.chunk(chunk).days if chunk is not None else plan.days, []
     for table in plan.tables:
         writes = plan_writes(plan.id, ((c.version, c.receipt) for c in lake.store.commits(table) if c.receipt))

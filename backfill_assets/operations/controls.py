@@ -76,8 +76,8 @@ def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) 
 
 
 def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:
-    """Name the controls that read one of these tables, or one that this lake makes from them; and those of which it is
-    not known what they read."""
+    """Names of the controls that read one of these tables or a table made from them; and of the controls whose tables
+    are unknown."""
     affected, known = {*written}, {*known_tables(lake, pipeline), *(c.name for c in pipeline.followers)}
     for contract in pipeline.contracts:
         if lake.writes(contract.name) and any(i.table in affected for i in contract.inputs):

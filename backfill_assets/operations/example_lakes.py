@@ -41,7 +41,7 @@ SELECT = (
 
 @dataclass(frozen=True)
 class Delivery:
-    """One row as it will stand in a file. `ordered` is None on deletes."""
+    """One row of a landed file. `ordered` is None on deletes."""
 
     received: datetime
     version: datetime

@@ -210,9 +210,8 @@ BATCH_DAYS = 31  # in one transaction, and between two notes of what a folder ho
 
 @dataclass(frozen=True)
 class Exported:
-    """An export of a table at a version: days that were replaced, the number of days that the place held already, days
-    left as they are there because they are not fit (in words), days of which it holds a newer version, and
-    days that it held of any version before (`known`)."""
+    """An export of a table at a version: the days replaced; the number of days that the place held already; unfit days
+    left there as they are (in words); days of which it holds a newer version; days that it held before (`known`)."""
 
     table: str
     to: str

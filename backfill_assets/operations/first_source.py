@@ -221,8 +221,8 @@ def _first(file: LandedFile, role: str, columns: Iterable[FileColumn]) -> str:
 def _payload(
     columns: Sequence[FileColumn], roles: Mapping[str, str], entity: str | None
 ) -> tuple[dict[str, FileColumn], str]:
-    """All columns that have no role, by the name they get, and the one of them that names the entity: of those that
-    repeat most the first that is called like a key; the event's own key where there is none."""
+    """All columns that have no role, by the name they get, and the one that names the entity: among those whose values
+    repeat most the first with a name like a key; the event's own key where there is none."""
     rest = [c for c in columns if c.name not in roles.values()]
     named = {_name(c.name): c for c in rest}
     named = {(f"own_{n}" if n in TAKEN or not n[:1].isalpha() else n): c for n, c in named.items()}

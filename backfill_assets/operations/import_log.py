@@ -83,7 +83,7 @@ class ImportRequest:
 @dataclass(frozen=True)
 class Imported:
     """The log in figures: rows, keys, rows that the load will quarantine (`unusable`: no key, event or arrival time),
-    rows per arrival day; files `written` now, the others stood there; and the columns of the payload."""
+    rows per arrival day; the files that were `written` now (others existed); the columns of the payload."""
 
     rows: int
     keys: int
@@ -194,7 +194,7 @@ def _keep_manifest(root: Path, options: Mapping[str, Any], figures: Imported) ->
 
 
 def _write(engine: "DuckDBPyConnection", rows: str, file: Path) -> bool:
-    """Write a file whole, unless it is there; says whether it did."""
+    """Write a whole file, unless it exists; returns whether it was written."""
     if file.exists():
         return False
     part = file.with_name(f".{file.name}.part")  # no name that a load takes for a delivery

@@ -112,7 +112,7 @@ def accepted_by_person(lake: Lake, plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def keep_accepted(lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], controls: Mapping[str, int]) -> None:
-    """Record that a person let a chunk pass as these writes left it, with these controls broken."""
+    """Record that a person accepted a chunk as these writes left it, with these broken controls."""
     accepted = accepted_by_person(lake, plan)
     accepted[CHUNKS][str(chunk.number)] = writes
     accepted[CONTROLS] |= controls

@@ -117,8 +117,8 @@ def _controls(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> l
 
 
 def _worse(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list[ControlOutcome]:
-    """Controls over what the plan writes that cannot be judged, or that more values break than before the plan; after
-    the last chunk none may be broken any more. What a person accepted may stay."""
+    """Findings of controls over the plan's tables that cannot be judged, or that more values break than before the plan
+    (after the last chunk: any value). Broken controls that a person accepted are left out."""
     accepted = accepted_by_person(lake, plan)[CONTROLS]
     allowed = accepted if chunk == plan.chunks[-1] else (fact(lake, plan.id, "started", CONTROLS) or {}) | accepted
     names = controls_over(lake, pipeline, plan.tables)

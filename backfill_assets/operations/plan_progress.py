@@ -166,7 +166,7 @@ class ChunkProgress:
 @dataclass(frozen=True)
 class Progress:
     """A plan with its chunks as they are now. `state` is that of `state_of`, `why` the reason of a stop or pause;
-    `resumed`: who took pauses back; `hours`: when chunks may start, by `[plan]`, and what they wait for now;
+    `resumed`: who ended pauses; `hours`: when chunks may start, by `[plan]`, and what they wait for now;
     `going_on`: the subcommand that lets it go on."""
 
     plan: Plan

@@ -91,7 +91,8 @@ Prover = Callable[[Lake, Pipeline, ProofRequest], Recomputation]
 
 
 def waits(lake: Lake, pipeline: Pipeline) -> str:
-    """Return why no proof is due now, "" where one is: off, or the last one is not paid for by the load since."""
+    """Return why no proof is due ("" if one is): proofs are off, or the last took more than its share of
+    writes since."""
     settings, last = lake.settings.proof, [p for p in proofs(lake) if p.seconds]
     if not settings.days_per_day:
         return "[proof] days_per_day is 0"

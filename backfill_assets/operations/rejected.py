@@ -48,7 +48,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class SetAside:
-    """One of these tables at a version. `newest` is the newest arrival day with rows; `counts` are further numbers."""
+    """A quarantine or `too_late` table at a version: `newest` arrival day with rows; `counts`: further numbers."""
 
     contract: Contract
     version: int
@@ -87,7 +87,7 @@ def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None)
 
 
 def newest_reasons(lake: Lake, table: tuple[str, int], days: Iterable[date]) -> list[Reason]:
-    """Return why rows are in a quarantine (name and version), of the newest of these arrival days, newest first."""
+    """Return the reasons of rows in a quarantine (by name and version) on these arrival days, the newest day first."""
     listed = ", ".join(f"DATE '{d}'" for d in sorted(days)[-NEWEST_DAYS:])
     query = (
         f"SELECT substr(reason, 1, {REASON_CHARS}) AS text, count(*) AS n, max(arrival_date) AS newest FROM q "

@@ -213,7 +213,7 @@ class LandedPart:
 
 @dataclass(frozen=True)
 class DayWrite:
-    """One write of the day: its version, when it was committed (aware), and its receipt."""
+    """One write of the day: its version, the time of its commit (aware), and its receipt."""
 
     version: int
     at: datetime

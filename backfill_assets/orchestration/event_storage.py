@@ -170,8 +170,8 @@ def _is_batched(event: dg.EventLogEntry) -> bool:
 
 
 def _planned_rows(event: dg.EventLogEntry, number: int, stored: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows of a planned check among the executions of checks, one per day of its run; see `_check_row`. Dagster's
-    class turns the event into text again for each day."""
+    """The database rows of a planned check, one per day of its run; see `_check_row`. Dagster's own class serializes
+    the event again for each day."""
     planned = event.get_dagster_event().asset_check_planned_data
     days = planned.partitions_subset
     for day in days.get_partition_keys() if days else [None]:

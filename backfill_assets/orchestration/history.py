@@ -99,7 +99,7 @@ def runs_of(instance: dg.DagsterInstance, lake: str) -> tuple[PastRun, ...]:
 
 
 def _run(instance: dg.DagsterInstance, record: dg.RunRecord) -> PastRun:
-    """One run; `tables` are those it was to make, in the order of its steps, empty where it never got a plan."""
+    """One run; `tables`: those that it was to make, in the order of its steps; empty where it never got a plan."""
     run, start = record.dagster_run, record.start_time
     plan: Any = run.execution_plan_snapshot_id and instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
     return PastRun(

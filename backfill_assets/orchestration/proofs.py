@@ -80,7 +80,7 @@ def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefini
 
 
 def proof_schedule(lake_context: LakeContext, job: dg.JobDefinition, hour: int) -> dg.ScheduleDefinition:
-    """Once a day at `hour` (UTC); a tick whose proof the load has not paid for yet starts no run."""
+    """Request the proof once a day at `hour` (UTC), if it is due (`operations.prove.waits`)."""
 
     @dg.schedule(
         name="daily_proof", job=job, cron_schedule=f"0 {hour} * * *", execution_timezone="UTC",
