@@ -16,10 +16,13 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError, Cleaned
 from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.files import write_json
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.restore import restore_partitions
 from backfill_assets.lake.switch import FILE as SWITCH_FILE
+from backfill_assets.lake.switch import switch_of
 from backfill_assets.operations.maintain import Upkeep, look, maintain
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark
@@ -31,6 +34,7 @@ from backfill_assets.operations.verify import VerifyRequest, verify
 from backfill_assets.operations.writes import audit, writes
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
+from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.lake.landed import land
 from backfill_assets_tests.operations.beside import Beside
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, scatter
@@ -173,6 +177,25 @@ def test_files_of_the_versions_that_readers_see_while_a_switch_is_stopped_stay_h
         assert replaced(look(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
         write_json(made.lake.root / SWITCH_FILE, {"number": 2})
         assert replaced(look(made.lake, made.pipeline)) == {"staging": 3, "features": 2}
+
+
+def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_row(made: Planned) -> None:
+    plan = RollbackRequest(plan="p1")
+    before = [made.values(t) for t in BUILT]
+
+    def upkeep() -> None:
+        with set_to(LATER):
+            assert replaced(maintain(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
+
+    with doing_before(restore_partitions, upkeep), pytest.raises(BackfillError, match=r"gone or altered.* put back"):
+        roll_back(made.lake, made.pipeline, plan, Provenance(""))
+    assert ([made.values(t) for t in BUILT], switch_of(made.lake).what) == (before, "")
+    made.chunk(2, (3,), 2, plan="p2")
+    scatter(made, "staging", 5)
+    with doing_before(restore_partitions, lambda: maintain(made.lake, made.pipeline)):
+        roll_back(made.lake, made.pipeline, replace(plan, plan="p2"), Provenance(""))
+    assert [made.values(t) for t in BUILT] == before
+    assert len(files_of(made.lake, made.contract("staging"))) == DAYS, "the day of two files has one"
 
 
 def test_a_candidate_of_a_lake_whose_log_was_cleaned_is_published_and_put_back(made: Planned) -> None:
