@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets.cli.candidate import statuses
 from backfill_assets.cli.catch_up import report, until_settled
 from backfill_assets.cli.common import TEXT, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import remark, say
@@ -98,7 +99,7 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> tuple[di
             "the entity", f"rows of others changed, too: {days}", "Its rows are gone, old versions and logs are kept",
             "Look with `backfill-assets compare`; the same command with --despite-differences goes on",
         )  # fmt: skip
-    steps.erase_all(request, erasure)
+    steps.erase_all(request, erasure, [s.name for s in statuses(lake) if s.behind or s.error])
     with silenced(), instance_of(lake) as instance:
         erasure.done["deleted"]["runs"] = _forget_runs(instance, request)
     compact([path for home in (lake.root, *request.homes) for path in home.rglob("*.db")])

@@ -153,25 +153,29 @@ def differing(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]])
     return {table: found for table, found in days.items() if found}
 
 
-def erase_all(request: ForgetRequest, erasure: Erasure) -> None:
+def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] = ()) -> None:
     """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase all else; also what a
-    killed or running command left beside them (`.NAME`). Raises BackfillError while a write is staged: it may have read
-    what was there before, is refused at its end (`replace_days`), and holds the entity until then."""
-    roots = (request.lake.root, *sorted((request.lake.root / CANDIDATES).glob("*")))
-    if busy := [t if root == request.lake.root else f"{t} of {root.name}" for root in roots for t in writing(root)]:
-        raise BackfillError(
-            "the entity", f"another command writes {', '.join(busy)} and may have read its rows before",
-            "Its rows are gone, old versions and logs are kept", "Wait until it ends; the same command goes on",
-        )  # fmt: skip
+    killed or running command left beside them (`.NAME`). Candidates that are `behind` may hold it without its name.
+
+    Raises BackfillError while a write is staged, which may have read what was there before: `replace_days` refuses it.
+    """
+    lake, kept = request.lake, "Its rows are gone, old versions and logs are kept"
+    roots = (lake.root, *sorted((lake.root / CANDIDATES).glob("*")))
+    if busy := [t if root == lake.root else f"{t} of {root.name}" for root in roots for t in writing(root)]:
+        culprit = f"another command writes {', '.join(busy)} and may have read its rows before"
+        raise BackfillError("the entity", culprit, kept, "Wait until it ends; the same command goes on")
+    if behind and CANDIDATES not in request.drops:
+        culprit = f"candidate {', '.join(behind)} has days made from its rows, or from others that moved"
+        raise BackfillError("the entity", culprit, kept, "Say --drop candidates to delete them whole")
     found = held(request)[0]
     for folder, drop in DROPS.items():
-        for name in _named(request, folder, found):
+        for name in {*_named(request, folder, found), *(behind if folder == CANDIDATES else ())}:
             if name.startswith("."):
-                delete_folder(request.lake.root / folder / name)
+                delete_folder(lake.root / folder / name)
             elif folder in request.drops:
-                drop(request.lake, name)
+                drop(lake, name)
                 erasure.done["deleted"][f"{folder}/{name}"] = 1
-    erase(request.lake, request.trace, erasure)
+    erase(lake, request.trace, erasure)
 
 
 def held(request: ForgetRequest) -> tuple[list[Path], list[Path]]:

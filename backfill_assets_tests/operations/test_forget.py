@@ -10,11 +10,12 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.files import write_json
-from backfill_assets.lake.folder import SNAPSHOTS
+from backfill_assets.lake.folder import CANDIDATES, SNAPSHOTS
 from backfill_assets.lake.forgotten import begin_erasure, erasures
 from backfill_assets.lake.staging import filling
 from backfill_assets.lake.switch import FILE as SWITCH_FILE
 from backfill_assets.lake.traces import Trace
+from backfill_assets.operations.candidates import candidate_names
 from backfill_assets.operations.forget import (
     ForgetRequest,
     certify,
@@ -126,7 +127,7 @@ def test_it_waits_for_a_switch_that_was_stopped_because_readers_see_versions_of_
     assert "publish v2 runs or was stopped" in told(request_)[0]
 
 
-def test_nothing_is_erased_while_a_write_is_staged_here_or_in_a_candidate(tmp_path: Path) -> None:
+def test_nothing_is_erased_while_a_write_is_staged_or_days_of_a_candidate_are_of_before(tmp_path: Path) -> None:
     """It may have read the entity before; its files lie where the search would find them, or come after it."""
     beside = Beside.of(Planned(tmp_path / "lake"), "features")
     asked = ForgetRequest(beside.made.lake, beside.made.pipeline, ANN, "asked for")
@@ -137,9 +138,11 @@ def test_nothing_is_erased_while_a_write_is_staged_here_or_in_a_candidate(tmp_pa
             with pytest.raises(BackfillError, match=f"another command writes {words}.* the same command goes on"):
                 erase_all(asked, erasure)
             staged.drop()
+    with pytest.raises(BackfillError, match=r"candidate v2 has days made from its rows.* --drop candidates"):
+        erase_all(asked, erasure, ["v2"])
     assert "ann-77" in left.read_text()
-    erase_all(asked, erasure)
-    assert "ann-77" not in left.read_text()
+    erase_all(replace(asked, drops=[CANDIDATES]), erasure, ["v2"])
+    assert ("ann-77" in left.read_text(), candidate_names(asked.lake)) == (False, [])
 
 
 def test_days_on_which_others_changed_are_named() -> None:
