@@ -109,7 +109,7 @@ def inclusive(first: date, last: date) -> DayRange:
         return from_inclusive(first, last)
 
 
-def days_asked(first: date | None, last: date | None) -> DayRange | None:
+def requested_days(first: date | None, last: date | None) -> DayRange | None:
     """Return the days of `--from` and `--to`, None without both; raise click's error for one alone."""
     if (first is None) != (last is None):
         raise click.UsageError("--from and --to belong together")

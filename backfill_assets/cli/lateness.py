@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, days_asked, days_options, json_and_lake, opened, print_json
+from backfill_assets.cli.common import FILE, days_options, json_and_lake, opened, print_json, requested_days
 from backfill_assets.cli.drawing import (
     Page,
     PageSection,
@@ -67,7 +67,7 @@ def lateness(html: Path | None, prometheus: Path | None, as_json: bool, **option
     """
     lake, pipeline = opened()
     share = options["share"] or lake.settings.lateness.watermark_share
-    days = days_asked(options["first"], options["last"])
+    days = requested_days(options["first"], options["last"])
     report = report_of(lake, pipeline, LatenessScope(days, share, options["source"]), utc_now())
     if as_json:
         print_json(report)

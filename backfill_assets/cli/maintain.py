@@ -26,7 +26,7 @@ def maintain(named: str, keep_days: int | None, yes: bool, widen: bool, as_json:
 
     No row of any table changes, snapshots keep their files, and an unfinished plan keeps what it needs.
     """
-    from backfill_assets.operations.maintain import look
+    from backfill_assets.operations.maintain import find_upkeep
     from backfill_assets.operations.maintain import maintain as do
 
     lake, pipeline = opened()
@@ -34,7 +34,7 @@ def maintain(named: str, keep_days: int | None, yes: bool, widen: bool, as_json:
     if widen:
         _widen(lake, pipeline, tables, yes, as_json)
         return
-    found = (do if yes else look)(lake, pipeline, tables, keep_days)
+    found = (do if yes else find_upkeep)(lake, pipeline, tables, keep_days)
     if as_json:
         print_json(found)
         return

@@ -73,7 +73,7 @@ def needing(report: StatusReport, limit: int) -> tuple[list[tuple[str, str, str,
     shown, left_out = [], 0
     for name, days in report.tables.items():
         found = []
-        for state, group in groupby(days, look):
+        for state, group in groupby(days, shown_state):
             same = list(group)
             if state not in (State.FRESH, State.PENDING):
                 reason = BECAUSE if state == WILL_CHANGE else same[0].reason
@@ -205,22 +205,22 @@ def grid(report: StatusReport) -> str:
     ]
     if not months:
         return ""
-    counts = Counter(map(look, report))
+    counts = Counter(map(shown_state, report))
     legend = [(state, f"{meaning} ({counts[state]:,})") for state, meaning in MEANINGS.items()]
     return environment().get_template("grid.html.j2").render(tables=report.tables, months=months, legend=legend)
 
 
 def strip(days: Sequence[DayStatus]) -> Markup:
     """Return the days of one month of one table as SVG; its label says the same in words."""
-    counted = ", ".join(f"{n} {state}" for state, n in Counter(map(look, days)).items())
-    drawn = Markup("").join(_rectangle(list(group)) for _, group in groupby(days, look))
+    counted = ", ".join(f"{n} {state}" for state, n in Counter(map(shown_state, days)).items())
+    drawn = Markup("").join(_rectangle(list(group)) for _, group in groupby(days, shown_state))
     return Markup(
         '<svg class="strip" viewBox="0 0 {w} {h}" role="img" aria-label="{}">{}'
         '<rect class="gaps" width="{w}" height="{h}"/></svg>'
     ).format(f"{days[0].table} {days[0].day:%Y-%m}: {counted}", drawn, w=MONTH_PX, h=HEIGHT_PX)
 
 
-def look(day: DayStatus) -> str:
+def shown_state(day: DayStatus) -> str:
     """Return the state of a day, or that it will change, whatever its state."""
     return WILL_CHANGE if day.will_change else day.state.value
 
@@ -232,4 +232,4 @@ def _rectangle(days: Sequence[DayStatus]) -> Markup:
     title = f"{from_inclusive(first.day, last.day)}: {state}, {number(sum(d.rows or 0 for d in days))} rows"
     x, width = (first.day.day - 1) * DAY_PX, ((last.day - first.day) // ONE_DAY + 1) * DAY_PX - GAP_PX
     drawn = Markup('<rect class="{}" x="{}" width="{}" height="{}"><title>{}</title></rect>')
-    return drawn.format(look(first), x, width, HEIGHT_PX, title)
+    return drawn.format(shown_state(first), x, width, HEIGHT_PX, title)

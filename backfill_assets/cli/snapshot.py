@@ -10,12 +10,12 @@ import click
 from backfill_assets.cli.backfill import chosen
 from backfill_assets.cli.common import (
     TEXT,
-    days_asked,
     days_options,
     json_and_lake,
     lake_option,
     opened,
     print_json,
+    requested_days,
 )
 from backfill_assets.cli.drawing import draw_table, number, say
 from backfill_assets.core.days import ranges
@@ -52,7 +52,7 @@ def create(name: str, named: str | None, note: str, as_json: bool, **options: An
 
     The files are copied, and their rows read once and held against the receipts; their SHA-256 are proven at reads.
     """
-    days = days_asked(options["first"], options["last"])
+    days = requested_days(options["first"], options["last"])
     lake, pipeline = opened()
     tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
     kept = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, options["unfit"]))

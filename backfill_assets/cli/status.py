@@ -13,11 +13,11 @@ import click
 from backfill_assets.cli.candidate import statuses
 from backfill_assets.cli.common import (
     DAY,
-    days_asked,
     days_options,
     json_and_lake,
     opened,
     print_json,
+    requested_days,
     target_option,
     usage,
 )
@@ -53,7 +53,7 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     lake, pipeline = opened()
-    days = days_asked(first, last)
+    days = requested_days(first, last)
     if days and days.start < lake.settings.start_date:
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)

@@ -16,7 +16,7 @@ from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.columns import type_of_arrow
 from backfill_assets.lake.data_files import damaged, folder_of
-from backfill_assets.lake.embedded import connection, file_batches, selection, telling_unreadable
+from backfill_assets.lake.embedded import connection, explaining_unreadable, file_batches, selection
 from backfill_assets.lake.fingerprints import (
     PIECES,
     bucket,
@@ -56,7 +56,7 @@ def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) 
         f"SELECT {day}, {', '.join(figures.values())} FROM "
         f"(SELECT *, {', '.join(f'{h} AS {n}' for n, h in hashes.items())} FROM ({rows})) GROUP BY 1"
     )
-    with telling_unreadable(contract), connection(lake) as engine:
+    with explaining_unreadable(contract), connection(lake) as engine:
         found = engine.execute(query).fetchall()
         repeated = dict(engine.execute(_repeated(contract, rows)).fetchall())
         groups = {rule: dict(engine.execute(q).fetchall()) for rule, q in _broken_groups(contract, rows).items()}

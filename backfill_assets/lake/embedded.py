@@ -125,7 +125,7 @@ def literal(text: str) -> str:
 
 
 @contextlib.contextmanager
-def telling_unreadable(contract: Contract) -> Iterator[None]:
+def explaining_unreadable(contract: Contract) -> Iterator[None]:
     """Turn DuckDB's errors into OSError where the machine is at fault (a full disk), else into ContractBroken."""
     import duckdb
 

@@ -38,7 +38,7 @@ def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: 
 
 
 @contextlib.contextmanager
-def telling_losses() -> Iterator[None]:
+def explaining_losses() -> Iterator[None]:
     """Turn errors of a dead engine or a full disk into one line. Also a decorator.
 
     It ends an engine that lives but can no longer be used (`engine.session.explained`).

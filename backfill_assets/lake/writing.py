@@ -15,7 +15,7 @@ from backfill_assets.engine.session import conf_value, own_server, say
 from backfill_assets.lake import files
 from backfill_assets.lake.columns import EIGHT_BYTES
 from backfill_assets.lake.data_files import files_of, refuse_altered
-from backfill_assets.lake.embedded import connection, literal, selection, telling_unreadable
+from backfill_assets.lake.embedded import connection, explaining_unreadable, literal, selection
 from backfill_assets.lake.fingerprints import on_days, quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile
@@ -73,7 +73,7 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
         if days >= MANY_FOLDERS and column and conf_value(frame.sparkSession, SHUFFLE) == "1":
             write(frame, staged.folder / WHOLE, "", days, memory)
             parts = ", ".join(literal(str(f.path)) for f in found_files(staged.folder / WHOLE, ""))
-            with telling_unreadable(contract):
+            with explaining_unreadable(contract):
                 _copy(lake, contract, f"SELECT * FROM read_parquet([{parts}], hive_partitioning = false)", staged)
         else:
             write(frame, staged.folder, column, days, memory, varied)

@@ -16,7 +16,7 @@ from backfill_assets.core.states import States
 from backfill_assets.core.view import Source
 from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import FileRecord, read_files
-from backfill_assets.lake.session import LakeSession, small_frame, telling_losses
+from backfill_assets.lake.session import LakeSession, explaining_losses, small_frame
 from backfill_assets.landing.mapping import delivery_types
 from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NEAR_DAYS = 1  # a time zone moves a row by less than a day
 
 
-@telling_losses()
+@explaining_losses()
 def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tuple[DayMove, ...]:
     """The days that gain, lose or change rows, also outside `days`: arrival days of landed tables, and event days of
     tables of versions. Compares arrival days that are loaded; needs the engine.

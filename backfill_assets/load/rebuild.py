@@ -38,7 +38,7 @@ from backfill_assets.lake.gates import GATES, PROFILE, Finding, with_warning
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.queries import unanswered
 from backfill_assets.lake.replace import Published
-from backfill_assets.lake.session import telling_losses
+from backfill_assets.lake.session import explaining_losses
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.derived import build
 from backfill_assets.load.judging import quality_context
@@ -60,7 +60,7 @@ class Rebuild:
     findings: list[Finding] = field(default_factory=list)
     disagreements: Mapping[date, str] = field(default_factory=dict)
 
-    @telling_losses()
+    @explaining_losses()
     def prepare(self) -> list[Finding]:
         """Steps 2 to 9. Raises BackfillError kinds; returns a refusing finding instead of raising it."""
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
@@ -70,7 +70,7 @@ class Rebuild:
             self.findings = self._judge()
         return self.findings
 
-    @telling_losses()
+    @explaining_losses()
     def publish(self) -> Published:
         """Steps 10 to 12; after newer inputs overtook the candidate, 2 to 9 again, three times at most."""
         for attempt in stamina.retry_context(on=Superseded, attempts=SUPERSEDED_ATTEMPTS):

@@ -23,7 +23,7 @@ from backfill_assets.engine.confs import size_confs
 from backfill_assets.engine.session import open_session, say
 from backfill_assets.lake.ledger import read_arrivals
 from backfill_assets.lake.matching import DayDifference, SampleRow, differences
-from backfill_assets.lake.session import LakeSession, telling_losses
+from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import writes_of
 from backfill_assets.load.candidate import RebuildRequest
@@ -143,7 +143,7 @@ class _AsThen(States):
         return self._stamps[day].entry.built if day in self._stamps else Built.COMPLETE
 
 
-@telling_losses()
+@explaining_losses()
 def recompute(request: RebuildRequest) -> RecomputeVerdict:
     """Compute the days of the request on the engine of its session, and compare each with its receipt.
 

@@ -117,7 +117,7 @@ def settings_kept(session: "SparkSession", table: Table) -> Iterator[None]:
 
 
 @contextmanager
-def telling_mistakes(table: Table) -> Iterator[None]:
+def explaining_mistakes(table: Table) -> Iterator[None]:
     """Turn an error of a user's transform into a BackfillError of one line, with file and line."""
     try:
         yield

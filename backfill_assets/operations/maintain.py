@@ -86,7 +86,7 @@ class Upkeep:
         ]
 
 
-def look(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
+def find_upkeep(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
     """Find what can go of some tables and ledgers (empty: all); writes nothing.
 
     `keep_days` (None: `[retention] rollback_days`): how long replaced files stay; a plan that is not finished keeps
@@ -100,7 +100,7 @@ def look(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days
 
 
 def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
-    """Do what `look` finds, table by table, each under its lock; raises what `look` raises.
+    """Do what `find_upkeep` finds, table by table, each under its lock; raises what `find_upkeep` raises.
 
     New layouts come first, so that the files that they replace are counted from now on. Stopped at any moment, the
     lake holds the same rows; the next call goes on.

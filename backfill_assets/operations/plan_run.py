@@ -34,7 +34,7 @@ from backfill_assets.operations.plan_gate import GateFinding, accept, is_accepte
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk
 from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
-from backfill_assets.operations.plan_waits import stop_if_asked, wait_of
+from backfill_assets.operations.plan_waits import stop_if_requested, wait_of
 from backfill_assets.operations.plan_work import ChunkWork, Opener
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 
@@ -71,7 +71,7 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
             for wave in plan.waves():
                 if not _is_running(lake, plan) or not _run_wave(open_lake, plan, wave, worker, accepted):
                     break
-                stop_if_asked(lake, plan, wave)
+                stop_if_requested(lake, plan, wave)
             else:
                 mark(lake, plan.id, "ended", FINISHED)
     return progress(*open_lake(), plan)

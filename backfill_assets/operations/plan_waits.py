@@ -50,7 +50,7 @@ def stops_after(plan: Plan, wave: Sequence[PlanChunk]) -> bool:
     return any(parse_day(text) in c.days for c in wave if c.kind is not ChunkKind.BOUNDARY)
 
 
-def stop_if_asked(lake: Lake, plan: Plan, wave: Sequence[PlanChunk]) -> None:
+def stop_if_requested(lake: Lake, plan: Plan, wave: Sequence[PlanChunk]) -> None:
     """Set the mark `waiting` if the plan stops after these chunks, and nobody has resumed it since."""
     last = wave[-1]
     if stops_after(plan, wave) and last.number not in {r.chunk for r in resumed(lake, plan)}:

@@ -199,7 +199,7 @@ def _request(
     tags = context.run.tags
     provenance = Provenance(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
-        tags=asked_by(tags, opened.by),
+        tags=author_tags(tags, opened.by),
     )  # fmt: skip
     session = LakeSession(opened.lake)
     return RebuildRequest(
@@ -208,7 +208,7 @@ def _request(
     )  # fmt: skip
 
 
-def asked_by(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
+def author_tags(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
     """Who requested a run, for its receipts: `by`, the user of the command; else Dagster, with its sensor or schedule.
 
     No tag is trusted to name a person: everybody who reaches Dagster's port can set it.

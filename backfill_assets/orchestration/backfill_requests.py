@@ -123,7 +123,7 @@ def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
         asset_selection=[dg.AssetKey(name) for name in (request.table, *request.downstream)],
         partition_key=str(request.span.start) if single else None,
         run_config={"ops": {runs.op_name(request.table): {"config": {"asked": dict(request.asked)}}}},
-        tags={**span, **again, **_sensor_tags(sensor, lake), **runs.asked_tags(request)},
+        tags={**span, **again, **_sensor_tags(sensor, lake), **runs.request_tags(request)},
     )
 
 

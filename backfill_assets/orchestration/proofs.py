@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables
 from backfill_assets.lake.sections import ControlSettings
-from backfill_assets.lake.session import telling_losses
+from backfill_assets.lake.session import explaining_losses
 from backfill_assets.operations.controls import ControlOutcome, judge_controls
 from backfill_assets.operations.proof_history import Proof, alarms, unproven
 from backfill_assets.operations.prove import Prover, prove, prove_days, waits
@@ -60,7 +60,7 @@ def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefini
     @dg.op(name="prove_days", description="Compute a few written days again and compare. Commits nothing.")
     def prove_drawn_days(context: dg.OpExecutionContext) -> None:
         """One proof."""
-        with as_failures(), telling_losses():
+        with as_failures(), explaining_losses():
             lake, pipeline = lake_context.open()
             runs.markers_of(context.instance, lake).mark(context.run_id)
             outcomes = prove_days(lake, pipeline, utc_today(), prover)

@@ -120,15 +120,15 @@ def records_of(instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventT
         cursor = page.cursor
 
 
-def asked_tags(request: RunRequest) -> dict[str, str]:
+def request_tags(request: RunRequest) -> dict[str, str]:
     """Tags with the identity and the attempt of each requested day."""
-    return {_asked_tag(request.table, day): f"{known} {request.attempt}" for day, known in request.asked.items()}
+    return {_request_tag(request.table, day): f"{known} {request.attempt}" for day, known in request.asked.items()}
 
 
 def attempts(instance: dg.DagsterInstance, wanted: Mapping[str, Mapping[date, str]]) -> dict[str, dict[date, int]]:
     """Per table how often runs were requested for the days with these identities, ever; days never requested
     are left out. Counted on from the newest attempt, so that a run that was deleted gives its number to none."""
-    keys = {_asked_tag(table, str(day)): (table, day) for table, known in wanted.items() for day in known}
+    keys = {_request_tag(table, str(day)): (table, day) for table, known in wanted.items() for day in known}
     counts: dict[str, dict[date, int]] = {table: {} for table in wanted}
     for key, values in tag_values(instance, list(keys)).items():
         table, day = keys[key]
@@ -139,7 +139,7 @@ def attempts(instance: dg.DagsterInstance, wanted: Mapping[str, Mapping[date, st
     return counts
 
 
-def _asked_tag(table: str, day: str) -> str:
+def _request_tag(table: str, day: str) -> str:
     return ASKED_TAG + f"{table}.{day}"[-TAG_CHARS:]
 
 

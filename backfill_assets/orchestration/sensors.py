@@ -15,7 +15,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.downstream import unheld
 from backfill_assets.core.states import State
 from backfill_assets.lake.folder import CANDIDATE_FILE
-from backfill_assets.lake.session import LakeSession, telling_losses
+from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.scan import scan_all
 from backfill_assets.operations.plan_files import days_of_active_plans
@@ -39,7 +39,7 @@ def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
     @dg.op(name="take_stock", description="Read new landed files once and record their days and rows in `files`.")
     def take_stock(context: dg.OpExecutionContext) -> None:
         """One scan of each source, under its load lock."""
-        with as_failures(), telling_losses():
+        with as_failures(), explaining_losses():
             lake, _ = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
             report = scan_all(LakeSession(lake))

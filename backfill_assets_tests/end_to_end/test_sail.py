@@ -67,13 +67,13 @@ import os, signal, sys, threading, time
 from pathlib import Path
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.session import LakeSession, telling_losses
+from backfill_assets.lake.session import LakeSession, explaining_losses
 on = LakeSession(open_lake(Path(sys.argv[1])))
 rows = on.spark().range(1 << 40).selectExpr("id", "id % 7 AS day")
 threading.Timer(1.0, lambda: os.kill(server_status(on.lake.root).pid, signal.SIGKILL)).start()
 began = time.monotonic()
 try:
-    with telling_losses():
+    with explaining_losses():
         rows.write.mode("append").parquet(sys.argv[2])
 except Exception as error:
     print(type(error).__name__, time.monotonic() - began < 15)

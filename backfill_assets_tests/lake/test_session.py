@@ -21,7 +21,7 @@ from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import server_status
 from backfill_assets.engine.supervisor import Record, ServerFolder
-from backfill_assets.lake.session import CpuMeter, LakeSession, free, small_frame, telling_losses
+from backfill_assets.lake.session import CpuMeter, LakeSession, explaining_losses, free, small_frame
 from backfill_assets.lake.settings import AccessSettings
 from backfill_assets_tests.files import bare_lake
 
@@ -70,14 +70,14 @@ def test_a_few_rows_keep_their_types_and_no_rows_at_all_have_them_too() -> None:
 
 def test_whatever_is_no_loss_is_raised_as_it_is() -> None:
     for error in (ValueError("mine"), LOST):
-        with pytest.raises(type(error)) as raised, telling_losses():
+        with pytest.raises(type(error)) as raised, explaining_losses():
             raise error
         assert raised.value is error
 
 
 def test_a_full_disk_is_told_in_one_line_that_keeps_its_cause() -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    with pytest.raises(TransientError, match="no space is left") as raised, telling_losses():
+    with pytest.raises(TransientError, match="no space is left") as raised, explaining_losses():
         raise full
     assert raised.value.__cause__ is full
     assert "\n" not in str(raised.value)

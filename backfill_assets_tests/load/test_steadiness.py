@@ -20,7 +20,7 @@ from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.engine.session import QUERY_LOGS, silence_raised_errors
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.steadiness import explained_plan, refuse_unsteady, telling_mistakes
+from backfill_assets.load.steadiness import explained_plan, explaining_mistakes, refuse_unsteady
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.files import SMALLEST
 
@@ -202,7 +202,7 @@ def test_a_mistake_in_a_transform_is_told_with_file_and_line() -> None:
     table = Table(OWN, transform)
     with (
         pytest.raises(BackfillError, match=r"the transform of own: test_steadiness\.py, line \d+: KeyError: 'nothing'"),
-        telling_mistakes(table),
+        explaining_mistakes(table),
     ):
         transform({}, Chunk(asked_days(date(2024, 3, 1), None), None))
 

@@ -23,7 +23,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import restore_partitions
 from backfill_assets.lake.switch import FILE as SWITCH_FILE
 from backfill_assets.lake.switch import switch_of
-from backfill_assets.operations.maintain import Upkeep, look, maintain
+from backfill_assets.operations.maintain import Upkeep, find_upkeep, maintain
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark
 from backfill_assets.operations.plan_model import Policy
@@ -58,22 +58,22 @@ def replaced(found: Upkeep) -> dict[str, int]:
 
 
 def test_replaced_files_go_after_the_days_of_retention_and_no_state_or_row_changes(made: Planned) -> None:
-    assert replaced(look(made.lake, made.pipeline)) == {}, "they are a few seconds old"
+    assert replaced(find_upkeep(made.lake, made.pipeline)) == {}, "they are a few seconds old"
     states = {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)}
     rows = audit_table(made.lake, made.contract("staging"))
     with set_to(LATER):
-        assert replaced(look(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
+        assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
         done = maintain(made.lake, made.pipeline)
         assert done.done
         assert replaced(done) == {"staging": 2, "features": 2}
-        assert replaced(look(made.lake, made.pipeline)) == {}
+        assert replaced(find_upkeep(made.lake, made.pipeline)) == {}
     assert {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)} == states
     assert audit_table(made.lake, made.contract("staging")) == rows
 
 
 def test_days_named_by_the_caller_come_before_those_of_the_lake(made: Planned) -> None:
     with set_to(LATER):
-        assert replaced(look(made.lake, made.pipeline, keep_days=200)) == {}
+        assert replaced(find_upkeep(made.lake, made.pipeline, keep_days=200)) == {}
 
 
 def test_a_plan_that_is_not_finished_keeps_what_it_may_have_to_put_back(made: Planned) -> None:
@@ -83,15 +83,15 @@ def test_a_plan_that_is_not_finished_keeps_what_it_may_have_to_put_back(made: Pl
     mark(made.lake, plan.id, "started")
     made.chunk(1, (1, 2), 3, plan.id)
     with set_to(LATER):
-        assert replaced(look(made.lake, made.pipeline)) == {"staging": 2, "features": 2}, "from before the plan"
+        assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}, "from before the plan"
         mark(made.lake, plan.id, "ended", "cancelled")
-        assert replaced(look(made.lake, made.pipeline)) == {"staging": 4, "features": 4}
+        assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 4, "features": 4}
 
 
 def test_chosen_tables_are_looked_at_alone_and_an_unknown_one_is_named(made: Planned) -> None:
     with set_to(LATER):
         assert replaced(maintain(made.lake, made.pipeline, ["features"])) == {"features": 2}
-        assert replaced(look(made.lake, made.pipeline)) == {"staging": 2}
+        assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2}
     with pytest.raises(BackfillError, match=r"nowhere"):
         maintain(made.lake, made.pipeline, ["nowhere"])
 
@@ -101,10 +101,10 @@ def test_small_files_of_days_become_one_and_states_and_the_loaded_version_stay_t
         scatter(made, table, 3)
     loaded = made.states().view.source("raw").loaded_version
     states = {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)}
-    assert look(made.lake, made.pipeline).uneven == dict.fromkeys(("raw", *BUILT), (day(3),))
+    assert find_upkeep(made.lake, made.pipeline).uneven == dict.fromkeys(("raw", *BUILT), (day(3),))
     done = maintain(made.lake, made.pipeline)
     assert f"raw: files of {day(3)} written again in better sizes, no row changed" in done.lines()
-    assert look(made.lake, made.pipeline).uneven == {}
+    assert find_upkeep(made.lake, made.pipeline).uneven == {}
     view = made.states().view
     assert view.source("raw").loaded_version == view.table("raw").version > loaded
     assert {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)} == states
@@ -124,7 +124,7 @@ def test_a_landed_table_whose_load_was_cut_off_waits_for_the_next_load(made: Pla
 
 def test_the_words_name_tables_counts_and_bytes(made: Planned) -> None:
     with set_to(LATER):
-        found = look(made.lake, made.pipeline).lines()
+        found = find_upkeep(made.lake, made.pipeline).lines()
     assert found[0].startswith(
         "staging: 2 replaced data file(s), 0 that no version names, 0 old checkpoint(s) to delete"
     )
@@ -145,9 +145,9 @@ def test_commits_leave_the_log_after_the_days_of_lake_toml_and_every_report_is_a
 
     before = reports()
     with set_to(LATER):
-        assert not any(t.commits for t in look(made.lake, made.pipeline).tables), "not before lake.toml says so"
+        assert not any(t.commits for t in find_upkeep(made.lake, made.pipeline).tables), "not before lake.toml says so"
         retain(made, log_days=200)
-        assert not any(t.commits for t in look(made.lake, made.pipeline).tables), "not yet"
+        assert not any(t.commits for t in find_upkeep(made.lake, made.pipeline).tables), "not yet"
         retain(made, log_days=100)
         done = maintain(made.lake, made.pipeline, ["staging", "raw", "arrivals"])
         assert {t.table: len(t.commits) for t in done.tables} == {"raw": 1, "staging": 2, "arrivals": 0}
@@ -163,7 +163,9 @@ def test_versions_that_a_stopped_switch_or_the_ledger_names_stay_in_the_log(made
     write_json(made.lake.root / SWITCH_FILE, {"number": 1, "what": "a publication", "tables": {"staging": 1}})
     made.write("raw", {2: 5})
     with set_to(LATER):
-        found = {t.table: t.commits for t in look(made.lake, made.pipeline, ["raw", "staging", "features"]).tables}
+        found = {
+            t.table: t.commits for t in find_upkeep(made.lake, made.pipeline, ["raw", "staging", "features"]).tables
+        }
     assert found == {"raw": (0,), "staging": (0,), "features": (0,)}, "of all tables what was newest before the switch"
 
 
@@ -174,9 +176,9 @@ def test_files_of_the_versions_that_readers_see_while_a_switch_is_stopped_stay_h
     made.write("staging", {0: 9})
     write_json(made.lake.root / SWITCH_FILE, {"number": 1, "what": "a publication", "tables": {"staging": seen}})
     with set_to(LATER):
-        assert replaced(look(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
+        assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
         write_json(made.lake.root / SWITCH_FILE, {"number": 2})
-        assert replaced(look(made.lake, made.pipeline)) == {"staging": 3, "features": 2}
+        assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 3, "features": 2}
 
 
 def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_row(made: Planned) -> None:
@@ -226,6 +228,6 @@ def test_copies_of_files_that_lie_in_the_landing_folder_go_where_lake_toml_says_
     os.utime(land(made.lake.root / "landing", f"{day(0)}.jsonl", b"{}\n" * 3).path, ns=(0, 0))
     assert maintain(made.lake, made.pipeline).copies == (0, 0), "it is not asked for"
     retain(made, copy_days=30)
-    assert look(made.lake, made.pipeline).copies == (1, 6)
+    assert find_upkeep(made.lake, made.pipeline).copies == (1, 6)
     assert "1 parsed content(s) deleted" in str(maintain(made.lake, made.pipeline).lines())
     assert not [*made.lake.stock.glob(f"{name}*")]

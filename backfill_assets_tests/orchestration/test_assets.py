@@ -17,7 +17,7 @@ from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.assets import asked_by
+from backfill_assets.orchestration.assets import author_tags
 from backfill_assets.orchestration.dagster_private import check_rows, planned_partitions
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.runs import BY_TAG, DAYS_TAG, LAKE_TAG, TABLES_TAG
@@ -39,10 +39,10 @@ def tags_of(instance: dg.DagsterInstance, result: Any) -> dict[str, str]:
 
 
 def test_receipts_name_the_user_of_a_command_or_dagster_and_its_user_and_never_whom_a_tag_names() -> None:
-    assert asked_by({BY_TAG: "cfo@bank", "dagster/sensor_name": "landing", "else": "x"}) == {
+    assert author_tags({BY_TAG: "cfo@bank", "dagster/sensor_name": "landing", "else": "x"}) == {
         BY: f"Dagster, run by {whoami()}", "dagster/sensor_name": "landing",
     }  # fmt: skip
-    assert asked_by({BY_TAG: "cfo@bank", PLAN_TAG: "p", CHUNK_TAG: "1"}, "ada@desk") == {
+    assert author_tags({BY_TAG: "cfo@bank", PLAN_TAG: "p", CHUNK_TAG: "1"}, "ada@desk") == {
         BY: "ada@desk", PLAN_TAG: "p", CHUNK_TAG: "1",
     }  # fmt: skip
 

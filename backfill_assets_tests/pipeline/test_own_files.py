@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import refuse_moved_code
-from backfill_assets.load.steadiness import telling_mistakes
+from backfill_assets.load.steadiness import explaining_mistakes
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.own_files import loaded, reached
 from backfill_assets_tests.own import OWN_PIPELINE
@@ -154,7 +154,7 @@ def test_a_mistake_in_what_a_transform_calls_is_told_where_it_stands(tmp_path: P
     write(tmp_path, FILES | {"other.py": other, "late.py": "def columns(frames):\n    return frames['nope']\n"})
     table = chosen_pipeline(open_lake(tmp_path)).table("more")
     assert table.transform is not None
-    with pytest.raises(BackfillError, match=r"late\.py, line 2: KeyError"), telling_mistakes(table):
+    with pytest.raises(BackfillError, match=r"late\.py, line 2: KeyError"), explaining_mistakes(table):
         table.transform({}, None)  # type: ignore[arg-type]  # it looks at no days
 
 
