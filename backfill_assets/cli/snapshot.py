@@ -97,16 +97,19 @@ def show_snapshot(name: str, as_json: bool) -> None:
 @snapshot.command("drop", short_help="Let go of it.")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do it.")
-@lake_option
-def drop(name: str, yes: bool) -> None:
+@json_and_lake
+def drop(name: str, yes: bool, as_json: bool) -> None:
     """Let go of a snapshot and of the files that only it holds. What names it can no longer be read."""
     lake, _ = opened()
     held = held_bytes(lake, name)
-    if not yes:
+    if yes:
+        drop_snapshot(lake, name)
+    if as_json:
+        print_json({"name": name, "held_bytes": held, "dropped": yes})
+    elif yes:
+        click.echo(f"dropped {name}; {number(held)} bytes are free")
+    else:
         click.echo(f"would drop {name}, and free {number(held)} bytes; do it with --yes")
-        return
-    drop_snapshot(lake, name)
-    click.echo(f"dropped {name}; {number(held)} bytes are free")
 
 
 def _draw(shown: "Snapshot") -> None:

@@ -34,7 +34,7 @@ def test_a_snapshot_is_made_listed_shown_queried_and_dropped(lake: Path) -> None
         {"n": 4}
     ]
     assert "with --yes" in run("snapshot", "drop", "spring", "--lake", lake).stdout
-    assert run("snapshot", "drop", "spring", "--yes", "--lake", lake).exit_code == 0
+    assert read(run("snapshot", "drop", "spring", "--yes", "--json", "--lake", lake))["dropped"] is True
     assert run("snapshot", "list", "--lake", lake).stdout == "This lake has no snapshot.\n"
 
 
