@@ -57,8 +57,8 @@ class RestoreRequest:
 class PreparedRestore:
     """A restore of one table that passed all checks: partition records `now`, at the targets (`then`) and to be written
     (`entries`), and the data files to add and remove. Days that are held with that content already are left out.
-    `wider`: the columns that have got wider types since, for which copies of the files are added. `version` is that of
-    its commit (None: not committed)."""
+    `wider`: the columns that have got wider types since, for which copies of the files are added; `absent`: those of
+    the contract that these files lack. `version` is that of its commit (None: not committed)."""
 
     contract: Contract
     targets: Mapping[date, int]
@@ -68,6 +68,7 @@ class PreparedRestore:
     adds: tuple[LiveFile, ...] = ()
     removes: tuple[LiveFile, ...] = ()
     wider: Mapping[str, ColumnType] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
     version: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,6 +85,7 @@ class PreparedRestore:
             "table": self.contract.name, "version": self.version, "days": days, "files_back": len(self.adds),
             "files_out": len(self.removes), "bytes_back": sum(f.size for f in self.adds),
             **({"cast": {name: str(kind) for name, kind in self.wider.items()}} if self.wider else {}),
+            **({"absent_columns": [*self.absent]} if self.absent else {}),
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -93,7 +95,8 @@ class PreparedRestore:
         cast = "".join(f", {name} cast to {kind}" for name, kind in self.wider.items())
         files = f"{len(self.adds)} file(s) back{cast}, {len(self.removes)} out"
         done = "" if self.version is None else f", by version {self.version}"
-        return f"{self.contract.name}: {days} to version {versions}, {now} row(s) to {then}, {files}{done}"
+        absent = f"; readers find NULL in {', '.join(self.absent)}, which these files lack" if self.absent else ""
+        return f"{self.contract.name}: {days} to version {versions}, {now} row(s) to {then}, {files}{done}{absent}"
 
 
 def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
@@ -113,9 +116,10 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     entries = {d: e for d, e in entries.items() if d in now.foreign or now.stamps[d].entry != e}
     targets = {d: wanted.targets[d] for d in entries}
     adds, removes = _file_changes(path, contract, targets)
-    wider = _wider(path, schema_contract(contract, open_table(path)), adds)
+    wider, names = _columns_of(path, schema_contract(contract, open_table(path)), adds)
+    absent = tuple(c for c in contract.column_names if adds and c not in {*names, contract.partition_column})
     held_now = {d: now.stamps[d] for d in entries}
-    return PreparedRestore(contract, targets, held_now, stamps, entries, adds, removes, wider)
+    return PreparedRestore(contract, targets, held_now, stamps, entries, adds, removes, wider, absent)
 
 
 def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenance) -> int | None:
@@ -212,12 +216,15 @@ def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[
     return held, gone_or_altered(path, held)
 
 
-def _wider(path: Path, contract: Contract, files: Sequence[LiveFile]) -> dict[str, ColumnType]:
+def _columns_of(
+    path: Path, contract: Contract, files: Sequence[LiveFile]
+) -> tuple[dict[str, ColumnType], frozenset[str]]:
     """The columns for which `contract`, which has the columns of the table's schema, has wider types than some of these
-    files. Raises if a file is gone, altered, or does not fit otherwise; it may lack columns that may be NULL."""
+    files, and the names of all columns of the files. Raises if a file is gone, altered, or does not fit otherwise; it
+    may lack columns that may be NULL."""
     import pyarrow as pa
 
-    found = dict[str, ColumnType]()
+    found, names = dict[str, ColumnType](), frozenset[str]()
     fix = "Make the days again instead: `backfill-assets backfill`"
     gone = gone_or_altered(path, files)
     if gone:
@@ -227,6 +234,7 @@ def _wider(path: Path, contract: Contract, files: Sequence[LiveFile]) -> dict[st
     for file in files:
         try:
             schema = read_footer(path / file.path).schema
+            names |= {*schema.names}
             narrow = narrower_columns(schema, contract)
             others = pa.schema([f for f in schema if f.name not in narrow])
             misfit, found = columns_misfit(others, contract, {*contract.nullable_columns, *narrow}), found | narrow
@@ -234,7 +242,7 @@ def _wider(path: Path, contract: Contract, files: Sequence[LiveFile]) -> dict[st
             misfit = f"not to be read ({error})"
         if misfit:
             raise _refusal(contract, f"the columns of {file.path}, which {file.partition} held, are {misfit}", fix)
-    return found
+    return found, names
 
 
 def _refusal(contract: Contract, culprit: str, fix: str) -> BackfillError:

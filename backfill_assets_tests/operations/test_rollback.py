@@ -4,6 +4,7 @@ Tested here: `operations.rollback` on real tables without an engine. Not tested 
 (`lake.test_restore`).
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from backfill_assets.operations.plan_files import keep_plan
 from backfill_assets.operations.plan_model import Policy
 from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
 from backfill_assets_tests.builders import day, write_rows
+from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.operations.planned import BUILT, Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -95,6 +97,17 @@ def test_days_of_one_table_go_back_to_a_version_and_a_rollback_back_to_before_it
     again = RollbackRequest(table="staging", days=span(1, 4), to_version=3)
     roll_back(made.lake, made.pipeline, again, SAID)
     assert made.values("staging") == [1, 2, 2, 3, 3, 1, 1, 1]
+
+
+def test_columns_of_today_that_the_files_put_back_lack_are_named(made: Planned) -> None:
+    contract = made.contract("staging")
+    columns = [replace(c, name="amount") if c.name == "value" else c for c in contract.columns]
+    renamed = replace(contract, columns=tuple(columns))
+    publish_by_hand(made.lake, renamed, [{"entity": "A", "amount": 1, "event_date": day(1)}], digest="renamed")
+    tables = tuple(replace(t, contract=renamed) if t.name == "staging" else t for t in made.pipeline.tables)
+    asked = RollbackRequest(table="staging", days=span(1, 1), to_version=1)
+    [line, *_] = preview(made.lake, replace(made.pipeline, tables=tables), replace(asked, over_newer=True)).lines()
+    assert line.endswith("; readers find NULL in amount, which these files lack")
 
 
 def test_days_that_somebody_else_wrote_since_are_refused_unless_told(made: Planned) -> None:
