@@ -8,12 +8,14 @@ import contextlib
 import os
 import signal
 import sys
+from difflib import get_close_matches
 from importlib import import_module
+from typing import Any
 
 import click
 
 from backfill_assets.cli.common import lake_option
-from backfill_assets.cli.drawing import remark
+from backfill_assets.cli.drawing import broken, remark
 from backfill_assets.core.errors import BackfillError, SettingsError, unusable
 from backfill_assets.core.process import collect_seldom
 
@@ -87,6 +89,14 @@ class _Group(click.Group):
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Return the name, the command and what is left of `args`; raises SettingsError for an unknown name."""
+        if (name := args[0]) in COMMANDS or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = "".join(f"Did you mean {one}? " for one in get_close_matches(name, COMMANDS, 1))
+        fix = f"{near}`backfill-assets --help` lists all commands"
+        raise SettingsError(f"the command {name!r}", "there is none of that name", "Nothing was done", fix)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         for title, names in SECTIONS.items():
@@ -110,6 +120,8 @@ class _Group(click.Group):
             if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
                 remark(f"Error: {unusable(error)}")
                 ctx.exit(1)
+            if isinstance(error, click.UsageError) and not isinstance(error, click.exceptions.NoArgsIsHelpError):
+                raise click.UsageError(broken(error.format_message(), len("Error: ")), error.ctx) from None
             raise  # click handles it, and ends quietly on a closed pipe
 
 

@@ -117,7 +117,7 @@ def publish_candidate(name: str, days: DayRange | None, catch_up: bool, yes: boo
 
 
 def _bring_up(candidate_lake: Lake, note: str, as_json: bool) -> None:
-    """Run what the candidate needs; ends with exit code 1 if days are left."""
+    """Run what the candidate needs; ends as `report` does if days are left."""
     context = click.get_current_context()
     context.meta[TARGET_KEY] = candidate_lake.root.name
     try:

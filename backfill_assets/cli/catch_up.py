@@ -34,7 +34,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import days_of_active_plans, find_plan, held_back
+from backfill_assets.operations.plan_files import days_of_active_plans, find_plan, held_back, state_of
 
 Day = tuple[str, date]
 PLANNING = re.compile(r"\b(Analysis|Parse)Exception: ")
@@ -44,13 +44,14 @@ PLANNING = re.compile(r"\b(Analysis|Parse)Exception: ")
 class CaughtUp:
     """The runs of a catch-up, in order, and the days per table that are left, with the reason. `blocked`: days whose
     landed files are altered or missing, which wait for a person. `held_back`: idle plans with days that need a rebuild,
-    a line each."""
+    a line each; `waits`: all of these wait as `plan --stop-after` says."""
 
     runs: list[tuple[BackfillRequest, RunOutcome]] = field(default_factory=list)
     left: dict[str, list[str]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
     blocked: Collection[date] = ()
     held_back: Sequence[str] = ()
+    waits: bool = False
 
     @property
     def success(self) -> bool:
@@ -64,7 +65,8 @@ class CaughtUp:
 def catch_up(note: str, as_json: bool) -> None:
     """Load what landed and rebuild every day that needs it, level by level: what the sensors do by themselves.
 
-    Exit code 1 if a run fails, a day still needs making afterwards, or altered or missing files hold days back.
+    Exit code 1 if a run fails, a day still needs making afterwards, or altered or missing files hold days back; 3 if
+    only plans that wait at their `--stop-after` do.
     """
     lake = named_lake()
     blocked = scan_as_needed(lake) if lake.shared is None else ()
@@ -116,7 +118,7 @@ def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day
         if left := sorted(day for day in needed if (name, day) not in left_alone):
             done.left[name] = list(map(str, left))
             done.why[name] = _why(still, name, [day for day in left if (name, day) in in_vain])
-    done.held_back = _held_back(lake, still)
+    done.held_back, done.waits = _held_back(lake, still)
     return done
 
 
@@ -129,10 +131,11 @@ def _is_hopeless(table: str, outcome: RunOutcome) -> bool:
     )
 
 
-def _held_back(lake: Lake, still: Needs) -> list[str]:
-    """Return a line per idle plan with days that need a rebuild."""
-    waiting = [(find_plan(lake, plan_id), line) for plan_id, line in held_back(lake, also_idle=True).items()]
-    return [line for plan, line in waiting if any(set(plan.days) & still.needed.get(t, set()) for t in plan.tables)]
+def _held_back(lake: Lake, still: Needs) -> tuple[list[str], bool]:
+    """Return a line per idle plan with days that need a rebuild, and whether all of them wait at their `stop_after`."""
+    idle = [(find_plan(lake, plan_id), line) for plan_id, line in held_back(lake, also_idle=True).items()]
+    found = [(plan, line) for plan, line in idle if any({*plan.days} & still.needed.get(t, set()) for t in plan.tables)]
+    return [line for _, line in found], bool(found) and all(state_of(lake, plan) == "waiting" for plan, _ in found)
 
 
 def _why(remaining: Needs, name: str, tried: Collection[date]) -> str:
@@ -180,7 +183,8 @@ def report(done: CaughtUp, as_json: bool) -> None:
     for line in done.held_back:
         remark(f"Error: {line}")
     if not done.success:
-        click.get_current_context().exit(1)
+        only_waits = done.waits and replace(done, held_back=()).success
+        click.get_current_context().exit(3 if only_waits else 1)
 
 
 @click.command("replay-late")

@@ -145,4 +145,4 @@ def example(name: str | None, as_json: bool) -> None:
         print_json({"example": name, "lake": str(root), "steps": str(root / STEPS)})
         return
     click.echo(f"made {root}: {known[name]}")
-    click.echo(f"Read {root / STEPS}, and follow it.")
+    click.echo(f"Read {root / STEPS}: it begins in an empty folder, by making this lake under a name of its own.")

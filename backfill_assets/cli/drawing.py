@@ -72,9 +72,10 @@ def text_of(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def line_width() -> int | None:
-    """Return the characters of a line: the screen's, or $COLUMNS; None for a pipe, whose lines stay whole."""
-    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+def line_width(stream: TextIO | None = None) -> int | None:
+    """Return the characters of a line of `stream` (None: stdout): the screen's, or $COLUMNS; None for a pipe, whose
+    lines stay whole."""
+    if (stream or sys.stdout).isatty() or os.environ.get("COLUMNS", "").isdigit():
         return shutil.get_terminal_size().columns
     return None
 
@@ -184,7 +185,12 @@ def span(days: float | None) -> str:
 
 def remark(text: str, to: TextIO | None = None) -> None:
     """Write a line that accompanies the work to stderr, or to `to`."""
-    click.echo(plain(text), file=to, err=True)
+    click.echo("\n".join(_wrapped(plain(text), line_width(to or sys.stderr), 2)), file=to, err=True)
+
+
+def broken(text: str, first: int) -> str:
+    """Break a line for stderr between words where it does not fit; `first` characters of it are written already."""
+    return "\n".join(_wrapped(" " * first + text, line_width(sys.stderr), 2))[first:]
 
 
 @dataclass(frozen=True)

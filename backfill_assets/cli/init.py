@@ -3,6 +3,7 @@
 Not here: the guess (`operations.first_source`) and the text of the file (`lake.settings.lake_toml`).
 """
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,13 +55,13 @@ def init(files: str | None, form: str | None, select: str | None, ask: bool | No
     files = click.prompt("Files, as a glob from the lake's folder", ANYWHERE) if ask and files is None else files
     landed = landed_form(root, form, None if files == ANYWHERE else files) if select is None else None
     if landed is None:
-        form = form or "parquet"
+        form = form or next((f for f in ("csv", "jsonl") if f".{f}" in (files or "")), "parquet")
         plain = {"start_date": utc_today().replace(month=1, day=1), "files": files or f"landing/**/*.{form}"}
         _write(path, lake_toml({**plain, "format": form, "select": select or PLAIN, **named}))
         if select is None:
             where = files if files not in (None, ANYWHERE) else "landing/: .parquet, .csv, .jsonl, also .gz"
             click.echo(f"No file was found ({where}), so it holds an example. To have yours described, delete it and")
-            click.echo("run `backfill-assets init --files GLOB`.")
+            click.echo(f"run `backfill-assets init --files GLOB --lake {shlex.quote(str(root))}`.")
         click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
         return
     guess, preview = _settled(landed, named_roles, ask)

@@ -83,7 +83,8 @@ def drill(name: str | None, seconds: int, sample: bool, plant_only: bool, as_jso
         print_json(known) if as_json else draw_table(["drill", "fault"], list(known.items()))
         return
     if name not in PLANTS:
-        raise click.BadParameter(f"there is no drill {name!r}; there are {', '.join(PLANTS)}", param_hint="NAME")
+        raise SettingsError(f"the drill {name!r}", "there is none of that name", "Nothing was planted",
+                            known_names(name, PLANTS))  # fmt: skip
     folder = Path(tempfile.mkdtemp(prefix="backfill-assets-drill-"))
     try:
         watch = Watch(drill_lake(None if sample else lake_root(), folder / "lake"))
@@ -153,12 +154,8 @@ def guide(name: str | None, as_json: bool) -> None:
         click.echo("`backfill-assets guide NAME` prints one.")
         return
     if name not in known:
-        raise SettingsError(
-            f"the guide {name!r}",
-            "there is none of that name",
-            "Nothing was printed",
-            known_names(name, known),
-        )
+        raise SettingsError(f"the guide {name!r}", "there is none of that name", "Nothing was printed",
+                            known_names(name, known))  # fmt: skip
     text = known[name].read_text(encoding="utf-8")
     if as_json:
         print_json({"guide": name, "text": text})

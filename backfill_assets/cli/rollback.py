@@ -92,7 +92,8 @@ def provenance() -> Provenance:
 
 def _check(plan: str, chunk: str, table: str, days: DayRange | None, note: str) -> None:
     if bool(plan) == bool(table):
-        raise click.UsageError("name either --plan ID or a table.")
+        what = "`rollback --table NAME --days A..B --to-version N`, `release NAME`"
+        raise click.UsageError(f"say what: --plan ID (see `plan list`), or a table: {what}. Nothing was done.")
     if chunk and not plan:
         raise click.UsageError("--chunk is one of a plan: name the plan, too.")
     if plan and days is not None:

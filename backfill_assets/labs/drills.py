@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.engine.server import ensure_server
+from backfill_assets.engine.server import ensure_server, release
 from backfill_assets.labs.lakes import LONG_AGO, append, first_events, half_commit, replace_by_day
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance
@@ -70,6 +70,7 @@ def disk_full(lake: Lake) -> Planted:
     _resent(lake, 1, newest=True)
     server = ensure_server(lake.root, engine).process.pid
     resource.prlimit(server, resource.RLIMIT_FSIZE, (MOST_BYTES, resource.RLIM_INFINITY))
+    release(lake.root)  # else `server stop` would be refused because of this process
     news = "ALERT the nightly run failed: the engine cannot write. PAGE days wait to be loaded."
     hints = (
         "`backfill-assets catch-up` says why; is it the disk (`df LAKE`), or a limit of the process that `server "
@@ -92,7 +93,8 @@ def late_burst(lake: Lake) -> Planted:
     files = _resent(lake, 3, newest=False)
     news = f"ALERT {len(files)} files arrived for days that closed long ago. PAGE days are stale."
     hints = ("`backfill-assets status --stale --why` names the days", f"{CATCH_UP}; --force would touch every day")
-    return Planted(news, frozenset(n for f in files for n in (f.name, f.stem)) | {"stale"}, hints, restores=False)
+    seen = frozenset({"stale", "landing", *(n for f in files for n in (f.name, f.stem))})
+    return Planted(news, seen, hints, restores=False)
 
 
 def bad_code(lake: Lake) -> Planted:
@@ -109,7 +111,8 @@ def bad_code(lake: Lake) -> Planted:
     replace_by_day(lake, contract, kept, signed, lambda d: states.digests.of(contract.name, d))
     news = "ALERT a customer: 'our numbers of the last days halved'. Release 4.2 ran last night and was withdrawn."
     again = f"`backfill-assets backfill --from {days[0]} --to {days[-1]}` makes these days by today's code"
-    return Planted(news, frozenset(map(str, days)), ("`backfill-assets audit`: which days did that code write?", again))
+    which = "`backfill-assets audit`: which days did that code write?"
+    return Planted(news, frozenset({contract.name, *map(str, days)}), (which, again))
 
 
 def wrong_select(lake: Lake) -> Planted:
@@ -138,7 +141,7 @@ def foreign_write(lake: Lake) -> Planted:
         "`backfill-assets status --stale --why`, or `doctor`",
         f"`backfill-assets backfill --from {day} --to {day}`",
     )
-    return Planted(news, frozenset({str(day)}), hints)
+    return Planted(news, frozenset({contract.name, str(day)}), hints)
 
 
 def skew(lake: Lake) -> Planted:
@@ -150,7 +153,7 @@ def skew(lake: Lake) -> Planted:
     _resent(lake, 1, newest=True)
     news = "ALERT the nightly run failed: a check refused a day. PAGE it is stale. Its rows are said to be right."
     hints = ("run `backfill-assets catch-up`: which check, which key?", 'skew = "warn" beside max_key_share, catch-up')
-    return Planted(news, frozenset({"max_key_share", "key"}), hints, restores=False)
+    return Planted(news, frozenset({table, "max_key_share", "key"}), hints, restores=False)
 
 
 PLANTS: dict[str, Callable[[Lake], Planted]] = {

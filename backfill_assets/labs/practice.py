@@ -152,9 +152,10 @@ def practise(watch: Watch, desk: Desk, seconds: float) -> DrillScore:
         wrong = watch.wrong()
         score.wrong_rows = max(score.wrong_rows, sum((wrong or {}).values()))
         writes, score.needless = watch.written()
-        if writes and score.seen_s is None:
+        is_well = watch.is_well(wrong)
+        if (writes or is_well) and score.seen_s is None:
             score.seen_s = passed
-        if watch.is_well(wrong):
+        if is_well:
             score.mended_s = passed
             break
         word, _, rest = desk.read().strip().partition(" ")

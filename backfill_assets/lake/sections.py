@@ -103,7 +103,8 @@ class DeliveredSettings(Section):
         if name is None and len(self.delivered) > 1:
             raise SettingsError(
                 f"[{section}] in lake.toml", f"it does not say which of {', '.join(self.sources)} it is made from",
-                "Nothing was done", f'Write source = "NAME" below [{section}]',
+                "Nothing was done", f'Write source = "NAME" below [{section}]; for neither features nor labels, '
+                'tables = "backfill_assets.pipeline.tables:delivered" below [pipeline]',
             )  # fmt: skip
         return next(iter(self.delivered)) if name is None else name
 

@@ -265,7 +265,7 @@ def _meant(keys: tuple[str, ...]) -> str:
     for key in keys[:-1]:
         model = getattr(getattr(model, "model_fields", {}).get(key), "annotation", None)
     alike = get_close_matches(keys[-1], getattr(model, "model_fields", {}), 1)
-    return f"; is {alike[0]} meant?" if alike else ""
+    return f" (did you mean {alike[0]}?)" if alike else ""
 
 
 def lake_toml(values: Mapping[str, Any]) -> str:

@@ -139,7 +139,7 @@ def _found(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | Ref
             continue
         if not glob.reaches(prefix.count("/")):
             if entries:
-                yield RefusedFile(plain(prefix), "a folder that the pattern does not reach into")
+                yield RefusedFile(plain(prefix), "a folder that the pattern does not reach into (** reaches into all)")
             continue
         for entry in entries:
             name, why = prefix + entry.name, _bad_name(entry.name)

@@ -25,6 +25,7 @@ from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import Recomputation, SessionElsewhere, recompute
 from backfill_assets.load.steadiness import differing_settings
 from backfill_assets.operations.doctor_tables import Diagnosis, broken, fine
+from backfill_assets.operations.prove import unwritten
 
 REASON = "check-engine"
 PROOF = "nothing in lake.toml or SQL is known to differ from Spark; `check-engine` computes days on both"
@@ -51,16 +52,18 @@ def check_engine(
     lake: Lake, pipeline: Pipeline, days: DayRange | None, tables: Collection[str] | None, engine: str
 ) -> EngineReport:
     """Compute the days (None: all written ones) of the tables (None: all) on `engine`, and compare. Raises
-    BackfillError for an unknown table, and if the engine cannot be used."""
+    BackfillError for an unknown table, if none of the days was written, and if the engine cannot be used."""
     for name in tables or ():
         pipeline.contract(name, "Nothing was computed")
+    named = [table for table in pipeline.tables if tables is None or table.name in tables]
+    written = {table.name: lake.store.view(table.name, table.contract.day_column).stamps for table in named}
+    named = [table for table in named if any(days is None or day in days for day in written[table.name])]
+    if not named:
+        raise unwritten("the comparison of engines")
     verdicts, refused = [], []
     with _session(lake, engine) as session:
-        for table in pipeline.tables:
-            stamps = lake.store.view(table.name, table.contract.day_column).stamps
-            if not stamps or (tables is not None and table.name not in tables):
-                continue
-            chosen = days or from_inclusive(min(stamps), max(stamps))
+        for table in named:
+            chosen = days or from_inclusive(min(written[table.name]), max(written[table.name]))
             try:
                 verdicts.append(recompute(RebuildRequest(session, pipeline, table, chosen, Provenance(REASON))))
             except BackfillError as error:

@@ -178,12 +178,12 @@ def _column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColumn:
 def _guess(
     engine: "DuckDBPyConnection", file: LandedFile, form: str, columns: Sequence[FileColumn], chosen: Mapping[str, str]
 ) -> FirstSource:
-    known = {c.name.lower(): c for c in columns}
+    known, listed = {c.name.lower(): c for c in columns}, [c.name for c in columns]
+    if form == "csv" and len(listed) == 1 and re.search(r"[;\t|]", listed[0]):
+        raise _unfit(file, f"its header has no comma: {listed[0]}", "Separate its columns by commas")
     for role, name in chosen.items():
         if name.lower() not in known:
-            raise _unfit(
-                file, f"it has no column {name} for {role}", f"Name one of {', '.join(c.name for c in columns)}"
-            )
+            raise _unfit(file, f"it has no column {name} for {role}", f"Name one of {', '.join(listed)}")
     roles = {role: known[name.lower()].name for role, name in chosen.items() if role != "entity"}
     for role, names in ROLES.items():
         fits = [known[n] for n in names if n in known and known[n].name not in roles.values()]
@@ -192,16 +192,16 @@ def _guess(
             roles[role] = fits[0].name
     others = [c for c in columns if c.name not in roles.values()]
     if "event_ts" not in roles:
-        roles["event_ts"] = _first(file, "event_ts", (c for c in others if c.type in TIMES))
+        roles["event_ts"] = _first(file, "event_ts", (c for c in others if c.type in TIMES), listed)
     if "event_key" not in roles:
         others = [c for c in others if c.name != roles["event_ts"]]
-        roles["event_key"] = _first(file, "event_key", sorted(_namers(others), key=lambda c: -c.distinct))
+        roles["event_key"] = _first(file, "event_key", sorted(_namers(others), key=lambda c: -c.distinct), listed)
     payload, entity = _payload(columns, roles, chosen.get("entity"))
-    day = engine.execute(
-        f"SELECT quantile_disc(CAST({_moment(roles['event_ts'])} AS DATE), 0.01) FROM landed"
-    ).fetchone()
+    query = f"SELECT quantile_disc(CAST({_moment(roles['event_ts'])} AS DATE), 0.01) FROM landed"
+    day = engine.execute(query).fetchone()
     if day is None or day[0] is None:
-        raise _unfit(file, f"no value of {roles['event_ts']} is a time", "Name the time of an event with --event-ts")
+        fix = f"Name another with --event-ts, or say --select \"to_timestamp(`{roles['event_ts']}`, 'dd.MM.yyyy') …\""
+        raise _unfit(file, f"no value of {roles['event_ts']} is a time of ISO 8601", fix)
     named = re.search(DAY, file.name) is not None
     return FirstSource(file, form, tuple(columns), roles, payload, entity, day[0].replace(day=1), named)
 
@@ -212,9 +212,10 @@ def _namers(columns: Iterable[FileColumn]) -> list[FileColumn]:
     return [c for c in fit if KEYS.search(_name(c.name))] or fit
 
 
-def _first(file: LandedFile, role: str, columns: Iterable[FileColumn]) -> str:
+def _first(file: LandedFile, role: str, columns: Iterable[FileColumn], known: Iterable[str]) -> str:
     if (column := next(iter(columns), None)) is None:
-        raise _unfit(file, f"no column of it looks like {role}", f"Name it with --{role.replace('_', '-')}")
+        fix = f"Name it with --{role.replace('_', '-')}: one of {', '.join(known)}"
+        raise _unfit(file, f"no column of it looks like {role}", fix)
     return column.name
 
 

@@ -57,10 +57,7 @@ def prove(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputatio
     }
     chosen = chosen_days(request, {d for days in written.values() for d in days})
     if not chosen:
-        raise BackfillError(
-            "the proof", "none of these days was written", "Nothing was computed",
-            "`backfill-assets status` shows which days are",
-        )  # fmt: skip
+        raise unwritten("the proof")
     verdicts, refused = dict[str, RecomputeVerdict](), []
     for table, days in written.items():
         for chunk in _chunks(sorted(chosen & set(days)), request.chunk):
@@ -71,6 +68,12 @@ def prove(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputatio
                 refused.append((table, str(error)))
                 break
     return Recomputation(tuple(verdicts.values()), tuple(refused))
+
+
+def unwritten(what: str) -> BackfillError:
+    """Return the error about a second computation (`what`) of days that were never written."""
+    fix = "`backfill-assets status` shows which days are"
+    return BackfillError(what, "none of these days was written", "Nothing was computed", fix)
 
 
 def chosen_days(request: ProofRequest, written: Collection[date]) -> set[date]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 QUERY, LAKE = "duckdb:", "lake:"
 WRITE, SNAPSHOT = "write:", "snapshot:"
-NOTHING = "Nothing was compared"
+NOTHING = "Nothing was done"
 ALL = "all"
 CORRECT = "Correct the query; DuckDB answers it, over tables of the lake and files"
 FORMS = (

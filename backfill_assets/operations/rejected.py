@@ -137,7 +137,8 @@ class Unusable:
         whole_only = len(self.reasons) == self.files  # the reasons of rows were not read
         newest = "of the newest days " if sum(self.reasons.values()) < self.rows and not whole_only else ""
         listed = f": {newest}{why}{further}" if why else ""
-        return f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{listed}; {commands} shows them"
+        show = "shows" if len(self.queries) == 1 else "show"
+        return f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{listed}; {commands} {show} them"
 
     def _late(self) -> str:
         return f"too late: {self.late:,} landed row(s) wait in {TOO_LATE} for `replay-late`" if self.late else ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.contracts import Basis, Contract, Input, reads
 from backfill_assets.core.days import contiguous, cut_has_passed, cut_of, is_mature, ranges
 from backfill_assets.core.digests import days_of, is_required
@@ -95,13 +96,13 @@ def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterat
 
 
 def _why_missing(states: States, table: str, day: date) -> str:
-    contract = states.contracts[table]
+    contract, early = states.contracts[table], "the day is not over yet (UTC); " if day >= utc_today() else ""
     if contract.is_landed:
         landed = states.view.source(table).landed.get(day)
-        return f"never loaded; {len(landed.shas) if landed else 0} landed file(s) name it"
+        return f"{early}never loaded; {len(landed.shas) if landed else 0} landed file(s) name it"
     built = [i.table for i in contract.inputs if i.basis not in (Basis.ARRIVALS, Basis.FILES)]
     absent = [f"{name} {day}" for name in built if day not in states.view.table(name).stamps]
-    return f"never built; first build {', '.join(absent)}" if absent else "never built"
+    return f"{early}never built" + (f"; first build {', '.join(absent)}" if absent and not early else "")
 
 
 def _why_stale(states: States, table: str, day: date) -> str:

@@ -139,6 +139,14 @@ def test_a_lake_that_does_not_exist_is_told_with_the_commands_that_make_one(tmp_
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("backfil", "backfill"), ("statsu", "status"), ("frobnicate", "")])
+def test_a_mistyped_command_is_answered_with_the_one_most_like_it(typed: str, meant: str) -> None:
+    result = run(typed)
+    near = f"Did you mean {meant}? " if meant else ""
+    told = f"the command '{typed}': there is none of that name. Nothing was done. {near}`backfill-assets --help`"
+    assert (result.exit_code, result.stderr.startswith(f"Error: {told}")) == (2, True)
+
+
 def test_the_lake_may_be_named_before_and_after_the_verb_and_by_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

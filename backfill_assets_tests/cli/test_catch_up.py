@@ -159,3 +159,8 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
         assert f"Error: {done.held_back[0]}" in " ".join(err.split())
         assert "Nothing to do" not in out
     assert json.loads(out)["held_back"] == done.held_back
+    for waits, left, code in ((True, {}, 3), (False, {}, 1), (True, {"training": ["2024-03-01"]}, 1)):
+        kept = CaughtUp(held_back=("the plan waits",), waits=waits, left=left)
+        with click.Context(click.Command("catch-up")), pytest.raises(click.exceptions.Exit) as ended:
+            report(kept, as_json=False)
+        assert ended.value.exit_code == code

@@ -43,6 +43,12 @@ def test_days_that_cannot_be_computed_again_are_no_difference(tmp_path: Path) ->
     assert (found["engine"], found["compared"], found["differing"]) == ("sail", 0, 0)
 
 
+def test_days_that_nobody_wrote_are_no_success(tmp_path: Path) -> None:
+    told = run("check-engine", "--days", "2999-01-01", overrides=instead(Planned(tmp_path / "lake")))
+    assert told.exit_code == 1
+    assert "none of these days was written. Nothing was computed" in told.output
+
+
 def test_a_table_that_the_lake_has_not_is_named(tmp_path: Path) -> None:
     told = run("check-engine", "--tables", "none", overrides=instead(Planned(tmp_path / "lake")))
     assert told.exit_code == 1

@@ -3,9 +3,10 @@
 Tested here: `cli.drawing`. Not tested here: what commands say with it.
 """
 
+import click
 import pytest
 
-from backfill_assets.cli.drawing import draw_table, line_width, number, percent, remark, say, size, span, wanted
+from backfill_assets.cli.drawing import broken, draw_table, line_width, number, percent, remark, say, size, span, wanted
 
 LONG = "a sentence that is much longer than thirty characters"
 
@@ -62,6 +63,11 @@ def test_a_narrow_screen_breaks_sentences_between_words(
     assert max(map(len, lines)) <= 40
     assert " ".join(" ".join(lines[1:-2]).removeprefix("2024-03-01").split()) == LONG
     assert lines[-1].startswith("    ")
+    remark(LONG)
+    click.echo("Error: " + broken(LONG, len("Error: ")), err=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(" ".join(lines).split()) == f"{LONG} Error: {LONG}"
 
 
 def test_columns_that_do_not_fit_are_drawn_below_each_other_with_their_day(

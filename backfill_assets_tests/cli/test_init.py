@@ -26,11 +26,22 @@ def load_select(lake: Path) -> str:
 
 def test_options_reach_the_file(tmp_path: Path) -> None:
     select = "CAST(a AS bigint) AS seq, 'it\"s' AS op"
-    options = ["--start-date", "2024-02-26", "--format", "jsonl", "--select", select, "--windows-days", "3", "9"]
+    options = [
+        "--start-date",
+        "2024-02-26",
+        "--files",
+        "landing/**/*.jsonl",
+        "--select",
+        select,
+        "--windows-days",
+        "3",
+        "9",
+    ]
     result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path), *options])
     assert result.exit_code == 0, result.output
     made = load_settings(tmp_path, {})
     assert (made.start_date, made.source.files) == (date(2024, 2, 26), "landing/**/*.jsonl")
+    assert made.source.format == "jsonl", "as its glob says"
     assert (made.source.select, made.features.windows_days) == (select, (3, 9))
 
 

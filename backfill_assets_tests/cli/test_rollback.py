@@ -66,9 +66,9 @@ def test_days_of_a_table_go_back_to_a_version_and_the_command_that_ends_the_hold
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("rollback",), "name either --plan ID or a table"),
         (("rollback", "--table", "staging"), "--table needs --days A..B and --to-version N"),
         (("rollback", "--plan", "p1", "--to-version", "3"), "leave out --to-version"),
+        (("rollback",), "say what: --plan ID (see `plan list`), or a table: `rollback --table NAME --days A..B"),
         (("rollback", "--table", "staging", "--chunk", "4"), "--chunk is one of a plan"),
         (("release", "--plan", "p1", "--days", "2024-03-01"), "--days goes with a table"),
         (("release", "staging", "--days", "2024-03-04..2024-03-01"), "before it starts"),

@@ -90,7 +90,7 @@ WELL: dict[str, tuple[str, list[Act]]] = {  # the place of the fault, and what m
     "disk-full": ("disk", [freed, catch_up]),
     "duplicates": ("orders-2026-11-14-again.jsonl", [withdrawn]),
     "late-burst": ("stale", [catch_up]),
-    "bad-code": ("2026-11-13", [made_again(date(2026, 11, 12))]),
+    "bad-code": ("staging", [made_again(date(2026, 11, 12))]),
     "wrong-select": ("select", [select_put_back]),
     "foreign-write": ("2026-11-14", [made_again(LAST)]),
     "skew": ("max_key_share", [refused, bound_warns, catch_up]),

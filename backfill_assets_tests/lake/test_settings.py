@@ -197,8 +197,8 @@ def test_a_long_bad_value_is_cut(lake: Path) -> None:
 @pytest.mark.parametrize(
     ("rest", "told"),
     {
-        "[labels]\nhorizon_dayz = 7": "labels.horizon_dayz: there is no such setting; is horizon_days meant?",
-        "[labelz]\nhorizon_days = 7": "labelz: there is no such setting; is labels meant?",
+        "[labels]\nhorizon_dayz = 7": "labels.horizon_dayz: there is no such setting (did you mean horizon_days?)",
+        "[labelz]\nhorizon_days = 7": "labelz: there is no such setting (did you mean labels?)",
         "[spark]\nqqq = 1": "spark.qqq: there is no such setting",
         "[lateness]\nwindow_days = 5": 'lateness: window_days has no effect unless beyond = "quarantine", got the keys '
         "window_days",

@@ -118,7 +118,9 @@ def test_a_folder_deeper_than_the_pattern_reaches_is_one_refusal(tmp_path: Path)
     (tmp_path / "empty").mkdir()
     land(tmp_path, "a.csv", b"x")
     assert names("*.csv", tmp_path) == ["a.csv"]
-    assert refusals("*.csv", tmp_path) == {"archive/": "a folder that the pattern does not reach into"}
+    assert refusals("*.csv", tmp_path) == {
+        "archive/": "a folder that the pattern does not reach into (** reaches into all)"
+    }
 
 
 def test_links_to_files_and_folders_are_never_followed(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_columns_named_as_the_product_names_them_need_no_payload(tmp_path: Path)
         ),
         ("at\n2024-03-01\n", {}, "no column of it looks like event_key"),
         ("id,at\n1,2024-03-01\n", {"event_key": "key"}, "it has no column key for event_key"),
-        ("id,at\n1,soon\n", {"event_ts": "at"}, "no value of at is a time"),
+        ("id,at\n1,soon\n", {"event_ts": "at"}, "no value of at is a time of ISO 8601"),
         ('"id\n', {}, "it cannot be read"),
     ],
 )

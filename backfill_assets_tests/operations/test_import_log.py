@@ -106,7 +106,7 @@ def test_columns_that_do_not_fit_are_named_and_nothing_is_written(
     tmp_path: Path, asked: dict[str, Any], told: str
 ) -> None:
     request = ImportRequest(**{**vars(log(tmp_path)), **asked})
-    with pytest.raises(BackfillError, match=told):
+    with pytest.raises(BackfillError, match=f"{told}.*Nothing was (done|imported)"):
         import_log(tmp_path / "lake", request)
     assert not list((tmp_path / "lake" / "landing").iterdir())
 

@@ -1,6 +1,6 @@
 """Everything about one day, told from receipts and ledgers. No JVM."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -58,6 +58,12 @@ def test_unknown_tables_and_days_before_the_lake_are_told_apart(tmp_path: Path) 
         show(lake, pipeline, "nix", START)
     with pytest.raises(BackfillError, match="before the lake's first day"):
         show(lake, pipeline, "raw", START - ONE_DAY)
+    assert show(lake, pipeline, "features", date(2999, 1, 1)).reasons == ("the day is not over yet (UTC); never built",)
+    assert (
+        show(lake, pipeline, "raw", date(2999, 1, 1))
+        .reasons[0]
+        .startswith("the day is not over yet (UTC); never loaded")
+    )
 
 
 def test_the_time_of_a_write_is_the_commits(tmp_path: Path) -> None:
