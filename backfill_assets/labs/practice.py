@@ -3,6 +3,7 @@
 Not here: the faults (`drills`) and the terminal (`cli.practice`).
 """
 
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.example_lakes import FEWEST_DAYS, days_until, make_sample
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
-WORDS = "Type: hint | see WORD (a table, day, file or setting: where the fault is) | quit. Mend it in another terminal."
+WORDS = "Type: hint | see WORD (a table, day, file or setting: where the fault is) | quit. Mend it there."
 FIT = (State.FRESH, State.INCOMPLETE, State.PENDING)
 Days = Mapping[tuple[str, date], Stamp]  # newest receipts by table and day
 
@@ -146,7 +147,8 @@ def practise(watch: Watch, desk: Desk, seconds: float) -> DrillScore:
     if planted is None:
         raise RuntimeError("plant the fault first")
     score = DrillScore(seconds, planted=sum((watch.wrong() or {}).values()))
-    for line in (planted.symptom, f"The copy: {watch.root}", WORDS):
+    there = f"In another terminal: export BACKFILL_ASSETS_LAKE={shlex.quote(str(watch.root))}"
+    for line in (planted.symptom, f"The copy: {watch.root}", there, WORDS):
         desk.say(line)
     while (passed := round(desk.clock() - began, 1)) < seconds:
         wrong = watch.wrong()

@@ -100,7 +100,7 @@ def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sens
     keep_attention(lake_context.root, instance_id(context.instance), sensor, {} if tick.is_kept else tick.alarms)
     report_alarms(lake_context.root, context.instance, sensor, tick.alarms)
     first = [*tick.alarms.values(), *(note for note in tick.notes if note not in tick.alarms.values())]
-    cursor = "; ".join(first)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"
+    cursor = "; ".join(first)[:CURSOR_CHARS] or "nothing to do"
     return dg.SensorResult(
         run_requests=tick.requests or None,
         skip_reason=None if tick.requests else cursor,

@@ -54,7 +54,7 @@ def test_where_no_lake_is_a_tick_says_so_and_makes_none(
 def test_a_tick_with_nothing_to_do_says_so_in_its_cursor(lake: Made, instance: dg.DagsterInstance) -> None:
     result = evaluated(lake[0].root, LATE_DATA, instance)
     assert not result.run_requests
-    assert result.cursor == "nothing to do: every day that can be is up to date"
+    assert result.cursor == "nothing to do"
     assert result.cursor in str(result.skip_reason)
 
 
