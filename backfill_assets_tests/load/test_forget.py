@@ -19,7 +19,7 @@ from backfill_assets.lake.traces import Trace
 from backfill_assets.load.forget import amend, forget_landed
 from backfill_assets.load.landed_changes import look
 from backfill_assets.load.scan import scan
-from backfill_assets_tests.lakes import LONG_AGO, delivery, land, make_lake
+from backfill_assets_tests.lakes import LONG_AGO, backfill, content, delivery, land, make_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +84,19 @@ def test_a_file_that_was_rewritten_before_the_ledger_knew_is_followed_by_the_nex
     forget_landed(LakeSession(lake), ANN, begun(lake))
     assert entities(lake) == {"a.jsonl": ["A", "B"], "b.jsonl": ["B"]}
     assert is_followed(lake)
+
+
+def test_a_day_is_loaded_while_its_files_still_hold_rows_that_were_counted_before_the_erasure(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    rows = [delivery(n, "2024-03-01 10:00:00", None, f"k{n}", entity=e) for n, e in enumerate(("A", "ann-77", "C"))]
+    lake = make_lake(tmp_path / "lake", {"a.jsonl": rows[:1], "b.jsonl": rows[1:2]}, "2024-03-01")
+    scan(LakeSession(lake))
+    begun(lake)
+    land(lake, "c.jsonl", rows[2:])
+    backfill(lake, "2024-03-01", "2024-03-01", ["raw"])
+    assert [row[6] for row in content(lake, "raw")] == ["A", "C"]
+    assert [row[-1] for row in content(lake, "quarantine")] == ["[forgotten]"]
 
 
 def test_a_file_that_others_altered_stops_it(lake: Lake) -> None:
