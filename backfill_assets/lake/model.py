@@ -190,7 +190,7 @@ def _refuse_unknown(lake: Lake, key: str, named: Iterable[str], known: Sequence[
     if strangers := sorted(set(named) - set(known)):
         raise SettingsError(
             str(lake.root / FILE_NAME), f"{key} names {', '.join(strangers)}, and {why}", "Nothing was done",
-            f"Name one of {', '.join(known)}",
+            f"Name one of {', '.join(known)}" if known else "Take it out",
         )  # fmt: skip
 
 

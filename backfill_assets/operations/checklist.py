@@ -136,17 +136,23 @@ def _deduplicated(seen: _Seen) -> Judged:
 
 def _skew(seen: _Seen) -> Judged:
     """The greatest key of each table that others group or join is known, and bounded."""
-    view, days = seen.states.view, known_days(seen.states.view)
+    days = known_days(seen.states.view)
     reads = {n: {i.table: [days] for i in c.inputs if i.by} for n, c in seen.states.contracts.items()} if days else {}
     shares = key_shares(seen.lake, seen.states, reads)
     beyond = [
         f"{s.table} {ranges(s.beyond)} exceed max_key_share = {s.bound:g}" for s in shares if s.bound and s.beyond
     ]
     unbounded = sorted({s.table for s in shares if s.bound is None})
+    keyed = sorted({i.table for c in seen.states.contracts.values() for i in c.inputs if i.by})
     evidence = "; ".join(beyond) or "; ".join(map(str, shares[:2])) or "no receipt counted a greatest key"
-    holds = bool(shares) and not beyond and not unbounded and bool(view.tables)
-    table = (unbounded or [s.table for s in shares] or ["TABLE"])[0]
-    return "skew is known and bounded", holds, evidence, f"set [gates.tables.{table}] max_key_share in lake.toml"
+    if not keyed:
+        evidence = "no input says by which columns a table groups or joins it"
+        mend = "name them (`by` of an input): backfill-assets guide skew"
+    elif not shares:
+        mend = f"backfill-assets plan --force --from DAY --to DAY --tables {','.join(keyed)}"
+    else:
+        mend = f"set [gates.tables.{(unbounded or [s.table for s in shares])[0]}] max_key_share in lake.toml"
+    return "skew is known and bounded", bool(shares) and not beyond and not unbounded, evidence, mend
 
 
 def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[Item]:

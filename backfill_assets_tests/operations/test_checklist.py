@@ -3,7 +3,7 @@
 Not here: drawing (`cli.test_doctor`), and the figures behind the items (the tests of their modules).
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,6 +65,14 @@ def test_a_proof_that_failed_is_the_evidence_against_reruns(tmp_path: Path) -> N
     rerun = loads(lake, pipeline)[RERUN]
     assert not rerun.holds
     assert "features 2024-03-03 differs when computed again" in rerun.evidence
+
+
+def test_what_mends_skew_is_what_the_lake_lacks_first(tmp_path: Path) -> None:
+    lake, pipeline = late_lake(tmp_path / "lake")
+    by_none = tuple(replace(t, contract=replace(t.contract, inputs=())) for t in pipeline.tables)
+    skew = loads(lake, replace(pipeline, tables=by_none))["skew is known and bounded"]
+    assert "name them (`by` of an input)" in skew.fix
+    assert "plan --force" in loads(lake, pipeline)["skew is known and bounded"].fix, "no receipt counted it yet"
 
 
 def test_a_plan_answers_its_items_once_it_ran(tmp_path: Path) -> None:
