@@ -15,6 +15,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeVerdict
 from backfill_assets.operations.controls import judge_controls
+from backfill_assets.operations.proof_history import alarms
 from backfill_assets.operations.prove import ProofRequest
 from backfill_assets.operations.status import attention
 from backfill_assets.orchestration.assemble import assemble
@@ -57,7 +58,8 @@ def test_a_day_that_differs_is_an_alarm_and_a_red_check(root: Path, instance: dg
     asked = dg.build_schedule_context(instance=instance, scheduled_execution_time=utc_now())
     assert isinstance(schedule(asked), dg.RunRequest)
     assert job.execute_in_process(instance=instance).success
-    [line] = [text for text in attention(root) if "computed again" in text]
+    lake = open_lake(root)
+    [line] = alarms(lake, chosen_pipeline(lake)).values()
     record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(dg.AssetKey(line.split()[0]), PROVEN))
     assert record is not None
     evaluation = record.evaluation
