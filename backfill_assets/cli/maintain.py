@@ -52,8 +52,8 @@ def _widen(lake: Lake, pipeline: Pipeline, tables: list[str], yes: bool, as_json
     if as_json:
         print_json(found)
         return
-    for one in found:
-        say(str(one))
+    for widening in found:
+        say(str(widening))
     if not found:
         say("No kept file has a narrower type than lake.toml and the contracts say.")
     elif not yes:

@@ -45,9 +45,9 @@ def exposition(gauges: Iterable[Gauge]) -> str:
 def report_gauges(lake: Lake, report: LakeReport, history: "History") -> Iterator[Gauge]:
     """Yield the metrics of a report, all from what it has computed or from records of commands."""
     sources = report.delivered.sources or {"": report.delivered}
-    doubled = {name: one.account.duplicates_per_1000 for name, one in sources.items()}
+    doubled = {name: source.account.duplicates_per_1000 for name, source in sources.items()}
     yield "duplicates_per_1000_rows", "Repeated deliveries per 1,000 loaded rows.", "source", doubled
-    late = {name: one.account.too_late for name, one in sources.items()}
+    late = {name: source.account.too_late for name, source in sources.items()}
     yield "late_rows_in_quarantine", "Rows that came too late and wait for replay-late.", "source", late
     shown, _, more_rows = kinds(report.delivered.quarantine)
     reasons = dict(shown) | ({OTHERS: more_rows} if more_rows else {})

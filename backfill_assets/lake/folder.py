@@ -62,7 +62,7 @@ class LakeFolder:
 
     @property
     def beside(self) -> Self | None:
-        """The lake whose tables a candidate reads, with the candidate's settings; None for a lake that is none."""
+        """The lake whose tables a candidate reads, with the candidate's settings; None unless this is a candidate."""
         return replace(self, root=self.shared, shared=None, own=frozenset()) if self.shared is not None else None
 
     def refuse_shared(self, name: str) -> None:

@@ -68,7 +68,7 @@ class Staged:
         return [str(f.path) for f in self.files]
 
     def drop(self) -> None:
-        """Delete every file; if a commit was tried, give up the hold only, and `sweep` asks the log. Idempotent."""
+        """Delete every file, unless a commit was tried (`sweep` then asks the log); give up the hold. Idempotent."""
         if self._hold >= 0 and not self.tried:
             files.delete_folder(self.folder)
             files.delete(self.marker)

@@ -161,7 +161,7 @@ def _in_turn(rows: "DataFrame", folder: Path, column: str, at_once: int, unorder
     try:
         _write(rows.sortWithinPartitions(column), unordered, "")
         known = rows.sparkSession.read.schema(rows.schema).parquet(str(unordered))
-        values = sorted(r[0] for r in known.select(column).distinct().collect())
+        values = sorted(row[0] for row in known.select(column).distinct().collect())
         for place in range(0, len(values), at_once):
             group = values[place : place + at_once]
             _write(_by_value(known.where(F.col(column).between(group[0], group[-1])), column), folder, column)

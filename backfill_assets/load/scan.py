@@ -66,7 +66,7 @@ def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) 
 
 def late_rows(lake: Lake, days: DayRange) -> Late:
     """Rows kept back of these event days, of all sources."""
-    return summed([waiting(one, days.start, days.last) for one in lake.by_source()])
+    return summed([waiting(scoped, days.start, days.last) for scoped in lake.by_source()])
 
 
 def release_late_rows(lake_session: LakeSession, days: DayRange, note: str) -> Late:

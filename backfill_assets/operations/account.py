@@ -122,9 +122,9 @@ def is_whole(source: Source, day: date) -> bool:
 
 def together(parts: Iterable[Account]) -> Account:
     """Return the sum of the accounts of several sources."""
-    each = [vars(account) for account in parts]
+    fields = [vars(account) for account in parts]
     sums: dict[str, Any] = {
-        name: summed(a[name] for a in each) if isinstance(value, Mapping) else sum(a[name] for a in each)
+        name: summed(a[name] for a in fields) if isinstance(value, Mapping) else sum(a[name] for a in fields)
         for name, value in vars(Account()).items()
     }
     return Account(**sums)

@@ -95,8 +95,8 @@ def create_candidate(
     gives a file and its imports. Raises BackfillError for a name that is taken or not allowed, and unknown tables."""
     folder = folder_of_candidate(lake, name)
     if not NAME.fullmatch(name) or lake.shared is not None:
-        what = "it is no name of letters, digits, `.`, `_` and `-`" if lake.shared is None else "the lake is one itself"
-        raise refused(name, what, "Nothing was made", "Choose another name, or the lake beside it")
+        bad = "it is no name of letters, digits, `.`, `_` and `-`" if lake.shared is None else "the lake is one itself"
+        raise refused(name, bad, "Nothing was made", "Choose another name, or the lake beside it")
     if folder.exists():
         fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
         raise refused(name, "it is there already", "Nothing was made", fix)

@@ -131,7 +131,7 @@ def _later(chance: random.Random, order: Delivery, first: date) -> Iterator[Deli
 
 
 def _day_of_files(chance: random.Random, day: date, lines: list[str], place: int, first: date) -> dict[str, str]:
-    """The day's lines in one file or two, some of them repeated, with the unusable ones of that place in the sample."""
+    """The day's lines in one file or two, some of them repeated, and the unusable lines for the day number `place`."""
     repeated = [line for line in lines if chance.random() < 0.02]
     cut = len(lines) if place % SECOND_FILE_EVERY else len(lines) * 2 // 3
     parts = [lines[:cut] + _unusable(day, place, first), lines[cut:] + repeated]

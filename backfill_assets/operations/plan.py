@@ -65,7 +65,7 @@ Receipts = Mapping[str, Mapping[int, Receipt]]  # per table and version, ascendi
 @dataclass(frozen=True)
 class PlanRequest:
     """Days of tables to plan. `most_days` caps a chunk; `look` also previews a diff, which needs the engine; `code` is
-    recorded in the plan, and the caller works by it (`plan_code.working_by`); `parallel`: see `Plan`."""
+    recorded in the plan and used for its work (`plan_code.working_by`); `parallel`: see `Plan`."""
 
     days: DayRange
     tables: tuple[str, ...]

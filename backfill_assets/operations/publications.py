@@ -152,13 +152,13 @@ def _refuse_unanswered(request: PublishRequest) -> None:
 def _refuse_other_code(request: PublishRequest, name: str) -> None:
     ours, theirs = request.pipeline.codes.get(name), request.candidate_pipeline.codes[name]
     if ours is None:
-        what = f"the lake beside it has no table {name}"
+        why = f"the lake beside it has no table {name}"
     elif (ours.code_digest, ours.settings_digest) != (theirs.code_digest, theirs.settings_digest):
-        what = f"code or settings of {name} are others in the lake, so that the days would show as outdated at once"
+        why = f"code or settings of {name} are others in the lake, so that the days would show as outdated at once"
     else:
         return
     fix = f"Bring lake.toml and the pipeline's files from {request.candidate.root} to {request.lake.root} first"
-    raise refused(request.name, what, NOTHING, fix)
+    raise refused(request.name, why, NOTHING, fix)
 
 
 def _preview(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp]) -> TablePublication:
@@ -174,8 +174,8 @@ def _publish_table(request: PublishRequest, table: Table, built: TableView, plan
     contract, states, stamps = table.contract, request.states(), built.stamps
     changed = [d for d, s in stamps.items() if states.digests.of(table.name, d) != s.entry.input_digest]
     if changed:
-        what = f"inputs of {table.name} {ranges(changed)} moved since they were built"
-        raise refused(request.name, what, "Tables before it are published", f"`{_command(request, 'catch-up')}`, again")
+        why = f"inputs of {table.name} {ranges(changed)} moved since they were built"
+        raise refused(request.name, why, "Tables before it are published", f"`{_command(request, 'catch-up')}`, again")
     staged = stage_links(request.lake, contract, request.candidate, stamps, built.version)
     base = states.view.table(table.name).version
     entries = {d: s.entry for d, s in stamps.items()}

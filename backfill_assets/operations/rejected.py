@@ -158,13 +158,13 @@ def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: boo
     """
     sources = [_of_source(each, days, read_rows) for each in lake.by_source()]
     return Unusable(
-        sum(one.rows for one in sources),
-        sum(one.files for one in sources),
-        dict(sum((Counter(one.reasons) for one in sources), Counter[str]()).most_common()),
-        tuple(query for one in sources if one.rows for query in one.queries),
-        sum(one.late for one in sources),
-        sum(one.as_declared for one in sources),
-        sum((one.contradicted for one in sources), ()),
+        sum(part.rows for part in sources),
+        sum(part.files for part in sources),
+        dict(sum((Counter(part.reasons) for part in sources), Counter[str]()).most_common()),
+        tuple(query for part in sources if part.rows for query in part.queries),
+        sum(part.late for part in sources),
+        sum(part.as_declared for part in sources),
+        sum((part.contradicted for part in sources), ()),
     )
 
 
