@@ -20,6 +20,7 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.operations.postgres import DATABASE
 from backfill_assets.operations.reconcile import ReconcileRequest, reconcile
 from backfill_assets.operations.reconcile_sides import (
     QUERY,
@@ -104,6 +105,8 @@ def import_log(root: Path, request: ImportRequest) -> Imported:
     Raises BackfillError for a source that cannot be read or changes meanwhile, for columns that it lacks or that no
     lake can hold, and for a folder that holds another lake or import.
     """
+    if not request.source.startswith((QUERY, *DATABASE)):
+        request = replace(request, source=str(Path(request.source).resolve()))  # the same log, wherever it is named
     if (root / FILE_NAME).exists() and not (root / MANIFEST).exists():
         raise _refused(str(root), "it is a lake already", "Name a new folder with --into")
     (root / LANDING).mkdir(parents=True, exist_ok=True)
