@@ -17,7 +17,7 @@ Row = dict[str, object]
 
 
 def chance_of(example: str) -> random.Random:
-    """A source of chance that gives every run of this example the same."""
+    """A random source that is the same in every run of this example."""
     return random.Random(example)  # noqa: S311  # made-up rows need no secrets
 
 

@@ -103,6 +103,6 @@ def refuse_file(root: Path) -> None:
 
 
 def close_folder(folder: Path, umask: int) -> None:
-    """Take the permissions in `umask` from a folder of this user, if it exists and is no link; not from its files."""
+    """Remove the permissions in `umask` from a folder of this user, if it exists and is no link; not from its files."""
     with contextlib.suppress(OSError):
         remove_rights(folder, umask)

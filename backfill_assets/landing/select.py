@@ -223,7 +223,7 @@ def as_target(value: "Column", found: str, kind: ColumnType) -> "Column":
 
 
 def is_lost(value: "Column", cast: "Column", kind: ColumnType) -> "Column":
-    """Whether a value that is not NULL has become so; an empty text may, but not as text."""
+    """Whether a value that is not NULL became NULL in its cast; an empty text may, but not in a column of text."""
     from pyspark.sql import functions as F
 
     given = value.isNotNull() if kind.kind in TEXTUAL else F.trim(value.cast("string")) != ""

@@ -189,9 +189,9 @@ def split_day_rows(judged: "DataFrame", too_late: "Column", landed: str, columns
     """Add `outcome` to the rows of whole arrival days: the table they go to (the `landed` one, quarantine), else
     `duplicate`, `too late`, `not due`. `columns` are a delivery's.
 
-    `seq` is unique within its arrival day: of rows with one seq the first stays that is not `too_late`, by (sha256, row
-    number); equal rows count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be landed
-    otherwise. Rows not `due` (they arrived at or after `as_of`) wait.
+    `seq` is unique within its arrival day: of rows with one seq the first by (sha256, row number) stays that is not
+    `too_late`; equal rows count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be
+    landed otherwise. Rows not `due` (they arrived at or after `as_of`) wait.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
