@@ -61,6 +61,10 @@ class SettingsError(BackfillError):
         return SettingsError(*(part.replace("[source]", section_of(name)) for part in self.args))
 
 
+class UnknownName(SettingsError):
+    """A table, plan or candidate that a person named and that the lake does not have: wrong usage."""
+
+
 class LandingError(BackfillError):
     """The landing folder contradicts the ledger: an altered, vanished or miscounted file."""
 

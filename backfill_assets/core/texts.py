@@ -40,7 +40,8 @@ def known_names(name: str, known: Iterable[str]) -> str:
     """What to do about a name that is not known: the one that was probably meant, and all to choose from."""
     choices = list(known)
     near = get_close_matches(name, choices, 1)
-    return f"{f'Did you mean {near[0]}? ' if near else ''}Choose one of {', '.join(choices)}"
+    listed = f"Choose one of {', '.join(choices)}" if choices else "There is none yet"
+    return f"Did you mean {near[0]}? {listed}" if near else listed
 
 
 def json_of(value: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Basis, Contract, keys_read
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.errors import BackfillError, SettingsError, UnknownName
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.texts import known_names
 from backfill_assets.core.view import LakeView
@@ -115,10 +115,10 @@ class Pipeline:
         return next(t for t in self.tables if t.name == name)
 
     def contract(self, name: str, consequence: str) -> Contract:
-        """The contract of a table that a person named. Raises BackfillError with that `consequence`."""
+        """The contract of a table that a person named. Raises UnknownName with that `consequence`."""
         known = {c.name: c for c in self.contracts}
         if name not in known:
-            raise BackfillError(
+            raise UnknownName(
                 f"the table {name!r}", "this lake has no such table", consequence, known_names(name, known)
             )
         return known[name]

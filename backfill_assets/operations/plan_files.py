@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
-from backfill_assets.core.errors import BackfillError, GateRefused
+from backfill_assets.core.errors import BackfillError, GateRefused, UnknownName
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.files import publish, read_json, write_json
 from backfill_assets.lake.folder import CANDIDATES
@@ -53,7 +53,7 @@ def keep_plan(lake: Lake, plan: Plan) -> None:
 
 
 def find_plan(lake: Lake, named: str) -> Plan:
-    """The plan with this id, or the only one whose id begins so; raises BackfillError for none or several."""
+    """The plan with this id, or the only one whose id begins so; raises UnknownName for none or several."""
     ids = [i for i in plan_ids(lake) if i.startswith(named)] if named else []
     if named in ids:
         ids = [named]
@@ -67,7 +67,7 @@ def find_plan(lake: Lake, named: str) -> Plan:
         fix = (
             f"Say --target {names[0]}: its candidate has it" if names and not ids else "See `backfill-assets plan list`"
         )
-        raise BackfillError(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
+        raise UnknownName(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
     return parse_plan(_path(lake, ids[0], "json").read_text(encoding="utf-8"))
 
 

@@ -9,7 +9,7 @@ from datetime import date
 from functools import partial
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, UnknownName
 from backfill_assets.core.texts import known_names
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
@@ -36,12 +36,12 @@ class VerifyRequest:
 def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) -> list[Diagnosis]:
     """Return every finding about the tables, good ones included; a damaged table hides no other. Changes nothing.
 
-    Raises BackfillError for a table that the lake does not have.
+    Raises UnknownName for a table that the lake does not have.
     """
     known = {c.name: c for c in (*contracts, *ledgers_of(contracts))}
     if unknown := [name for name in request.tables if name not in known]:
         fix = known_names(unknown[0], known)
-        raise BackfillError(f"the table {unknown[0]}", "the lake has no such table", "Nothing was verified", fix)
+        raise UnknownName(f"the table {unknown[0]}", "the lake has no such table", "Nothing was verified", fix)
     chosen = [known[name] for name in request.tables] or list(known.values())
     landed = {c.source: c.name for c in contracts if c.is_landed}
     findings = run_checks(
