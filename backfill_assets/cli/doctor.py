@@ -16,12 +16,15 @@ from backfill_assets.cli.compare import names_of
 from backfill_assets.cli.drawing import STYLES, say
 from backfill_assets.cli.rollback import provenance
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.texts import plain
 from backfill_assets.lake import inspection
 from backfill_assets.lake.ledger import FILES, of_source
 from backfill_assets.operations.rejected import contracts_beside
 
 if TYPE_CHECKING:
+    from backfill_assets.core.contracts import Contract
+    from backfill_assets.lake.home import Lake
     from backfill_assets.operations.doctor_tables import Diagnosis
 
 HANG = 6  # characters: the level and a space
@@ -83,7 +86,7 @@ def _draw(findings: "Sequence[Diagnosis]") -> None:
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", default="")
 @click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown.")
 @json_and_lake
 def mend(table: str, yes: bool, as_json: bool) -> None:
@@ -95,6 +98,9 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
     lake, pipeline = opened()
     landed = [c for c in pipeline.contracts if c.is_landed]
     ledgers = {c.name: c for raw in landed for c in (of_source(FILES, raw.source), *contracts_beside(raw))}
+    if not table:
+        damaged = [c.name for c in (*pipeline.contracts, *ledgers.values()) if _is_damaged(lake, c)]
+        raise click.UsageError(f"name the table; {', '.join(damaged) or 'none'} of this lake's needs it.")
     contract = ledgers.get(table) or pipeline.contract(table, "Nothing was done")
     damage = inspection.mend(lake, contract, provenance()) if yes else inspection.damage(lake, contract)
     if as_json:
@@ -102,6 +108,14 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
         return
     click.echo(f"{table}: {damage.steps}")
     click.echo("Next: backfill-assets catch-up" if yes else "Nothing was done. Add --yes to do it.")
+
+
+def _is_damaged(lake: "Lake", contract: "Contract") -> bool:
+    try:
+        inspection.damage(lake, contract)
+    except BackfillError:
+        return False
+    return True
 
 
 WIDTH = 80

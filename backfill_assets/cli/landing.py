@@ -9,7 +9,7 @@ from datetime import date
 import click
 
 from backfill_assets.cli.common import TEXT, json_and_lake, named_lake, print_json, say_unusable
-from backfill_assets.cli.drawing import number, remark
+from backfill_assets.cli.drawing import number, remark, say
 from backfill_assets.core.scans import ScanReport, shown
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.home import Lake
@@ -34,6 +34,9 @@ def scan(ctx: click.Context, as_json: bool) -> None:
     else:
         for line in _lines(report):
             click.echo(line)
+        if not report.new and not report.known:
+            patterns = ", ".join(source.files for source in lake.settings.delivered.values())
+            say(f"Nothing lies where lake.toml says: {patterns}")
     say_unusable(lake)
     if not report.is_clean:
         ctx.exit(1)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import LARGE_DRIFT, Histogram, drift
 from backfill_assets.core.texts import json_of
@@ -162,6 +162,15 @@ def compare(pipeline: Pipeline, request: CompareRequest, before: Moment, after: 
     """
     contract = pipeline.contract(request.table, "Nothing was compared")
     versions = before.of(request.table), after.of(request.table)
+    sides = [
+        m.lake.store.view(contract.name, contract.day_column, v).stamps
+        for m, v in zip((before, after), versions, strict=True)
+    ]
+    if not any(day in stamps for stamps in sides for day in request.days):
+        raise BackfillError(
+            f"the table {request.table}", f"neither side ever wrote {ranges(request.days)}", "Nothing was compared",
+            "`backfill-assets status` shows which days were written",
+        )  # fmt: skip
     old, new = (
         set(m.lake.store.data_files(contract, v, list(request.days)))
         for m, v in zip((before, after), versions, strict=True)

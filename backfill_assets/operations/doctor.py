@@ -18,7 +18,7 @@ from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.jvm import find_java
 from backfill_assets.engine.server import engine_named, server_status
 from backfill_assets.lake.folder import DAGSTER_FOLDER
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import Lake, open_lake, refuse_unwritable
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
@@ -73,6 +73,7 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], dee
     findings = run_checks([
         *machine,
         ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
+        ("the lake", partial(_rights, lake)),
         ("the engine", partial(_server, lake)),
         ("Dagster's home", partial(_dagster_home, lake)),
         ("declared columns", partial(_compiled, tables)),
@@ -113,6 +114,13 @@ def _server(lake: Lake) -> Iterator[Diagnosis]:
         used = "in use" if status.in_use else "idle"
         memory = f"{status.rss_bytes // MIB} MiB"
         yield fine(name, f"process {status.pid}, {used}, up {status.uptime_seconds:.0f} s, {memory}")
+
+
+def _rights(lake: Lake) -> Iterator[Diagnosis]:
+    try:
+        refuse_unwritable(lake)
+    except BackfillError as error:
+        yield odd(error.object, f"{error.culprit}: commands that write are refused", error.fix)
 
 
 def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:

@@ -36,13 +36,16 @@ class VerifyRequest:
 def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) -> list[Diagnosis]:
     """Return every finding about the tables, good ones included; a damaged table hides no other. Changes nothing.
 
-    Raises UnknownName for a table that the lake does not have.
+    Raises UnknownName for a table that the lake does not have, BackfillError if none of the days was written.
     """
     known = {c.name: c for c in (*contracts, *ledgers_of(contracts))}
     if unknown := [name for name in request.tables if name not in known]:
         fix = known_names(unknown[0], known)
         raise UnknownName(f"the table {unknown[0]}", "the lake has no such table", "Nothing was verified", fix)
     chosen = [known[name] for name in request.tables] or list(known.values())
+    if request.days is not None and not any(map(partial(_holds, lake, request.days), chosen)):
+        fix = "`backfill-assets status` shows which days were written"
+        raise BackfillError("the verification", "none of these days was written", "Nothing was verified", fix)
     landed = {c.source: c.name for c in contracts if c.is_landed}
     findings = run_checks(
         (f"the table {c.name}", partial(examine_table, lake, c, landed.get(c.source, ""), request.rows, request.deep))
@@ -52,6 +55,14 @@ def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) ->
         receipted = [c for c in chosen if c.columns not in (ARRIVALS.columns, FILES.columns)]
         findings += run_checks((f"the contents of {c.name}", partial(_rows, lake, c, request.days)) for c in receipted)
     return findings + (run_checks([("snapshots", partial(examine_snapshots, lake, True))]) if request.deep else [])
+
+
+def _holds(lake: Lake, days: Collection[date], contract: Contract) -> bool:
+    """Whether a table has receipts of some of the days; also if its log is damaged, which is a finding."""
+    try:
+        return not {*days}.isdisjoint(lake.store.view(contract.name, contract.day_column).stamps)
+    except BackfillError:
+        return True
 
 
 def _rows(lake: Lake, contract: Contract, days: Collection[date] | None) -> Iterator[Diagnosis]:

@@ -33,6 +33,7 @@ def test_a_torn_commit_is_shown_then_set_aside_and_the_days_are_as_before(made: 
     assert file.name in shown.stdout
     assert "Nothing was done. Add --yes to do it." in shown.stdout
     assert file.is_file()
+    assert "name the table; staging of this lake's needs it" in run(made, "mend").stderr
     assert read(run(made, "mend", "staging", "--yes", "--json")) == {
         "done": True, "table": "staging", "aside": [file.name], "lost": [],
     }  # fmt: skip
@@ -48,9 +49,11 @@ def test_a_ledger_that_lost_a_file_is_mended_by_its_name(made: Planned) -> None:
     assert made.states().view.source("raw").doubted_arrivals()
 
 
-@pytest.mark.parametrize(("table", "told"), [("staging", "nothing is wrong with it"), ("nobody", "no such table")])
-def test_where_nothing_is_wrong_it_is_refused_in_one_line(made: Planned, table: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("table", "told", "code"), [("staging", "nothing is wrong with it", 1), ("nobody", "no such table", 2)]
+)
+def test_where_nothing_is_wrong_it_is_refused_in_one_line(made: Planned, table: str, told: str, code: int) -> None:
     refused = run(made, "mend", table, "--yes")
-    assert refused.exit_code == 1
+    assert refused.exit_code == code
     assert told in refused.output
     assert "Traceback" not in refused.output

@@ -75,6 +75,11 @@ def test_a_column_that_was_to_be_left_alone_and_changed_is_named(lake: Lake) -> 
         compare(PIPELINE, asked(meant=["nix"]), Moment(lake, 1), Moment(lake))
 
 
+def test_days_that_neither_side_wrote_are_an_error_and_no_equality(lake: Lake) -> None:
+    with pytest.raises(BackfillError, match="neither side ever wrote"):
+        compare(PIPELINE, CompareRequest("t", DayRange(day(40), day(42))), Moment(lake, 1), Moment(lake))
+
+
 def test_a_renamed_column_is_named_on_each_side_and_no_row_counts_as_changed_by_it(lake: Lake) -> None:
     renamed = replace(TABLE, columns=(*COLUMNS[:2], Column("m", "BIGINT", "m", nullable=True), COLUMNS[3]))
     same = [

@@ -51,6 +51,15 @@ def test_a_cache_where_others_may_put_programs_is_a_finding(tmp_path: Path, monk
     assert (found.level, "may be written by everyone" in str(found)) == (Level.ERROR, True)
 
 
+def test_a_lake_that_this_user_may_only_read_is_named_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synthetic_lake(tmp_path, 1)
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(path) != tmp_path)
+    [found] = [d for d in doctor(tmp_path, tables) if "commands that write are refused" in d.what]
+    assert (found.object, found.level) == (str(tmp_path), Level.WARN)
+
+
 def test_a_lake_of_another_user_is_a_finding_and_is_not_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

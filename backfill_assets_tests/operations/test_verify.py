@@ -213,3 +213,5 @@ def test_rows_of_a_table_without_digests_are_still_held_against_their_receipts(m
 def test_a_table_that_is_not_there_is_refused_by_name(made: Planned) -> None:
     with pytest.raises(BackfillError, match="no such table"):
         verify(made.lake, made.pipeline.contracts, VerifyRequest(("nothing",)))
+    with pytest.raises(BackfillError, match="none of these days was written"):
+        verify(made.lake, made.pipeline.contracts, VerifyRequest(days={day(400)}))
