@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import UnknownName
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.texts import known_names
 from backfill_assets.lake.columns import arrow_type
@@ -65,8 +64,7 @@ def ask(lake: Lake, pipeline: Pipeline, query: str, at: datetime | None = None, 
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             known, lacking = known_tables(lake, pipeline), LACKING.search(lines[0])
             if lacking:  # DuckDB would name a table of its own as near
-                culprit, fix = f"there is no table {lacking[1]}", known_names(lacking[1], known)
-                raise UnknownName("the query", culprit, "Nothing was read", fix) from None
+                raise refused_query(f"there is no table {lacking[1]}", known_names(lacking[1], known)) from None
             raise refused_query(" ".join(lines[:2]), f"Its tables are {', '.join(known)}") from None
 
 

@@ -51,5 +51,5 @@ def test_days_that_nobody_wrote_are_no_success(tmp_path: Path) -> None:
 
 def test_a_table_that_the_lake_has_not_is_named(tmp_path: Path) -> None:
     told = run("check-engine", "--tables", "none", overrides=instead(Planned(tmp_path / "lake")))
-    assert told.exit_code == 1
+    assert told.exit_code == 2
     assert "'none'" in told.output

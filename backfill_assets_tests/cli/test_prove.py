@@ -18,4 +18,4 @@ def test_days_that_were_not_written_are_an_error_and_no_engine_starts(tmp_path: 
     done = run("prove", "--days", "2030-01-01", "--lake", tmp_path)
     assert done.exit_code == 1
     assert "none of these days was written" in done.stderr
-    assert run("prove", "--tables", "nix", "--lake", tmp_path).exit_code == 1
+    assert run("prove", "--tables", "nix", "--lake", tmp_path).exit_code == 2

@@ -51,7 +51,7 @@ def test_chunks_at_once_are_processes_that_find_their_chunk_by_the_plan(lake: tu
     assert chunk_maker(lake[0]).make(works) == ["", ""]
     lost = [ChunkWork(plan, chunk, plan.tables, chunk.days) for chunk in plan.chunks[1:3]]
     (lake[0].root / ".plans" / f"{plan.id}.json").unlink()
-    assert all("exit code 1" in cause for cause in chunk_maker(lake[0]).make(lost))
+    assert all("exit code 2" in cause for cause in chunk_maker(lake[0]).make(lost))
 
 
 def test_a_plan_asked_of_the_daemon_is_active_and_nothing_is_made_here(lake: tuple[Lake, Pipeline]) -> None:

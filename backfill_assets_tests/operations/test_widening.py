@@ -66,7 +66,7 @@ def test_the_command_shows_first_and_does_it_with_yes(made: Planned) -> None:
     assert "maintain --widen --yes" in shown.stdout
     assert "by version" in run("maintain", "--widen", "--yes", overrides=instead(made)).stdout
     assert run("maintain", "--widen", overrides=instead(made)).stdout.startswith("No kept file has a narrower type")
-    assert run("maintain", "--widen", "--tables", "none", overrides=instead(made)).exit_code == 1
+    assert run("maintain", "--widen", "--tables", "none", overrides=instead(made)).exit_code == 2
 
 
 STEPS = [(compare_rows, True), (rewrite_files, False), (rewrite_files, True), (Staged.keep, False)]
