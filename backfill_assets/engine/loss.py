@@ -31,6 +31,7 @@ _POISONED = re.compile(
     r"|java\.lang\.OutOfMemoryError"
 )
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|database or disk is full", re.IGNORECASE)
+_WRITE_FAILED = re.compile(r"TASK_WRITE_FAILED\] Task failed while writing rows to (?:file:)?(\S+?)\.? ")
 _FULL_NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Kinds of error that carry what the JVM said; others quote data and what users wrote.
 _JVM_ERRORS = _CONNECTION_ERRORS | {"UnknownException", "SparkException", "SparkRuntimeException", "CommitFailedError"}
@@ -88,6 +89,20 @@ def memory_exceeded() -> SettingsError:
     return SettingsError(
         "the engine", "a query needs more memory than `memory` below [spark] leaves it", "Nothing was written",
         'Raise it in lake.toml, take fewer days at once, or set engine = "embedded", which needs less',
+    )  # fmt: skip
+
+
+def write_failed(error: BaseException) -> TransientError | None:
+    """Return the one-line error for files that Spark's tasks could not write, whose cause Spark's message leaves out;
+    None for any other error."""
+    found = (_WRITE_FAILED.search(str(e)) for e in _chain(error) if _has_jvm_message(e, _WRITE_FAILED))
+    if (words := next(found, None)) is None:
+        return None
+    return TransientError(
+        f"the folder {words[1]}", "Spark could not write its files there",
+        "What was being written did not take effect; what was committed before stands",
+        "The last lines of server.log in the lake's folder .server say why (space, a limit, rights): mend it, stop the "
+        "engine with `backfill-assets server stop`, and run the same command again",
     )  # fmt: skip
 
 

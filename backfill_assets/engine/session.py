@@ -28,6 +28,7 @@ from backfill_assets.engine.loss import (
     is_poisoned,
     is_short_of_memory,
     memory_exceeded,
+    write_failed,
 )
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import end_server, ensure_server, hold, release, server_engine
@@ -265,7 +266,9 @@ def explained(error: Exception) -> BackfillError | None:
         return memory_exceeded()
     if isinstance(error, OSError) and error.filename and not isinstance(error, FileNotFoundError):
         return unusable(error)
-    return engine_lost(error) if is_engine_loss(error) else None
+    if is_engine_loss(error):
+        return engine_lost(error)
+    return write_failed(error)
 
 
 def _end_open_servers() -> list[Path]:

@@ -18,6 +18,7 @@ from backfill_assets.engine.loss import (
     is_poisoned,
     is_short_of_memory,
     memory_exceeded,
+    write_failed,
 )
 
 
@@ -83,3 +84,11 @@ def test_sails_lack_of_memory_is_told_with_the_setting_and_is_no_loss() -> None:
     assert not is_engine_loss(error)
     assert not is_short_of_memory(ValueError("Resources exhausted"))
     assert "memory" in str(memory_exceeded())
+
+
+def test_files_that_spark_could_not_write_are_an_error_in_four_parts() -> None:
+    words = "[TASK_WRITE_FAILED] Task failed while writing rows to file:/lake/tables/raw/_w. SQLSTATE: 58030"
+    told = str(write_failed(SparkConnectGrpcException(words)))
+    assert told.startswith("the folder /lake/tables/raw/_w: Spark could not write its files there. What was")
+    assert "server.log" in told
+    assert write_failed(NumberFormatException(words)) is None, "which quotes data"
