@@ -141,7 +141,7 @@ def _draw_totals(report: StatusReport) -> None:
         _draw_commands("load again", report, changed)
     others = [d for d in report if d.state is State.OUTDATED and d.table not in report.columns]
     _draw_commands("make by today's code", report, others, all_tables=True, command="plan")
-    wanting = [d for d in report if d.state in (State.STALE, State.MISSING) or d.will_change]
+    wanting = [d for d in report if d.day in report.needed.get(d.table, ()) or d.will_change]
     _draw_commands("rebuild", report, wanting, all_tables=True)
 
 

@@ -4,15 +4,17 @@ Not here: drawing (`cli.status`), the rule of states (`core.states`), finding al
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.downstream import will_change
+from backfill_assets.core.needs import needed_days
 from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import json_of
 from backfill_assets.core.view import LakeView
@@ -24,6 +26,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.switch import FILE as SWITCH_FILE
 from backfill_assets.lake.switch import Switch
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.operations.show import Hold, brief, holds, in_full
 
 STUCK = "cannot be written: "  # the prefix of changes that only a new table can follow
@@ -51,7 +54,8 @@ class DayStatus:
 class StatusReport:
     """The days (None: the lake has none yet) of every table, and the lake's frontier: the earliest of its sources,
     with `frontiers` by name where there are several. `columns`: changes of the columns of tables with outdated days.
-    `holds`: the held days by the rollback that put them back. `wrong`: damage for a person to mend, a line each."""
+    `holds`: the held days by the rollback that put them back. `wrong`: damage for a person to mend, a line each.
+    `needed`: per table the days that `catch-up` would make; those of unfinished plans are left to these."""
 
     lake: str
     days: DayRange | None
@@ -62,6 +66,7 @@ class StatusReport:
     frontiers: Mapping[str, datetime | None] = field(default_factory=dict)
     holds: tuple[Hold, ...] = ()
     wrong: tuple[str, ...] = ()
+    needed: Mapping[str, Set[date]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[DayStatus]:
         return (day for column in self.tables.values() for day in column)
@@ -121,6 +126,7 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
     outdated = [name for name, column in tables.items() if any(d.state is State.OUTDATED for d in column)]
     changes = {name: column_changes(states.contracts[name], columns(lake, name)) for name in outdated}
     held = {name: [d.day for d in column if d.state is State.HELD] for name, column in tables.items()}
+    planned = days_of_active_plans(lake)
     return StatusReport(
         lake=str(lake.root),
         days=wanted,
@@ -130,6 +136,7 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
         columns={name: found for name, found in changes.items() if found},
         frontiers={s.name: frontiers.of_source[s.table] for s in view.sources.values() if s.name},
         holds=holds(lake, states, held),
+        needed={t: days - planned.get(t, set()) for t, days in needed_days(states, utc_today()).items()},
         wrong=(*(line for _, line in unlike_days(view)), *_altered(lake, states)),
     )
 
