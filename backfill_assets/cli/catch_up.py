@@ -28,7 +28,7 @@ from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import from_inclusive
 from backfill_assets.core.downstream import with_downstream
-from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_ALONE
+from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_ALONE, OTHER_TYPE
 from backfill_assets.core.needs import Needs, RunRequest, identities, needs, run_requests
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
@@ -123,10 +123,11 @@ def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day
 
 
 def _is_hopeless(table: str, outcome: RunOutcome) -> bool:
-    """Whether the table's transform was refused before a row was read: fewer days would fail alike."""
+    """Whether the table's code or contract was refused whatever the rows: fewer days would fail alike."""
     causes = [failed.cause for failed in outcome.tables if failed.table == table]
     return any(
-        NOT_RUN in cause or OTHER_ROWS_ALONE in cause or ("the transform of" in cause and PLANNING.search(cause))
+        any(text in cause for text in (NOT_RUN, OTHER_ROWS_ALONE, OTHER_TYPE))
+        or ("the transform of" in cause and PLANNING.search(cause))
         for cause in causes
     )
 

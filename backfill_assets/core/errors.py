@@ -10,6 +10,7 @@ from pathlib import Path
 
 NOT_RUN = "The transform was not run, and nothing was written"  # a fault of code or contracts, whatever the days
 OTHER_ROWS_ALONE = "computed alone has other rows than among"  # likewise
+OTHER_TYPE = "a column's type cannot change by a write"  # likewise
 
 
 class BackfillError(Exception):

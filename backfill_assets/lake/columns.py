@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from backfill_assets.core.column_types import ARRAY, DECIMAL, PLAIN_KINDS, ColumnType
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.errors import ContractBroken
+from backfill_assets.core.errors import OTHER_TYPE, ContractBroken
 from backfill_assets.core.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _refuse_other_types(path: Path, contract: Contract, types: "dict[str, Column
         wrong = ", ".join(f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}" for c, kind in other)
         raise ContractBroken(
             f"the table {path.name}",
-            f"{wrong}: a column's type cannot change by a write, nor widen",
+            f"{wrong}: {OTHER_TYPE}, nor widen",
             "Nothing was written",
             "INT may become BIGINT, and a DECIMAL have more digits: `backfill-assets maintain --widen`. Else "
             "give the column its type back, and the new type to a column of another name (e.g. "

@@ -17,7 +17,7 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.landing import findings
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_ALONE
+from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_ALONE, OTHER_TYPE
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import Lake
@@ -85,6 +85,7 @@ def test_a_transform_that_is_refused_before_it_runs_is_not_tried_in_halves(lake:
     assert runs("AnalysisException: no column x. Nothing was written") == 1
     assert runs(f"column x is missing. {NOT_RUN}") == 1
     assert runs(f"2024-03-05 {OTHER_ROWS_ALONE} 16 days: 0 added. Nothing was written") == 1
+    assert runs(f"the table training: n is INT, not BIGINT: {OTHER_TYPE}. Nothing was written") == 1
     assert runs("ArithmeticException: too large. Nothing was written") == 2 * DAYS - 1, "one day's rows may be why"
 
 
