@@ -27,7 +27,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
 from backfill_assets.landing.content_store import StoredFile, discard, find
 from backfill_assets.landing.declared import MOST_DIGITS, DeclaredTotals, exact_number
-from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.files import Hashes, LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
 from backfill_assets.landing.mapping import UNFIT, is_of_the_data
 from backfill_assets.landing.select import uses_path
@@ -179,10 +179,12 @@ def taken_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
     found = [find(stock, r.sha256, r.first_scan, r.home_day) for r in records]
     lost = [r for r, file in zip(records, found, strict=True) if file is None]
     landed = _landed_by_content(lake_session, lost) if lost else {}
+    format, hashes = lake_session.lake.settings.source.format, Hashes(stock)
     for record in lost:
         discard(stock, record.sha256)
         for file in (f for f in landed[record.sha256] if f.size == record.size):
-            if taken_in(lake_session, file).sha256 == record.sha256:
+            named_by_path = hashes.sha256(file) != record.sha256  # as `select` was when it landed
+            if ingest(file, format, stock, by_path=named_by_path).sha256 == record.sha256:
                 break
     files = []
     for record, kept in zip(records, found, strict=True):

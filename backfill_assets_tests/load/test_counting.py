@@ -86,9 +86,9 @@ def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path, mon
     synthetic_lake(tmp_path, 2)
     lake_session = LakeSession(open_lake(tmp_path))
     files = [land(tmp_path / "landing", f"{n}.jsonl", b'{"seq": %d}\n' % n) for n in range(5)]
-    records = [
-        FileRecord(f.name, identity(sha256_of(f), f.name), f.size, f.mtime_ns, SEEN, SEEN.date(), {}) for f in files
-    ]
+    by_path = [identity(sha256_of(f), f.name) for f in files[:3]]  # the others landed when `select` named arrival_ts
+    named = zip(files, [*by_path, *map(sha256_of, files[3:])], strict=True)
+    records = [FileRecord(f.name, sha, f.size, f.mtime_ns, SEEN, SEEN.date(), {}) for f, sha in named]
     assert [f.rows for f in stocked(lake_session, records)] == [1] * 5
     assert looks.call_count == 1, "one look at the landing folder for all that is lost"
     for file in files:
