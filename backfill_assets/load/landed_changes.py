@@ -3,7 +3,8 @@
 Not here: listing (`landing`) and taking files in (`scan`). Imports no reader of files: light commands need none.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
@@ -18,6 +19,7 @@ from backfill_assets.landing.content_store import VERSION, copies, identity
 from backfill_assets.landing.declared import DeclaredTotals, name_of, of_contents, read_declared
 from backfill_assets.landing.files import Hashes, LandedFile
 from backfill_assets.landing.listing import Listing, RefusedFile, list_landing
+from backfill_assets.landing.select import uses_path
 
 RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and every file is counted again
 
@@ -25,9 +27,9 @@ RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and ev
 @dataclass(frozen=True)
 class Comparison:
     """The landing folder against the ledger. `lapsed`: records whose file changed or vanished, and whose rows raw never
-    took or whose content lies at another path too. `uncounted`: records that a scan would count again or hold against
-    other manifests, with the name of the rules for it. `contradicted`: loaded ones whose manifests declare other
-    totals."""
+    took or whose content lies at another path too; and copies whose rows depend on their paths by now. `uncounted`:
+    records that a scan would count again or hold against other manifests, with the name of the rules for it.
+    `contradicted`: loaded ones whose manifests declare other totals."""
 
     fresh: list[LandedFile]
     altered: list[FileRecord]
@@ -83,7 +85,7 @@ def compared(lake_session: LakeSession) -> tuple[Comparison, Listing, list[FileR
     """The comparison now, with both its sides; keeps the hashes for the next one."""
     listing, records = look(lake_session)
     hashes = Hashes(lake_session.lake.stock)
-    comparison = compare(listing, records, hashes)
+    comparison = compare(listing, records, hashes, _split_by_path(lake_session.lake.settings, records))
     hashes.keep()
     blocked, now = {r.path for r in (*comparison.altered, *comparison.missing, *comparison.lapsed)}, utc_now()
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
@@ -96,8 +98,16 @@ def compared(lake_session: LakeSession) -> tuple[Comparison, Listing, list[FileR
     return replace(comparison, uncounted=uncounted, contradicted=contradicted), listing, records
 
 
-def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> Comparison:
-    """Sort files and records. Hashes only files of equal size whose time changed, each once.
+def _split_by_path(settings: LakeSettings, records: Sequence[FileRecord]) -> Collection[str]:
+    """The contents that several paths share though today's `select` gives rows that depend on the path."""
+    paths = Counter(r.sha256 for r in records if not r.withdrawn)
+    shared = {sha256 for sha256, number in paths.items() if number > 1}
+    return shared if shared and uses_path(settings.source.select) else ()
+
+
+def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes, split: Collection[str] = ()) -> Comparison:
+    """Sort files and records. Hashes only files of equal size whose time changed, each once. The files of contents in
+    `split` are fresh, and their records lapsed.
 
     A record without a row that was ever usable is no basis of raw: its file may change or vanish freely. Today's
     settings do not matter for that, because raw holds rows made under others. A missing file is not missing while the
@@ -108,12 +118,15 @@ def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> 
     gone = [r for r in live if r.path not in listed]
     same = {(r.path, r.sha256) for r in live if r.path in listed and _is_as_recorded(listed[r.path], r, hashes)}
     altered = [r for r in live if r.path in listed and (r.path, r.sha256) not in same]
-    taken, present = {path for path, _ in same} | {r.path for r in altered if r.is_basis}, {sha for _, sha in same}
+    taken = {path for path, sha256 in same if sha256 not in split} | {r.path for r in altered if r.is_basis}
+    present = {sha for _, sha in same}
+    lapsed = [r for r in gone if not r.is_basis or r.sha256 in present]
+    lapsed += [r for r in live if r.sha256 in split and (r.path, r.sha256) in same]
     return Comparison(
         fresh=[f for f in listing.files if f.name not in taken],
         altered=[r for r in altered if r.is_basis],
         missing=[r for r in gone if r.is_basis and r.sha256 not in present],
-        lapsed=[*(r for r in altered if not r.is_basis), *(r for r in gone if not r.is_basis or r.sha256 in present)],
+        lapsed=[*(r for r in altered if not r.is_basis), *lapsed],
     )
 
 

@@ -84,7 +84,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     if any(not is_complete(m, utc_now().timestamp()) and settle(m) for m in listing.manifests):
         comparison, listing, records = compared(lake_session)  # what was read of a manifest may have been half of it
     moment = now or utc_now()
-    lapsed = _withdrawals(comparison.lapsed, _after(records, moment), "nothing of it was used")
+    lapsed = _withdrawals(comparison.lapsed, _after(records, moment), "not used, or counted by its path now")
     _append(lake_session, lapsed, "scan", "")
     intakes, waits = _taken(lake_session, comparison.fresh)
     landed_again = {i.sha256 for _, i in intakes}

@@ -18,7 +18,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing import files as landed_files
 from backfill_assets.landing.files import Hashes, LandedFile, sha256_of
 from backfill_assets.landing.listing import list_landing
-from backfill_assets.load.landed_changes import Comparison, compare, unneeded_copies
+from backfill_assets.load.landed_changes import Comparison, _split_by_path, compare, unneeded_copies
 from backfill_assets_tests.lake.landed import land
 from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
 
@@ -69,6 +69,23 @@ def test_a_touched_or_altered_file_is_hashed_once_and_not_at_every_look(folder: 
     os.utime(folder / "a.csv", (2, 2))
     compared(folder, same, other)
     assert sorted(hashed) == ["a.csv", "a.csv", "b.csv"]
+
+
+def test_copies_that_select_parts_by_their_paths_are_taken_in_again_and_others_are_not(folder: Path) -> None:
+    made = synthetic_lake(folder.parent / "lake", 1)[0].settings
+    named = (("a.csv", b"1"), ("b.csv", b"1"), ("c.csv", b"2"))
+    one, two, other = (recorded(folder, name, text) for name, text in named)
+    assert compared(folder, one, two, other) == Comparison([], [], [], [])
+    found = compare(list_landing("**", folder, "csv"), [one, two, other], Hashes(folder), {one.sha256})
+    assert ([f.name for f in found.fresh], found.lapsed) == (["a.csv", "b.csv"], [one, two])
+    assert not found.disputed, "nobody is asked to accept files that are as they were"
+    by_arrival, by_path = (
+        made.model_copy(update={"source": made.source.model_copy(update={"select": select})})
+        for select in ("a AS arrival_ts", "a AS event_ts")
+    )
+    assert _split_by_path(by_path, [one, two, other]) == {one.sha256}
+    assert not _split_by_path(by_arrival, [one, two, other])
+    assert not _split_by_path(by_path, [one, replace(two, withdrawn=True), other])
 
 
 def test_a_file_of_another_size_is_altered_without_a_look_into_it(folder: Path, hashed: list[str]) -> None:
