@@ -80,7 +80,7 @@ def test_copies_that_select_parts_by_their_paths_are_taken_in_again_and_others_a
     assert ([f.name for f in found.fresh], found.lapsed) == (["a.csv", "b.csv"], [one, two])
     assert not found.disputed, "nobody is asked to accept files that are as they were"
     by_arrival, by_path = (
-        made.model_copy(update={"source": made.source.model_copy(update={"select": select})})
+        made.model_copy(update={"single": made.source.model_copy(update={"select": select})})
         for select in ("a AS arrival_ts", "a AS event_ts")
     )
     assert _split_by_path(by_path, [one, two, other]) == {one.sha256}
