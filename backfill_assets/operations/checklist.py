@@ -156,9 +156,10 @@ def _skew(seen: _Seen) -> Judged:
 
 
 def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[Item]:
-    """Judge the newest plan: what a person should be able to answer before and after a backfill."""
-    ids = plan_ids(lake)
-    current = progress(lake, pipeline, find_plan(lake, ids[-1])) if ids else None
+    """Judge the newest plan of today's tables: what a person should be able to answer before and after a backfill."""
+    tables, plans = {c.name for c in pipeline.contracts}, (find_plan(lake, i) for i in reversed(plan_ids(lake)))
+    newest = next((plan for plan in plans if tables.issuperset(plan.tables)), None)
+    current = progress(lake, pipeline, newest) if newest else None
     for name, judge in PLANNED.items():
         holds, evidence, fix = judge(current) if current else (False, "no backfill was ever planned", PLAN_FIX)
         yield Item(PLAN, name, holds, evidence, "" if holds else fix)

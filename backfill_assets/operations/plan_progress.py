@@ -249,7 +249,10 @@ class Progress:
 
 
 def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
-    """Read how far the plan is now."""
+    """Read how far the plan is now. Raises BackfillError if a table of it is none of the lake's any more."""
+    if gone := [t for t in plan.tables if t not in {c.name for c in pipeline.contracts}]:
+        fix = f"Bring its file back, or `backfill-assets plan cancel {plan.id}`"
+        raise plan.error(f"the lake has no table {', '.join(gone)} any more", "Nothing was done", fix)
     commits = {t: [(c.version, c.receipt) for c in lake.store.commits(t) if c.receipt] for t in plan.tables}
     writes = {table: plan_writes(plan.id, log) for table, log in commits.items()}
     state = state_of(lake, plan)

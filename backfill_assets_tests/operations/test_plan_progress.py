@@ -5,6 +5,10 @@ Tested here: `operations.plan_progress`. Not tested here: the rule of a chunk's 
 
 from pathlib import Path
 
+import pytest
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import mark
 from backfill_assets.operations.plan_progress import progress
 from backfill_assets_tests.operations.planning import planned
@@ -21,3 +25,11 @@ def test_a_plan_that_is_forced_waits_and_one_of_right_days_is_done(tmp_path: Pat
     assert progress(lake, pipeline, right).is_done
     mark(lake, right.id, "ended", "cancelled: changed our minds")
     assert progress(lake, pipeline, right).state == "cancelled"
+
+
+def test_a_plan_of_a_table_that_is_gone_says_so_and_how_it_ends(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 4)
+    plan = planned(lake, pipeline)
+    without = Pipeline(tuple(t for t in pipeline.tables if t.name not in plan.tables), pipeline.codes)
+    with pytest.raises(BackfillError, match=rf"no table .*staging.* any more.*plan cancel {plan.id}"):
+        progress(lake, without, plan)
