@@ -23,11 +23,13 @@ from backfill_assets.load.making import plan_rows
 def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> None:
     """Compute the middle one of these days alone, too, and raise ContractBroken if its rows are not those in `staged`.
 
-    Does nothing for tables of this package, for one day, and for code that wrote days of one run together before.
-    Values of DOUBLE columns may differ: their sums depend on the order of rows.
+    Does nothing for tables of this package, for one day, for code that wrote days of one run together before, and where
+    rows of other days came, which are refused by name. Values of DOUBLE columns may differ: their sums depend on the
+    order of rows.
     """
-    table = request.table
-    if not table.brings_code or len(days) == 1 or _has_passed(states, table.name):
+    table, came = request.table, {f.partition for f in staged.files}
+    others = came - {str(d) for d in days} if table.contract.partition_column == table.contract.day_column else ()
+    if not table.brings_code or len(days) == 1 or others or _has_passed(states, table.name):
         return
     day, lake = days[len(days) // 2], request.lake_session.lake
     with request.phases.phase("alone"):

@@ -64,7 +64,7 @@ def refuse_unsteady(
     if engine.explains:
         if not (unsteady_parts := unsteady(explained_plan(session, frame), input_contracts)):
             return
-        shown = re.sub(r"#\d+\b", "", _few(map(str, unsteady_parts)))  # Spark numbers the columns of its plans
+        shown = re.sub(r"#\d+L?\b", "", _few(map(str, unsteady_parts)))  # Spark numbers the columns of its plans
         reason, fix = f"the same inputs may give other rows: {shown}", unsteady_parts[0].fix
     else:
         if not (differing := engine.plan_differences(frame, inputs, input_contracts)):

@@ -112,7 +112,7 @@ class Years:
         path = self.made.lake.table_path(ARRIVALS.name)
         month = rows[0]["arrival_month"]  # of which a load writes all rows again
         if path.exists():
-            rows += DeltaTable(path).to_pyarrow_table([("arrival_month", "=", month)]).to_pylist()
+            rows += DeltaTable(path).to_pyarrow_table(filters=[("arrival_month", "=", month)]).to_pylist()
         write_rows(path, ARRIVALS, rows, said, f"arrival_month = '{month}'")
         self.made.write("staging", {number: 1, **({late: number} if late is not None else {})})
         again = range(late, late + WINDOW - 1) if late is not None else ()
