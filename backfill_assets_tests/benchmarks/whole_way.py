@@ -1,7 +1,7 @@
 """The whole way from landed file to training rows, beside hand-written scripts on the same rows, answers checked.
 
 Lives here: one command for all workloads and contestants. Does not live here: making rows, the scripts to beat and the
-checker, which lie beside the checkout (../shared/tools/quality_context), and any assertion.
+checker, which lie beside the checkout (../shared/tools/bench), and any assertion.
 
 usage: python -m backfill_assets_tests.benchmarks.whole_way DIR [DAYSxROWS ...] [--against floor_delta,duckdb]
        [--late k7_n700] [--memory 2g] [--repeat 1] [--engine sail]   e.g. 90x20000 1096x2000 60x300 1x2000000
@@ -25,7 +25,7 @@ from backfill_assets.engine.jvm import find_java, launch_options
 from backfill_assets_tests.benchmarks.measuring import measured, since, spark_work, stored
 from backfill_assets_tests.processes import CHECKOUT
 
-BENCH = CHECKOUT.parent / "shared" / "tools" / "quality_context"
+BENCH = CHECKOUT.parent / "shared" / "tools" / "bench"
 EARLY_DAYS = 226  # the made-up rows hold a few lone events this long before the first day
 LAST_CHARS = 4_000  # of what a failed program told: its end names the error
 FORWARD = ("features", "features_as_known", "labels", "training")
