@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +17,7 @@ from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import broken, remark
 from backfill_assets.core.errors import BackfillError, SettingsError, unusable
 from backfill_assets.core.process import collect_seldom
+from backfill_assets.core.texts import did_you_mean
 
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
@@ -93,8 +93,7 @@ class _Group(click.Group):
         """Return the name, the command and what is left of `args`; raises SettingsError for an unknown name."""
         if (name := args[0]) in COMMANDS or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        near = "".join(f"Did you mean {one}? " for one in get_close_matches(name, COMMANDS, 1))
-        fix = f"{near}`backfill-assets --help` lists all commands"
+        fix = f"{did_you_mean(name, COMMANDS)}`backfill-assets --help` lists all commands"
         raise SettingsError(f"the command {name!r}", "there is none of that name", "Nothing was done", fix)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -29,6 +29,13 @@ class BackfillError(Exception):
         return f"{self.object}: {self.culprit}. {self.consequence}. {self.fix}."
 
 
+def unwritten(what: str, consequence: str) -> BackfillError:
+    """The error about work (`what`) on days of which none was ever written."""
+    return BackfillError(
+        what, "none of these days was written", consequence, "`backfill-assets status` shows which days are"
+    )
+
+
 class Cleaned(BackfillError):
     """A version of a table that cannot be opened any more, because its commit left the log."""
 

@@ -36,12 +36,16 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The beginning of an advice: the name that was probably meant; empty if none is near."""
+    return "".join(f"Did you mean {near}? " for near in get_close_matches(name, list(known), 1))
+
+
 def known_names(name: str, known: Iterable[str]) -> str:
     """What to do about a name that is not known: the one that was probably meant, and all to choose from."""
     choices = list(known)
-    near = get_close_matches(name, choices, 1)
     listed = f"Choose one of {', '.join(choices)}" if choices else "There is none yet"
-    return f"Did you mean {near[0]}? {listed}" if near else listed
+    return f"{did_you_mean(name, choices)}{listed}"
 
 
 def json_of(value: Any) -> Any:

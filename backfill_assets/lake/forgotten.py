@@ -26,13 +26,14 @@ from backfill_assets.lake import files
 from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, OWN_FOLDERS, SNAPSHOTS, LakeFolder
 from backfill_assets.lake.log import HINT, commits, file_changes
 from backfill_assets.lake.log_history import LOG, archives, commit_file, logged, unpack
+from backfill_assets.lake.staging import STAGING
 from backfill_assets.lake.traces import Trace, holds, live_names, named_file, traced
 
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
 BETWEEN = "\x1f"  # the values of one entity
 BLOCK_BYTES, INNER, OUTER = 64, 0x36, 0x5C  # of HMAC-SHA256 (RFC 2104)
 BOUNDS = ("minValues", "maxValues")  # of the columns of a data file, in a log
-COPIES = (*(f for f in OWN_FOLDERS[1:] if f != CANDIDATES), ".server", ".staging")  # all but the tables
+COPIES = (*(f for f in OWN_FOLDERS[1:] if f != CANDIDATES), ".server", STAGING)  # all but the tables
 TEXTS, DATABASES = (".json", ".log", ".txt", ".html", ".csv", ".sql"), (".db", ".db-wal", ".db-shm")
 
 

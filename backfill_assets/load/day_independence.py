@@ -7,7 +7,7 @@ are written (`operations.prove`).
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 
 from backfill_assets.core.days import from_inclusive
@@ -15,13 +15,16 @@ from backfill_assets.core.errors import OTHER_ROWS_ALONE, ContractBroken
 from backfill_assets.core.states import States
 from backfill_assets.lake.matching import differences
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.writing import conform, stage
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.making import plan_rows
+
+Stage = Callable[[Sequence[date]], Staged]  # computes and stages the rows of some days
 
 
-def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> None:
-    """Compute the middle one of these days alone, too, and raise ContractBroken if its rows are not those in `staged`.
+def refuse_dependent(
+    request: RebuildRequest, states: States, staged: Staged, days: Sequence[date], stage: Stage
+) -> None:
+    """Compute the middle one of these days alone, too (`stage`), and raise ContractBroken if its rows are not those in
+    `staged`.
 
     Does nothing for tables of this package, for one day, for code that wrote days of one run together before, and where
     rows of other days came, which are refused by name. Values of DOUBLE columns may differ: their sums depend on the
@@ -33,8 +36,7 @@ def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, da
         return
     day, lake = days[len(days) // 2], request.lake_session.lake
     with request.phases.phase("alone"):
-        frame = conform(plan_rows(request, states, [day]), table.contract)
-        alone = stage(lake, table.contract, frame)
+        alone = stage([day])
         try:
             found = differences(lake, table.contract, staged.paths, alone.paths, from_inclusive(day, day)).days
         finally:

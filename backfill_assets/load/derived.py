@@ -9,6 +9,7 @@ data replaces it.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange, ranges
@@ -49,7 +50,7 @@ def build(request: RebuildRequest) -> Candidate:
         return settled
     staged = stage_days(request, states, todo)
     try:
-        refuse_dependent(request, states, staged, todo)
+        refuse_dependent(request, states, staged, todo, partial(stage_days, request, states))
         with phase("merge"):
             kept_rows = _add_kept_rows(request, states, staged, todo) if request.mode.upserts else {}
         return _computed(request, states, settled, staged, kept_rows)

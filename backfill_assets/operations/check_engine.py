@@ -12,7 +12,7 @@ from typing import Any
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.engines import Engine, advice, culprit
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, unwritten
 from backfill_assets.core.unsteady import keys_of
 from backfill_assets.engine.sail import Sail
 from backfill_assets.engine.server import SERVERS, engine_named, stop_server, version_of
@@ -25,7 +25,6 @@ from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import Recomputation, SessionElsewhere, recompute
 from backfill_assets.load.steadiness import differing_settings
 from backfill_assets.operations.doctor_tables import Diagnosis, broken, fine
-from backfill_assets.operations.prove import unwritten
 
 REASON = "check-engine"
 PROOF = "nothing in lake.toml or SQL is known to differ from Spark; `check-engine` computes days on both"
@@ -59,7 +58,7 @@ def check_engine(
     written = {table.name: lake.store.view(table.name, table.contract.day_column).stamps for table in named}
     named = [table for table in named if any(days is None or day in days for day in written[table.name])]
     if not named:
-        raise unwritten("the comparison of engines")
+        raise unwritten("the comparison of engines", "Nothing was computed")
     verdicts, refused = [], []
     with _session(lake, engine) as session:
         for table in named:

@@ -162,19 +162,14 @@ def compare(pipeline: Pipeline, request: CompareRequest, before: Moment, after: 
     """
     contract = pipeline.contract(request.table, "Nothing was compared")
     versions = before.of(request.table), after.of(request.table)
-    sides = [
-        m.lake.store.view(contract.name, contract.day_column, v).stamps
-        for m, v in zip((before, after), versions, strict=True)
-    ]
-    if not any(day in stamps for stamps in sides for day in request.days):
+    moments = [*zip((before, after), versions, strict=True)]
+    views = [m.lake.store.view(contract.name, contract.day_column, v) for m, v in moments]
+    if not any(day in view.stamps for view in views for day in request.days):
         raise BackfillError(
             f"the table {request.table}", f"neither side ever wrote {ranges(request.days)}", "Nothing was compared",
             "`backfill-assets status` shows which days were written",
         )  # fmt: skip
-    old, new = (
-        set(m.lake.store.data_files(contract, v, list(request.days)))
-        for m, v in zip((before, after), versions, strict=True)
-    )
+    old, new = (set(m.lake.store.data_files(contract, v, list(request.days))) for m, v in moments)
     if contract.partition_column == contract.day_column:
         changed_folders = {folder_of(file) for file in old ^ new}
         old, new = ({file for file in side if folder_of(file) in changed_folders} for side in (old, new))

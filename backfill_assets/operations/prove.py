@@ -14,7 +14,7 @@ from datetime import date, datetime
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, unwritten
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
@@ -57,7 +57,7 @@ def prove(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputatio
     }
     chosen = chosen_days(request, {d for days in written.values() for d in days})
     if not chosen:
-        raise unwritten("the proof")
+        raise unwritten("the proof", "Nothing was computed")
     verdicts, refused = dict[str, RecomputeVerdict](), []
     for table, days in written.items():
         for chunk in _chunks(sorted(chosen & set(days)), request.chunk):
@@ -68,12 +68,6 @@ def prove(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputatio
                 refused.append((table, str(error)))
                 break
     return Recomputation(tuple(verdicts.values()), tuple(refused))
-
-
-def unwritten(what: str) -> BackfillError:
-    """Return the error about a second computation (`what`) of days that were never written."""
-    fix = "`backfill-assets status` shows which days are"
-    return BackfillError(what, "none of these days was written", "Nothing was computed", fix)
 
 
 def chosen_days(request: ProofRequest, written: Collection[date]) -> set[date]:

@@ -9,7 +9,7 @@ from datetime import date
 from functools import partial
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import BackfillError, UnknownName
+from backfill_assets.core.errors import BackfillError, UnknownName, unwritten
 from backfill_assets.core.texts import known_names
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
@@ -44,8 +44,7 @@ def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) ->
         raise UnknownName(f"the table {unknown[0]}", "the lake has no such table", "Nothing was verified", fix)
     chosen = [known[name] for name in request.tables] or list(known.values())
     if request.days is not None and not any(map(partial(_holds, lake, request.days), chosen)):
-        fix = "`backfill-assets status` shows which days were written"
-        raise BackfillError("the verification", "none of these days was written", "Nothing was verified", fix)
+        raise unwritten("the verification", "Nothing was verified")
     landed = {c.source: c.name for c in contracts if c.is_landed}
     findings = run_checks(
         (f"the table {c.name}", partial(examine_table, lake, c, landed.get(c.source, ""), request.rows, request.deep))
