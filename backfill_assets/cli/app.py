@@ -152,9 +152,11 @@ def main() -> None:
     try:
         app(prog_name="backfill-assets")
     except SystemExit as ended:
-        if ended.code not in INTERRUPTED:
-            raise
-        _die_of(int(ended.code) - 128)
+        if ended.code in INTERRUPTED:
+            _die_of(int(ended.code) - 128)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # one that arrives while Python ends would print a traceback
+        raise
 
 
 def _open_streams() -> None:

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
-from backfill_assets_tests.processes import CHECKOUT, run_python
+from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, run_python
 
 
 def _commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -128,6 +129,16 @@ def test_the_module_runs_as_the_command() -> None:
         [sys.executable, "-m", "backfill_assets", "--help"], cwd=CHECKOUT, capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("Usage: backfill-assets ")
+
+
+@pytest.mark.usefixtures("processes")
+def test_an_interrupt_after_the_last_word_ends_the_process_without_a_traceback() -> None:
+    late = "import atexit, os, signal, sys; atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))"
+    command = "sys.argv[1:] = ['--version']; from backfill_assets.cli.app import main; main()"
+    with as_in_a_terminal():
+        words = [sys.executable, "-c", f"{late}; {command}"]
+        ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
 
 
 def test_a_lake_that_does_not_exist_is_told_with_the_commands_that_make_one(tmp_path: Path) -> None:
