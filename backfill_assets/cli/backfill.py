@@ -153,10 +153,10 @@ def _draw(lake: Lake, request: BackfillRequest, outcome: RunOutcome) -> None:
     if not outcome.run_id:
         say("Nothing changed: every day is as its inputs say, so that no run was made (--force makes one).")
         return
-    from backfill_assets.cli.dagster_home import ui_command
+    from backfill_assets.cli.dagster_home import lake_words
 
-    verdict = "succeeded" if outcome.success else "failed"
-    click.echo(f"run {outcome.run_id} {verdict} after {outcome.seconds:.1f} s; see it with: {ui_command(lake)}")
+    verdict, command = "succeeded" if outcome.success else "failed", f"backfill-assets {lake_words(lake)}ui"
+    click.echo(f"run {outcome.run_id} {verdict} after {outcome.seconds:.1f} s; see it with: {command}")
 
 
 @dataclass(frozen=True)

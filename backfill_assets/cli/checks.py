@@ -78,6 +78,8 @@ def drift_section(report: "DriftReport", count: int | None = None) -> PageSectio
     """Return how many columns of days are off, and the `count` (None: all) that are off most."""
     off = report.off
     headline = f"{number(len(off))} of {number(len(report.found))} column(s) of days are off"
+    if report.unjudged:
+        headline += f"; {number(report.unjudged)} could not be judged: too few earlier days, or too few rows"
     names = ("table", "column", "day", "rows", "28 days", "weekday", "before", "moved most")
     cells = [
         (d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before)), d.moved)

@@ -139,11 +139,3 @@ def ui_place(lake: Lake, project: Path | None = None) -> tuple[Path, dict[str, s
         return project, {} if _is_meant(lake) else {LAKE_VARIABLE: str(lake.root)}, True
     own = Path(home or lake.root / DAGSTER_FOLDER)
     return own, {LAKE_VARIABLE: str(lake.root), "DAGSTER_HOME": str(own)}, False
-
-
-def ui_command(lake: Lake) -> str:
-    """Return the command line by which the UI shows the runs of this lake."""
-    folder, variables, is_project = ui_place(lake)
-    place = "" if Path.cwd() == folder else f"cd {quote(str(folder))} && "
-    named = "".join(f"{name}={quote(value)} " for name, value in variables.items())
-    return f"{place}{named}dagster dev{'' if is_project else f' -m {UI_MODULE}'}"

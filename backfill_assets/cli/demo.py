@@ -91,7 +91,7 @@ def _remove(root: Path) -> None:
 
 
 def _draw(lake: Lake, report: StatusReport, refused: dict[str, int], outcomes: list[RunOutcome]) -> None:
-    from backfill_assets.cli.dagster_home import lake_words, ui_command
+    from backfill_assets.cli.dagster_home import lake_words
 
     lines: list[tuple[DayStatus, ...]] = list(zip(*report.tables.values(), strict=True))
     rows: list[list[object]] = [[line[0].day, *(_cell(d) for d in line)] for line in lines]
@@ -111,7 +111,7 @@ def _draw(lake: Lake, report: StatusReport, refused: dict[str, int], outcomes: l
     click.echo()
     words, table, day = lake_words(lake), [*report.tables][:2][-1], lines[-1][0].day
     week = f"{max(lines[0][0].day, day - timedelta(days=6))}..{day}"
-    click.echo(f"See both runs in Dagster:  {ui_command(lake)}")
+    click.echo(f"See both runs in Dagster:  backfill-assets {words}ui")
     click.echo(f"Look at any day:           backfill-assets {words}show {table} {day}")
     click.echo(f"Correct a week:            backfill-assets {words}plan --partitions {week} --tables {table} --force")
 

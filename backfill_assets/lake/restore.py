@@ -96,7 +96,7 @@ class PreparedRestore:
         files = f"{len(self.adds)} file(s) back{cast}, {len(self.removes)} out"
         done = "" if self.version is None else f", by version {self.version}"
         absent = f"; readers find NULL in {', '.join(self.absent)}, which these files lack" if self.absent else ""
-        return f"{self.contract.name}: {days} to version {versions}, {now} row(s) to {then}, {files}{done}{absent}"
+        return f"{self.contract.name}: {days} as of version {versions}, {now} row(s) to {then}, {files}{done}{absent}"
 
 
 def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:

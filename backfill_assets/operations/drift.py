@@ -41,7 +41,8 @@ class ColumnDrift:
 
     `excess` is the amount by which both of the first two, or the third, exceed 0.25 plus what may be chance; else 0.0.
     A weekend differs from the days before it, and a weekday from one that was off: each alone is no finding. `moved`:
-    the value or range that moved most, where a day is off.
+    the value or range that moved most, where a day is off. `is_judged`: there is something to compare with, of so many
+    rows that chance alone does not reach 0.25.
     """
 
     table: str
@@ -53,6 +54,7 @@ class ColumnDrift:
     before: float | None
     excess: float
     moved: str = ""
+    is_judged: bool = True
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,15 @@ class DriftReport:
         """Return those beyond 0.25 plus chance, the most so first."""
         return [d for d in self.found if d.excess > 0]
 
+    @property
+    def unjudged(self) -> int:
+        """Return the number of columns of days with too few earlier days or rows for anything but chance to show."""
+        return sum(not d.is_judged for d in self.found)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return {"bound": LARGE_DRIFT, "off": len(self.off), "drifts": json_of(self.found)}
+        counts = {"off": len(self.off), "unjudged": self.unjudged}
+        return {"bound": LARGE_DRIFT, **counts, "drifts": json_of(self.found)}
 
 
 def measure_drift(
@@ -144,4 +152,7 @@ def _compared(
     indexes = [None if d is None else round(d.index, 4) for d in drifts]
     reference = before if usually <= 0 else usual[0] or usual[1]
     words = largest_shift(histograms[day], reference) if greatest and reference else ""
-    return ColumnDrift(table, column, day, rows, indexes[0], indexes[1], indexes[2], round(greatest, 4), words)
+    is_judged = greatest > 0 or any(d is not None and d.chance <= LARGE_DRIFT for d in drifts)
+    return ColumnDrift(
+        table, column, day, rows, indexes[0], indexes[1], indexes[2], round(greatest, 4), words, is_judged
+    )

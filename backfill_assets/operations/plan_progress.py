@@ -21,6 +21,8 @@ from backfill_assets.operations.plan_files import FINISHED, Resumption, going_on
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk, Price
 from backfill_assets.operations.plan_waits import hours_text, wait_of
 
+COLD_SECONDS = 10.0  # what the first work of an engine that has just started takes longer
+
 
 class ChunkState(StrEnum):
     """What is known of a chunk."""
@@ -193,11 +195,16 @@ class Progress:
         return sorted(i for writes in self.writes.values() for i in writes.ids(chunk.number))
 
     def seconds_left(self, chunk: PlanChunk) -> float:
-        """The price of the chunks from this one on that are not done, at the pace of those that are."""
-        done = [c for c in self.chunks if c.state is ChunkState.DONE and c.took and c.price and c.price.seconds]
+        """The price of the chunks from this one on that are not done, at the pace of those that are; the first of these
+        may have found a cold engine, so that it counts alone only, and less `COLD_SECONDS`."""
+        done = [
+            (c.took.seconds, c.price.seconds)
+            for c in self.chunks
+            if c.state is ChunkState.DONE and c.took and c.price and c.price.seconds
+        ]
+        timed = done[1:] or [(max(spent - COLD_SECONDS, price), price) for spent, price in done]
+        pace = sum(spent for spent, _ in timed) / sum(price for _, price in timed) if timed else 1.0
         remaining = [c for c in self.chunks if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number]
-        spent = sum(c.took.seconds for c in done if c.took)
-        pace = spent / sum(c.price.seconds for c in done if c.price) if done else 1.0
         return pace * sum(c.price.seconds for c in remaining if c.price)
 
     def undone(self, chunk: PlanChunk) -> dict[str, list[date]]:

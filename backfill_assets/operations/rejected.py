@@ -31,7 +31,7 @@ from backfill_assets.lake.ledger import (
 
 NEWEST_DAYS = 7  # a week of arrivals shows what is wrong now
 MOST_REASONS = MOST_KINDS = 10
-MOST_SAID = 3  # kinds of reasons in one line
+MOST_SAID = 1  # kinds of reasons in one line
 REASON_CHARS = MOST_CHARS = 160
 EXAMPLE_CHARS = 120
 VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.,:_-]*\d|\d")

@@ -13,7 +13,7 @@ from backfill_assets.cli.drawing import size
 from backfill_assets.cli.plan_page import priced, runbook, show_progress, so_far, took_text, total
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.operations.plan_model import Price
-from backfill_assets.operations.plan_progress import ChunkState, Took, progress
+from backfill_assets.operations.plan_progress import ChunkProgress, ChunkState, Took, progress
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
@@ -101,9 +101,15 @@ def test_what_is_left_costs_its_price_at_the_pace_so_far(tmp_path: Path) -> None
     new = progress(lake, pipeline, plan)
     assert so_far(new) == ""
     assert new.seconds_left(plan.chunks[0]) == pytest.approx(total(plan).seconds)
-    first = replace(new.chunks[0], state=ChunkState.DONE, took=Took(2 * plan.prices[1].seconds, None, 1, None))
-    half = replace(new, chunks=(first, *new.chunks[1:]))
     left = total(plan).seconds - plan.prices[1].seconds
-    assert half.seconds_left(plan.chunks[1]) == pytest.approx(2 * left)
+
+    def after(seconds: float, number: int) -> ChunkProgress:
+        return replace(new.chunks[number - 1], state=ChunkState.DONE, took=Took(seconds, None, 1, None))
+
+    cold, slow = after(9.0, 1), after(10.0 + 2 * plan.prices[1].seconds, 1)
+    assert replace(new, chunks=(cold, *new.chunks[1:])).seconds_left(plan.chunks[1]) == pytest.approx(left)
+    assert replace(new, chunks=(slow, *new.chunks[1:])).seconds_left(plan.chunks[1]) == pytest.approx(2 * left)
+    second = replace(new, chunks=(slow, after(3 * plan.prices[2].seconds, 2), *new.chunks[2:]))
+    assert second.seconds_left(plan.chunks[2]) == pytest.approx(3 * (left - plan.prices[2].seconds))
     done = run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
     assert done.seconds_left(plan.chunks[-1]) == 0

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from backfill_assets.cli import runner
 from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
-from backfill_assets.cli.dagster_home import ui_command
+from backfill_assets.cli.dagster_home import lake_words
 from backfill_assets.cli.progress import BackfillRequest, TableOutcome, line_of
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.orchestration.interrupts import Interrupted
@@ -65,7 +65,7 @@ def test_a_lake_that_may_not_be_written_is_refused_before_a_run_begins(
 
 def test_a_printed_command_can_be_typed_whatever_the_folder_is_called(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path / "my lake; rm -rf $HOME", 1)
-    assert f"BACKFILL_ASSETS_LAKE={lake.root}" in shlex.split(ui_command(lake))
+    assert shlex.split(lake_words(lake)) == ["--lake", str(lake.root)]
 
 
 def test_days_that_were_written_again_as_they_were_are_told_apart_from_changed_ones() -> None:

@@ -59,6 +59,15 @@ def test_days_that_are_off_come_first_whatever_made_them_so(lake: Lake) -> None:
     assert {d.day for d in report.off} == {day(20), day(30)}
     assert len([d for d in report.found if d.column == "n"]) == DAYS
     assert all(d.trailing is None for d in report.found if d.day < day(7))
+    assert {d.day for d in report.found if not d.is_judged} == {day(d) for d in range(7)}, "nothing to compare with"
+
+
+def test_days_of_so_few_rows_that_chance_alone_moves_them_are_counted_and_not_called_right(lake: Lake) -> None:
+    rare = {"bits 1 n": 1, "bits 4 n": 1, "bits 7 n": 2, "null n": 0}
+    entries = {day(n): DayEntry(4, f"{n}", "", counts=rare) for n in range(60, 90)}
+    replace_days(lake, Write(TABLE, None, entries, -1, Provenance("test")), lambda of: dict.fromkeys(of, ""))
+    report = measure_drift(lake, PIPELINE, days=DayRange(day(75), day(90)))
+    assert (len(report.found), report.unjudged, report.off) == (15, 15, [])
 
 
 def test_what_a_day_held_before_is_compared_too(lake: Lake) -> None:

@@ -56,7 +56,7 @@ def test_files_that_are_refused_as_wholes_are_told_by_name_before_anything_is_lo
     landed(lake, SPOILED | TYPOS | {"good.csv": (day(0), 5, 0, None)})
     assert str(unusable(lake)) == (
         "quarantine: 4 landed row(s) are unusable, 2 of them a whole file each: 1 x bad.csv: not a whole file; "
-        "1 x worse.csv: no column of its own; "
+        "and 1 more reason(s); "
         '`backfill-assets sql "SELECT * FROM files WHERE bad_rows > 0"` shows them'
     )
 
