@@ -3,7 +3,7 @@
 Not here: those of `lateness`, and computing any of them (`operations.report`, `orchestration.history`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import quantiles
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from backfill_assets.operations.rejected import kinds
 from backfill_assets.operations.report import LakeReport
 
 if TYPE_CHECKING:
-    from backfill_assets.orchestration.history import History
+    from backfill_assets.orchestration.history import PastRun
 
 PREFIX = "backfill_assets_"
 OTHERS = "other reasons"
@@ -42,7 +42,7 @@ def exposition(gauges: Iterable[Gauge]) -> str:
     return generate_latest(registry).decode("utf-8")
 
 
-def report_gauges(lake: Lake, report: LakeReport, history: "History") -> Iterator[Gauge]:
+def report_gauges(lake: Lake, report: LakeReport, runs: "Sequence[PastRun]") -> Iterator[Gauge]:
     """Yield the metrics of a report, all from what it has computed or from records of commands."""
     sources = report.delivered.sources or {"": report.delivered}
     doubled = {name: source.account.duplicates_per_1000 for name, source in sources.items()}
@@ -55,10 +55,9 @@ def report_gauges(lake: Lake, report: LakeReport, history: "History") -> Iterato
     yield "reconcile_mismatches", "Mismatches at the newest reconciliation.", "sides", kept_mismatches(lake)
     broken = {c.name: int(not c.holds) for c in report.controls}
     yield "control_broken", "1 for a control that did not hold or could not be judged.", "control", broken
-    runs = [r for r in history.runs if r.seconds is not None]
     took = _p95([r.seconds for r in runs if r.seconds is not None])
     yield "run_p95_seconds", "95th percentile of the newest runs, from start to end.", "", took
-    queued = _p95([r.queued_seconds for r in runs if r.queued_seconds is not None])
+    queued = _p95([r.queued_seconds for r in runs if r.queued_seconds is not None and r.seconds is not None])
     yield "run_queue_p95_seconds", "95th percentile of their time in the queue, before the start.", "", queued
     each = {d.table: d for d in report.durations}
     wrote = {name: d.p95_s for name, d in each.items()}

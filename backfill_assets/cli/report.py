@@ -77,25 +77,24 @@ def report(html: Path | None, prometheus: Path | None, as_json: bool) -> None:
     lake_report = report_of(lake, pipeline, utc_now(), with_checks=as_json or html is not None)
 
     from backfill_assets.cli.dagster_home import instance_of, silenced
-    from backfill_assets.lake.gates import ALL_CHECKS
-    from backfill_assets.orchestration.history import history as history_of
+    from backfill_assets.orchestration.history import runs_of
 
     with silenced(), instance_of(lake) as instance:
-        history = history_of(instance, str(lake.root), [t.name for t in pipeline.tables], tuple(ALL_CHECKS))
+        runs = runs_of(instance, str(lake.root))
     from backfill_assets.cli.lateness import lateness_gauges
     from backfill_assets.cli.metrics import OF_LATENESS, exposition, metrics_section, report_gauges
 
-    found = list(report_gauges(lake, lake_report, history))
+    found = list(report_gauges(lake, lake_report, runs))
     every = [*found, *(lateness_gauges(lake_report.lateness) if lake_report.lateness else ())]
     section = metrics_section(g for g in every if g in found or g[0] in OF_LATENESS)
     if as_json:
-        print_json({**vars(lake_report), "dagster": history, "metrics": {name: values for name, _, _, values in every}})
+        print_json({**vars(lake_report), "dagster": {"runs": runs}, "metrics": {name: v for name, _, _, v in every}})
     if html:
-        from backfill_assets.cli.checks import drift_page
+        from backfill_assets.cli.checks import drift_section
         from backfill_assets.cli.report_page import page
         from backfill_assets.operations.drift import measure_drift
 
-        write_page(html, page(lake_report, history, drift_page(measure_drift(lake, pipeline)), section))
+        write_page(html, page(lake_report, runs, drift_section(measure_drift(lake, pipeline)), section))
     if prometheus:
         write_whole(prometheus, exposition(every), umask=0o022)  # a scraper is another user
     if not (as_json or html or prometheus):

@@ -1,4 +1,4 @@
-"""The report of a lake as one page: sections from the report and Dagster's history, and a grid of days and tables.
+"""The report of a lake as one page: sections from the report and Dagster's runs, and a grid of days and tables.
 
 Neighbouring days of one state are one rectangle of the grid, so that three years of six tables stay some hundred. Not
 here: the numbers (`operations.report`) and the colours (templates).
@@ -12,15 +12,14 @@ from markupsafe import Markup
 
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, environment, number, percent
 from backfill_assets.cli.lateness import completeness, watermarks
-from backfill_assets.cli.plots import check_figure, lateness_figures
-from backfill_assets.core.days import ONE_DAY, from_inclusive
+from backfill_assets.core.days import ONE_DAY, from_inclusive, ranges
 from backfill_assets.core.states import State
 from backfill_assets.operations.rejected import kinds
 from backfill_assets.operations.report import Delivered, LakeReport
 from backfill_assets.operations.status import DayStatus, StatusReport
-from backfill_assets.orchestration.history import History
+from backfill_assets.orchestration.history import PastRun
 
-MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_WRONG = 60, 40, 30, 5
+MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_WRONG, MOST_RANGES = 60, 40, 30, 5, 10
 BECAUSE = "made from days that need making"
 DAY_PX, HEIGHT_PX, GAP_PX = 5, 14, 1
 MONTH_PX = 31 * DAY_PX
@@ -37,7 +36,7 @@ MEANINGS = {
 }
 
 
-def page(report: LakeReport, history: History, *more: PageSection) -> Page:
+def page(report: LakeReport, runs: Sequence[PastRun], *more: PageSection) -> Page:
     """Return the page of a lake, with `more` sections at its end."""
     status, landed = report.status, report.delivered.account
     lines = [f"Made {report.made_at:%Y-%m-%d %H:%M} UTC."]
@@ -45,8 +44,8 @@ def page(report: LakeReport, history: History, *more: PageSection) -> Page:
     lines += ["All that landed is loaded."] if status.frontier and not (landed.waiting or landed.surplus) else []
     lines += [f"The lake's world stops at {status.as_of:%Y-%m-%d %H:%M} UTC (as_of)."] if status.as_of else []
     sections = [
-        _days(status), *_landed(report.delivered), _lateness(report), _durations(report), _checks(report, history),
-        *_controls(report), *_proofs(report), _runs(report, history), _writes(report), *more,
+        _days(status), *_landed(report.delivered), _lateness(report), _durations(report), _checks(report),
+        *_controls(report), *_proofs(report), _runs(report, runs), _writes(report), *more,
     ]  # fmt: skip
     return Page("report", "What the lake holds, and how sure that is", status.lake, sections, [" ".join(lines)])
 
@@ -117,7 +116,7 @@ def _lateness(report: LakeReport) -> PageSection:
     about = f"{share} of {number(late.rows)} upserts{source} arrived on a later day than their event's."
     marks, folded = watermarks(late), completeness(late).tables if late.completeness else ()
     lines = [*marks.lines, "`backfill-assets lateness --html` has more of this."]
-    return PageSection("Lateness", marks.tables, lines, [about], lateness_figures(late), folded=folded)
+    return PageSection("Lateness", marks.tables, lines, [about], folded=folded)
 
 
 def _durations(report: LakeReport) -> PageSection:
@@ -130,34 +129,16 @@ def _durations(report: LakeReport) -> PageSection:
     return _section("Durations", TextTable(columns, rows), "No write of this lake was measured.", [line])
 
 
-def _checks(report: LakeReport, history: History) -> PageSection:
-    """Return per table and check the days by their newest verdict, and the newest findings."""
-    counts = {(c.table, c.check): (c.passed, c.found) for c in history.checks}
-    names = list(dict.fromkeys(check for _, check in counts))
-    stale = Counter(day.table for day in report.status if day.state is State.STALE)
-
-    def verdict(table: str, check: str) -> str:
-        passed, found = counts.get((table, check), (0, 0))
-        words = [f"{number(n)} {word}" for n, word in ((found, "found"), (passed, "good")) if n]
-        return ", ".join(words) or "–"
-
-    tables = dict.fromkeys(table for table, _ in counts)
-    rows = [(table, *(verdict(table, name) for name in names), stale[table]) for table in tables]
-    found = [
-        (f.table, f.check, f.day or "all", f.severity or "–", f.what or f"see run {f.run_id[:8]}")
-        for f in history.findings
+def _checks(report: LakeReport) -> PageSection:
+    """Return per table and check how many written days pass, and the days that do not."""
+    rows = [
+        (h.table, h.check, h.days - len(h.found), h.warned, h.failed, ranges([f.day for f in h.found], MOST_RANGES))
+        for h in report.checks
+        if h.days
     ]
-    newest = TextTable(("table", "check", "day", "severity", "what"), found, "the newest findings")
-    line = "In Dagster: days by their newest verdict, as this lake's runs gave it; stale days by the receipts."
-    again = [(h.table, h.check, h.days - len(h.found), h.warned, h.failed) for h in report.checks if h.found]
-    judged = TextTable(
-        ("table", "check", "pass", "warn", "fail"), again, "written days, judged again by their receipts"
-    )
-    folded = [t for t in (judged, newest) if t.rows]
-    figures = [f for f in (check_figure(report.checks),) if f]
-    given = [TextTable(("table", *names, "stale days now"), rows)] if rows else []
-    lines = [line] if rows else ["Dagster remembers no check of these tables."]
-    return PageSection("Checks", given, lines, figures=figures, folded=folded)
+    columns = ("table", "check", "pass", "warn", "fail", "days that do not pass")
+    table = TextTable(columns, rows, "written days, judged again by their receipts under the gates of today")
+    return _section("Checks", table, "No day is written that a check could judge.")
 
 
 def _proofs(report: LakeReport) -> Iterator[PageSection]:
@@ -171,9 +152,9 @@ def _proofs(report: LakeReport) -> Iterator[PageSection]:
         yield PageSection("Proofs: days computed again", [TextTable(("table", *outcomes), rows)], folded=[last])
 
 
-def _runs(report: LakeReport, history: History) -> PageSection:
+def _runs(report: LakeReport, runs: Sequence[PastRun]) -> PageSection:
     rows = []
-    for r in history.runs[:MOST_RUNS]:
+    for r in runs[:MOST_RUNS]:
         tables = "all" if len(r.tables) == len(report.status.tables) else ", ".join(r.tables) or "–"
         rows.append((r.began, r.days or "", tables, r.reason, r.status, _took(r.seconds), r.cause or "–", r.run_id[:8]))
     columns = ("began", "days", "tables", "why", "ended", "took", "cause", "run")

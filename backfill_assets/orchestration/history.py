@@ -1,12 +1,11 @@
-"""What Dagster remembers of a lake: its newest runs with their cause of failure, and the newest verdict of every check.
+"""What Dagster remembers of a lake: its newest runs with their cause of failure, and the verdicts that a run gave.
 
 Here: reading the instance's storage, for reports and alerts. Not here: the history of the tables, which their receipts
 hold (`operations.writes`): a run that failed has written nothing, so only Dagster knows of it.
 """
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,12 +14,9 @@ import dagster as dg
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.texts import json_of
-from backfill_assets.orchestration.dagster_private import CheckRow, check_rows
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
 
 NEWEST_RUNS = 50
-LISTED_FINDINGS = 100  # days with findings that are listed one by one; all are counted
-RUNS_READ = 20  # runs whose evaluations are read for their words: a run over 1,096 days has 26,000 events
 
 
 @dataclass(frozen=True)
@@ -43,53 +39,6 @@ class PastRun:
         values = json_of({name: value for name, value in vars(self).items() if name != "days"})
         first, last = (str(self.days.start), str(self.days.last)) if self.days else ("", "")
         return {**values, "first": first, "last": last}
-
-
-@dataclass(frozen=True)
-class PastFinding:
-    """A check that failed or warned on a day (empty: on the whole table) when last evaluated, and its message."""
-
-    table: str
-    check: str
-    day: str
-    run_id: str
-    severity: str = ""
-    what: str = ""
-
-
-@dataclass(frozen=True)
-class CheckCounts:
-    """One check of one table: on how many days its newest verdict is good, and on how many it is not."""
-
-    table: str
-    check: str
-    passed: int
-    found: int
-
-
-@dataclass(frozen=True)
-class History:
-    """Runs and results of checks in Dagster. `findings` are the newest of those that `checks` count."""
-
-    runs: tuple[PastRun, ...]
-    checks: tuple[CheckCounts, ...]
-    findings: tuple[PastFinding, ...]
-
-
-def history(instance: dg.DagsterInstance, lake: str, tables: Sequence[str], checks: Sequence[str]) -> History:
-    """The newest runs that worked on `lake` (its folder), and the verdicts that its runs gave on its tables.
-
-    `no_stale_days` is left out: a sensor's verdict names no lake, and receipts hold it.
-    """
-    own = set(instance.get_run_ids(dg.RunsFilter(tags={LAKE_TAG: lake})))
-    evaluated = [r for t in tables for r in check_rows(instance, t, checks) if r.evaluated and r.run_id in own]
-    counted = Counter((row.table, row.check, row.passed) for row in evaluated)
-    counts = (CheckCounts(t, c, counted[t, c, True], counted[t, c, False]) for t in tables for c in checks)
-    return History(
-        runs_of(instance, lake),
-        tuple(c for c in counts if c.passed or c.found),
-        tuple(_findings(instance, [row for row in evaluated if not row.passed])),
-    )
 
 
 def runs_of(instance: dg.DagsterInstance, lake: str) -> tuple[PastRun, ...]:
@@ -131,21 +80,6 @@ def cause_of(event: dg.DagsterEvent) -> str:
         error = error.cause
     lines = error.message.strip().splitlines() if error is not None else []
     return lines[0] if lines else json.dumps(event.message)
-
-
-def _findings(instance: dg.DagsterInstance, failed: Iterable[CheckRow]) -> Iterator[PastFinding]:
-    """The newest days with findings, with their messages as far as few enough runs hold them."""
-    rows = sorted(failed, key=lambda row: row.partition or "", reverse=True)[:LISTED_FINDINGS]
-    wanted = {(row.run_id, row.table, row.check, row.partition) for row in rows}
-    words_of = {}
-    for run_id in list(dict.fromkeys(row.run_id for row in rows))[:RUNS_READ]:
-        for evaluation in evaluations_of(instance, run_id):
-            key = (run_id, evaluation.asset_key.path[-1], evaluation.check_name, evaluation.partition)
-            if key in wanted:
-                words_of[key] = (evaluation.severity.value.lower(), evaluation_text(evaluation))
-    for row in rows:
-        severity, what = words_of.get((row.run_id, row.table, row.check, row.partition), ("", ""))
-        yield PastFinding(row.table, row.check, row.partition or "", row.run_id, severity, what)
 
 
 def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.AssetCheckEvaluation]:

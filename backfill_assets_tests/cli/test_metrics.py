@@ -15,7 +15,7 @@ from backfill_assets.operations.account import Account
 from backfill_assets.operations.report import Delivered, LakeReport
 from backfill_assets.operations.report import report as report_of
 from backfill_assets.operations.writes import durations
-from backfill_assets.orchestration.history import History, PastRun
+from backfill_assets.orchestration.history import PastRun
 from backfill_assets_tests.operations.late_lake import FRONTIER, late_lake
 from backfill_assets_tests.operations.test_writes import written
 
@@ -49,7 +49,7 @@ def test_every_number_of_the_report_is_one_sample(made: tuple[Lake, LakeReport])
     took = durations([replace(written(2.0), rows=10, work_seconds=1.0, bytes=500)], ("staging",))
     account = Account(2, 1000, 990, 3, too_late=4, duplicates=7)
     busy = replace(report, delivered=Delivered(account, {"seq is NULL": 2, HOSTILE: 1}), durations=took)
-    found = parsed(list(report_gauges(lake, busy, History((ran(10, 1), ran(10, 1), ran(10, None)), (), ()))))
+    found = parsed(list(report_gauges(lake, busy, [ran(10, 1), ran(10, 1), ran(10, None)])))
     assert found["duplicates_per_1000_rows", ""] == pytest.approx(7000 / 1004)
     assert found["late_rows_in_quarantine", ""] == 4
     assert (found["quarantined_rows", "seq is NULL"], found["quarantined_rows", HOSTILE]) == (2, 1)
@@ -61,7 +61,7 @@ def test_every_number_of_the_report_is_one_sample(made: tuple[Lake, LakeReport])
 
 def test_a_lake_without_runs_and_reconciliations_has_no_sample_of_them(made: tuple[Lake, LakeReport]) -> None:
     lake, report = made
-    found = parsed(list(report_gauges(lake, report, History((), (), ()))))
+    found = parsed(list(report_gauges(lake, report, [])))
     assert not [name for name, *_ in found if name.startswith(("run", "reconcile", "control"))]
 
 

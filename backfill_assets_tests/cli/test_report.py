@@ -43,7 +43,7 @@ def test_the_page_and_the_document_are_written_by_one_call(root: Path, home: Pat
     result = run(root, "--html", tmp_path / "report.html", "--json")
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
-    assert said["dagster"] == {"runs": [], "checks": [], "findings": []}
+    assert said["dagster"] == {"runs": []}
     assert said["delivered"]["files"] == 0
     assert (tmp_path / "report.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
 

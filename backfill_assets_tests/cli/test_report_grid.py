@@ -12,10 +12,7 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
 from backfill_assets.operations.report import LakeReport
 from backfill_assets.operations.status import DayStatus
-from backfill_assets.orchestration.history import History
 from backfill_assets_tests.operations.synthetic import START
-
-NOTHING = History((), (), ())
 
 
 def test_a_month_is_a_strip_per_table_and_says_in_words_what_it_shows(told: LakeReport) -> None:
@@ -52,5 +49,5 @@ def test_days_that_will_change_look_otherwise_and_say_so(told: LakeReport) -> No
     assert needing(status, 9)[0] == [
         ("raw", "2024-02-27..2024-02-28", "will change", "made from days that need making")
     ]
-    html = html_of(page(replace(told, status=status, lateness=None, durations=()), NOTHING))
+    html = html_of(page(replace(told, status=status, lateness=None, durations=()), ()))
     assert "made again after what needs making (2)" in html

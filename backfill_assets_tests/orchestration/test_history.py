@@ -1,6 +1,6 @@
-"""What Dagster remembers of a lake: runs with their causes, verdicts per day, and nothing of other lakes. No JVM.
+"""What Dagster remembers of a lake: runs with their causes, and nothing of other lakes. No JVM.
 
-Tested here: `orchestration.history` and the private name it rests on (`dagster_private.verdicts`).
+Tested here: `orchestration.history`.
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.texts import json_of
-from backfill_assets.orchestration.history import CheckCounts, history, runs_of
+from backfill_assets.orchestration.history import runs_of
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG, RANGE_END, RANGE_START, REASON_TAG
 
@@ -69,26 +68,9 @@ def test_the_range_of_a_run_is_both_its_ends(instance: dg.DagsterInstance) -> No
     assert (str(told.days), told.reason) == (f"{FIRST}..{SECOND}", "manual")
 
 
-def test_the_newest_verdict_of_a_day_counts(instance: dg.DagsterInstance) -> None:
-    ran(instance, "odd")
-    ran(instance, "odd", SECOND)
-    ran(instance, "good")
-    told = history(instance, LAKE, ["staging"], ["profile"])
-    assert told.checks == (CheckCounts("staging", "profile", passed=1, found=1),)
-    (finding,) = told.findings
-    assert (finding.day, finding.severity, finding.what) == (SECOND, "warn", "odd")
-
-
 def test_other_lakes_of_the_same_instance_are_left_out(instance: dg.DagsterInstance) -> None:
     ran(instance, "odd", lake=OTHER)
-    told = history(instance, LAKE, ["staging"], ["profile"])
-    assert json_of(told) == {"runs": [], "checks": [], "findings": []}
-
-
-def test_a_sensors_verdict_on_another_lake_is_not_told(instance: dg.DagsterInstance) -> None:
-    given = dg.AssetCheckEvaluation(asset_key=dg.AssetKey("staging"), check_name="no_stale_days", passed=True)
-    instance.report_runless_asset_event(given)
-    assert history(instance, LAKE, ["staging"], ["profile"]).checks == ()
+    assert runs_of(instance, LAKE) == ()
 
 
 def test_a_run_names_its_tables_even_where_it_failed(instance: dg.DagsterInstance) -> None:
@@ -108,7 +90,3 @@ def test_a_run_names_its_tables_even_where_it_failed(instance: dg.DagsterInstanc
     rebuild.execute_in_process(instance=instance, tags={LAKE_TAG: LAKE}, raise_on_error=False)
     (told,) = runs_of(instance, LAKE)
     assert (told.status, told.tables, told.to_dict()["tables"]) == ("failure", ("staging",), ["staging"])
-
-
-def test_a_lake_that_dagster_never_saw_has_an_empty_history(instance: dg.DagsterInstance) -> None:
-    assert history(instance, LAKE, ["staging"], ["profile"]).runs == ()
