@@ -27,6 +27,7 @@ from backfill_assets_tests.spreading import (  # hooks are pytest's by their nam
     pytest_cmdline_main,
     pytest_collection,
     pytest_collection_modifyitems,
+    pytest_ignore_collect,
     pytest_xdist_make_scheduler,
 )
 from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
@@ -38,6 +39,7 @@ __all__ = (
     "pytest_cmdline_main",
     "pytest_collection",
     "pytest_collection_modifyitems",
+    "pytest_ignore_collect",
     "pytest_xdist_make_scheduler",
 )
 

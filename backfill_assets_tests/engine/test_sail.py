@@ -87,6 +87,7 @@ def test_a_machine_that_refuses_says_why_and_the_next_way_is_tried() -> None:
     assert sail.isolation([("no_such_program",)]) == ((), "the program no_such_program is not installed")
 
 
+@pytest.mark.slow
 def test_what_is_said_at_the_socket_of_the_owner_is_heard_behind_it_and_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

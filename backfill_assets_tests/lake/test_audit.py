@@ -100,6 +100,7 @@ def test_any_changed_cell_changes_the_fingerprint_and_no_order_does(lake: Lake) 
     assert len(set(prints)) == len(prints) - 1
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None)
 @given(cells, cells)
 def test_two_rows_have_one_fingerprint_iff_they_are_equal(lake: Lake, one: Cells, other: Cells) -> None:

@@ -108,6 +108,7 @@ def test_a_clock_that_runs_ahead_does_not_keep_a_file_from_settling(tmp_path: Pa
     assert settle(file, quiet_seconds=0.05)
 
 
+@pytest.mark.slow
 def test_a_file_that_keeps_growing_or_is_gone_does_not_settle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, pause = land(tmp_path, "a", b"x"), time.sleep
 

@@ -147,6 +147,7 @@ unusable = st.sampled_from([line for line, _ in UNUSABLE.values() if len(line) <
 blanks = st.sampled_from([b"", b"\r", b"  "])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.one_of(usable, unusable, blanks), max_size=12),
     st.sampled_from([b"\n", b"\r\n"]), st.integers(1, 40), st.integers(1, 5), st.booleans(),

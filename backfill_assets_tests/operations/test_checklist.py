@@ -75,6 +75,7 @@ def test_what_mends_skew_is_what_the_lake_lacks_first(tmp_path: Path) -> None:
     assert "plan --force" in loads(lake, pipeline)["skew is known and bounded"].fix, "no receipt counted it yet"
 
 
+@pytest.mark.usefixtures("storages")
 def test_a_plan_answers_its_items_once_it_ran(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline)

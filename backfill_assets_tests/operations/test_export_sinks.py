@@ -20,6 +20,7 @@ def test_the_same_rows_of_another_version_are_equal_and_other_rows_are_not() -> 
     assert not held.equals(HeldDay.of(3, DayEntry(1, "F", "digest")))
 
 
+@pytest.mark.slow
 def test_two_exports_of_a_table_to_one_folder_do_not_run_at_once(tmp_path_factory: pytest.TempPathFactory) -> None:
     lake, out = bare_lake(tmp_path_factory.mktemp("lake")), tmp_path_factory.mktemp("out")
     (out / STAGING.name).mkdir()

@@ -53,6 +53,7 @@ def landed(root: Path) -> list[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.usefixtures("storages")
 @pytest.mark.parametrize("kind", ["parquet", "csv", "delta", "query"])
 def test_each_row_lands_once_in_the_file_of_its_arrival_day_in_the_order_of_arrival(tmp_path: Path, kind: str) -> None:
     done = import_log(tmp_path / "lake", log(tmp_path, kind))
@@ -66,6 +67,7 @@ def test_each_row_lands_once_in_the_file_of_its_arrival_day_in_the_order_of_arri
     assert latest.fetchall() == [("a", 2), ("b", 3)]
 
 
+@pytest.mark.usefixtures("storages")
 @pytest.mark.parametrize("lost", [("2024-03-02", "2024-03-03", ".import/latest"), (".import/latest",), ()])
 def test_a_killed_import_goes_on_where_it_was_and_half_of_it_is_no_lake(tmp_path: Path, lost: tuple[str, ...]) -> None:
     """The folder as a kill leaves it: files that are not there yet, half a file under its own name, no `lake.toml`."""

@@ -52,6 +52,7 @@ def test_days_left_to_plans_are_told_per_table() -> None:
     assert line.startswith("staging: 2024-03-01 left alone")
 
 
+@pytest.mark.slow
 def test_a_second_runner_is_refused_and_looking_takes_nothing_away(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline)

@@ -92,6 +92,7 @@ def test_it_waits_until_its_share_of_the_load_has_paid_for_the_last_one(lake: La
     assert not waits(lake, PIPELINE)
 
 
+@pytest.mark.slow
 def test_the_history_is_bounded_and_survives_a_table_that_is_gone(lake: Lake) -> None:
     for _ in range(KEPT // DAYS + 1):
         keep_proof(lake, PIPELINE, outcome([day(d) for d in range(DAYS)], equal=False))

@@ -151,6 +151,7 @@ def test_each_harm_is_named_with_the_way_back(made: Planned, hurt: Hurt, table: 
     assert names(wrong(made), table, told, advice), wrong(made)
 
 
+@pytest.mark.usefixtures("storages")
 def test_all_harms_at_once_are_named_each(made: Planned) -> None:
     for hurt, *_ in HURTS:
         hurt(made)
@@ -158,6 +159,7 @@ def test_all_harms_at_once_are_named_each(made: Planned) -> None:
     assert [hurt.__name__ for hurt, *told in HURTS if not names(found, *told)] == []
 
 
+@pytest.mark.usefixtures("storages")
 def test_a_newest_commit_that_is_gone_is_named_and_its_number_is_never_given_to_other_rows(made: Planned) -> None:
     delete_the_newest_commit(made)
     before = versions(made.lake.table_path("raw"))[-1]
@@ -168,6 +170,7 @@ def test_a_newest_commit_that_is_gone_is_named_and_its_number_is_never_given_to_
     assert (newest.version, newest.receipt.reason, dict(newest.receipt.days)) == (before + 1, "mend", {})
 
 
+@pytest.mark.usefixtures("storages")
 def test_any_byte_of_a_data_file_is_found(made: Planned) -> None:
     file = data_file(made, "staging", 3)
     whole = file.read_bytes()
@@ -180,6 +183,7 @@ def test_any_byte_of_a_data_file_is_found(made: Planned) -> None:
     assert missed == []
 
 
+@pytest.mark.usefixtures("storages")
 def test_files_of_earlier_versions_are_read_when_asked(made: Planned) -> None:
     store, contract = made.lake.store, made.contract("staging")
     live = {*store.data_files(contract)}
@@ -189,6 +193,7 @@ def test_files_of_earlier_versions_are_read_when_asked(made: Planned) -> None:
     assert names(wrong(made), "staging", "of earlier versions hold other bytes", "rollback")
 
 
+@pytest.mark.usefixtures("storages")
 def test_rows_of_a_table_without_digests_are_still_held_against_their_receipts(made: Planned) -> None:
     """As earlier releases wrote it: commits that name no digests, and no note beside the log."""
     table = made.lake.table_path("features")
