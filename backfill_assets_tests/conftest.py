@@ -27,7 +27,6 @@ from backfill_assets_tests.spreading import (  # hooks are pytest's by their nam
     pytest_cmdline_main,
     pytest_collection,
     pytest_collection_modifyitems,
-    pytest_ignore_collect,
     pytest_xdist_make_scheduler,
 )
 from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
@@ -39,7 +38,6 @@ __all__ = (
     "pytest_cmdline_main",
     "pytest_collection",
     "pytest_collection_modifyitems",
-    "pytest_ignore_collect",
     "pytest_xdist_make_scheduler",
 )
 

@@ -76,11 +76,6 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.loadscopereorder = False  # it would begin with the many quick tests, and wait for a long one at the end
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave rooms without a quick test alone where only quick ones are wanted: a tenth of the time to collect."""
-    return True if config.option.markexpr == QUICK and collection_path.name in LONG_ROOMS else None
-
-
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling":
     """A module goes to one process; so do modules that share what is dear to start, or to parse."""
