@@ -47,9 +47,9 @@ MARKED_BY = {"chromium": "browser", PROCESSES_FIXTURE: "processes", "storages": 
 DAGSTERS_WARNINGS = ("PreviewWarning", "BetaWarning", "SupersessionWarning")
 DAGSTERS_WARNINGS_LIE_IN = "dagster_shared.utils.warnings"  # importing them as Dagster's takes nearly a second
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
-# What libraries start, once: Dagster's cron asks `platform` for the bits of this Python as it is imported, whichever
-# test has it imported first.
-BY_LIBRARIES = frozenset({"file"})
+# What libraries start, once: matplotlib lists the fonts where a user never drew before; Dagster's cron asks `platform`
+# for the bits of this Python as it is imported, whichever test has it imported first.
+BY_LIBRARIES = frozenset({"fc-list", "system_profiler", "file"})
 DECODER = "backfill_assets.landing.limited_decoding"  # one for all tests of a process: files are decoded in it
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})

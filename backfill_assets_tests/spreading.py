@@ -30,6 +30,7 @@ PARSING = "backfill_assets_tests.sources import"  # modules that say so share th
 # Modules on the Spark server of their process share its JVM: three would start, load and warm up the same. Not what
 # kills JVMs.
 ON_SPARK, SESSION, KILLING = "mark.on_spark(", 'spark: "SparkSession', "it kills JVMs"
+DRAWING = ("cli/test_lateness.py", "cli/test_lateness_page.py", "cli/test_report_page.py")  # matplotlib, half a second
 # On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a laptop's memory.
 PROCESSES, QUICK_PROCESSES = 3, 2
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 1 << 30  # a folder in memory of Linux; all quick tests together write less
@@ -94,6 +95,8 @@ def scope_of(module: Path) -> str:
     room = module.parent
     if room.name in ROOMS_OF_ONE_PROCESS:
         return str(room)
+    if f"{room.name}/{module.name}" in DRAWING:
+        return DRAWING[0]
     text = module.read_text(encoding="utf-8")
     if PARSING in text:
         return PARSING
@@ -113,6 +116,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         path, room = item.path, item.path.parent.name
         scope = scope_of(path)
         first = room in ROOMS_OF_ONE_PROCESS, scope == ON_SPARK, path in slow, room in LONG_ROOMS, path in dear
-        return tuple(not is_so for is_so in (*first, scope == PARSING))
+        return tuple(not is_so for is_so in (*first, scope in (PARSING, DRAWING[0])))
 
     items.sort(key=rank)

@@ -7,15 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets_tests.spreading import ON_SPARK, PARSING, scope_of
+from backfill_assets_tests.spreading import DRAWING, ON_SPARK, PARSING, scope_of
 
 HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_what_is_named_is_there(name: str) -> None:
+    assert (HERE / name).exists()
 
 
 @pytest.mark.parametrize(
     ("module", "scope"),
     [
         ("test_house.py", PARSING),
+        ("cli/test_report_page.py", DRAWING[0]),
         ("browser/test_ui.py", str(HERE / "browser")),
         ("pipeline/transforms/test_declared_labels.py", ON_SPARK),
         ("end_to_end/test_golden.py", ON_SPARK),

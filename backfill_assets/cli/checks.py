@@ -3,6 +3,7 @@
 Not here: judging, measuring and computing (`operations`), drawing what differs (`compare`), and `doctor`.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ def drift(
     lake, pipeline = opened()
     report = measure_drift(lake, pipeline, [table] if table else (), column, days)
     if html:
-        write_page(html, Page("drift", "Drift", str(lake.root), [drift_section(report)]))
+        write_page(html, Page("drift", "Drift", str(lake.root), [drift_page(report)]))
     if as_json:
         print_json(report)
     elif not html:
@@ -86,6 +87,13 @@ def drift_section(report: "DriftReport", count: int | None = None) -> PageSectio
     ]
     title = "population stability index against the 28 days before, four same weekdays, what the day held before"
     return PageSection("Drift", [TextTable(names, cells, title)] if cells else [], [headline])
+
+
+def drift_page(report: "DriftReport") -> PageSection:
+    """Return the section with plots of the columns that are off most."""
+    from backfill_assets.cli.plots import drift_figures
+
+    return replace(drift_section(report), figures=drift_figures(report))
 
 
 def _index(value: float | None) -> str:

@@ -2,7 +2,7 @@
 
 Terminals get colours, pipes plain text; text of a lake is escaped (`core.texts`). Data goes to stdout, remarks to
 stderr. A page escapes every text of a lake, runs no script and fetches nothing; its content policy forbids both. Not
-here: what sections say (each command).
+here: what sections say (each command), and the plots (`plots`).
 """
 
 import os
@@ -194,14 +194,25 @@ def broken(text: str, first: int) -> str:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A plot of a page: `svg` comes from `plots`, and `caption` says in words what it shows."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True)
 class PageSection:
-    """A part of a report: tables, then lines. Only pages show `about` (text before the tables), `html` (drawn by us,
-    not escaped), and, folded, `code` and the tables `folded`."""
+    """A part of a report: tables, then lines. Only pages show `about` (text before the tables), figures, `html` (drawn
+    by us, not escaped), and, folded, `code` and the tables `folded`."""
 
     title: str
     tables: Sequence[TextTable] = ()
     lines: Sequence[str] = ()
     about: Sequence[str] = ()
+    figures: Sequence[Figure] = ()
     html: str = ""
     code: str = ""
     folded: Sequence[TextTable] = ()

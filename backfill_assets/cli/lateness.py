@@ -1,6 +1,6 @@
 """`backfill-assets lateness`: the report as tables, as a page, and as metrics in Prometheus' text format.
 
-Not here: the report (`operations.lateness`).
+Not here: the report (`operations.lateness`) and its plots (`plots`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,7 +57,7 @@ WATERMARK = (
     help="The share of rows that the advised look-back and the watermark are to see. [default: watermark_share]",
 )
 @click.option("--source", default="", help="Of which source, where the lake has several.")
-@click.option("--html", type=FILE, help="Write a page: one file, no network.")
+@click.option("--html", type=FILE, help="Write a page with plots: one file, no network.")
 @click.option("--prometheus", type=FILE, help="Write metrics in Prometheus' text format.")
 @json_and_lake
 def lateness(html: Path | None, prometheus: Path | None, as_json: bool, **options: Any) -> None:
@@ -86,10 +86,12 @@ def lateness(html: Path | None, prometheus: Path | None, as_json: bool, **option
 
 
 def page(report: LatenessReport) -> Page:
-    """Return the report as a page, with every day."""
+    """Return the report as a page, with plots and every day."""
+    from backfill_assets.cli.plots import lateness_figures
+
     every = [_days("every arrival day", report.by_arrival), _days("every event day", report.by_event)]
-    days = PageSection("Every day", folded=[table for table in every if table.rows])
-    return Page("lateness", "How late rows arrive", report.lake, [*_sections(report), days], [LATE, *_head(report)])
+    plots = PageSection("Plots", figures=lateness_figures(report), folded=[table for table in every if table.rows])
+    return Page("lateness", "How late rows arrive", report.lake, [plots, *_sections(report)], [LATE, *_head(report)])
 
 
 def _head(report: LatenessReport) -> list[str]:

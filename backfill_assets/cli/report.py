@@ -90,11 +90,11 @@ def report(html: Path | None, prometheus: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({**vars(lake_report), "dagster": {"runs": runs}, "metrics": {name: v for name, _, _, v in every}})
     if html:
-        from backfill_assets.cli.checks import drift_section
+        from backfill_assets.cli.checks import drift_page
         from backfill_assets.cli.report_page import page
         from backfill_assets.operations.drift import measure_drift
 
-        write_page(html, page(lake_report, runs, drift_section(measure_drift(lake, pipeline)), section))
+        write_page(html, page(lake_report, runs, drift_page(measure_drift(lake, pipeline)), section))
     if prometheus:
         write_whole(prometheus, exposition(every), umask=0o022)  # a scraper is another user
     if not (as_json or html or prometheus):

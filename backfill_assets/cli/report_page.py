@@ -6,12 +6,14 @@ here: the numbers (`operations.report`) and the colours (templates).
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from markupsafe import Markup
 
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, environment, number, percent
 from backfill_assets.cli.lateness import completeness, watermarks
+from backfill_assets.cli.plots import check_figure, lateness_figures
 from backfill_assets.core.days import ONE_DAY, from_inclusive, ranges
 from backfill_assets.core.states import State
 from backfill_assets.operations.rejected import kinds
@@ -116,7 +118,7 @@ def _lateness(report: LakeReport) -> PageSection:
     about = f"{share} of {number(late.rows)} upserts{source} arrived on a later day than their event's."
     marks, folded = watermarks(late), completeness(late).tables if late.completeness else ()
     lines = [*marks.lines, "`backfill-assets lateness --html` has more of this."]
-    return PageSection("Lateness", marks.tables, lines, [about], folded=folded)
+    return PageSection("Lateness", marks.tables, lines, [about], lateness_figures(late), folded=folded)
 
 
 def _durations(report: LakeReport) -> PageSection:
@@ -138,7 +140,8 @@ def _checks(report: LakeReport) -> PageSection:
     ]
     columns = ("table", "check", "pass", "warn", "fail", "days that do not pass")
     table = TextTable(columns, rows, "written days, judged again by their receipts under the gates of today")
-    return _section("Checks", table, "No day is written that a check could judge.")
+    figures = [figure for figure in (check_figure(report.checks),) if figure]
+    return replace(_section("Checks", table, "No day is written that a check could judge."), figures=figures)
 
 
 def _proofs(report: LakeReport) -> Iterator[PageSection]:

@@ -131,14 +131,34 @@ BROKEN_WORDS = """() => {
   }
   return found;
 }"""
+FIGURES = """() => [...document.querySelectorAll('figure svg')].map(svg => {
+  const texts = [...svg.querySelectorAll('text')], boxes = texts.map(t => t.getBoundingClientRect());
+  const touching = [];
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, k) => {
+    // A box is as high as the tallest letters of its type: two pixels of it are air.
+    if (a.left < b.right && b.left < a.right && a.top + 2 < b.bottom && b.top + 2 < a.bottom)
+      touching.push([texts[i].textContent.trim(), texts[i + 1 + k].textContent.trim()]);
+  }));
+  const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  return {right: svg.getBoundingClientRect().right, touching: touching,
+          sizes: [...new Set(texts.map(t => Math.round(parseFloat(getComputedStyle(t).fontSize) * scale)))]};
+})"""
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("name", ["report", "lateness"])
-def test_words_stay_whole(chromium: "Browser", pages: dict[str, Path], name: str, width: int) -> None:
+def test_words_stay_whole_and_plots_fit_with_letters_of_one_size(
+    chromium: "Browser", pages: dict[str, Path], name: str, width: int
+) -> None:
     page = opened(chromium, pages[name], viewport={"width": width, "height": 900})
     page.screenshot(path=SHOTS / f"page_{name}_{width}.png", full_page=True)
     assert page.evaluate(BROKEN_WORDS) == []
+    figures = page.evaluate(FIGURES)
+    assert [f["touching"] for f in figures] == [[]] * len(figures)
+    assert all(f["right"] <= width for f in figures), "no dot lies beyond the edge"
+    sizes = {size for f in figures for size in f["sizes"]}
+    assert len(sizes) == 1
+    assert 9 <= sizes.pop() <= 17, "as large as the page's own letters, and legible on a phone"
 
 
 def test_a_wide_screen_is_used(chromium: "Browser", pages: dict[str, Path]) -> None:

@@ -228,7 +228,7 @@ def test_a_command_that_only_looks_imports_neither_dagster_nor_spark(tmp_path: P
         import sys
         from backfill_assets.cli.app import app
         app(["--lake", {str(tmp_path)!r}, *{words!r}], standalone_mode=False)
-        print(sorted({{"pyspark", "dagster", "grpc", "duckdb", "pandas"}} & set(sys.modules)))
+        print(sorted({{"pyspark", "dagster", "grpc", "duckdb", "pandas", "matplotlib"}} & set(sys.modules)))
     """
     assert run_python(code, fresh=True).splitlines()[-1] == "[]"
 

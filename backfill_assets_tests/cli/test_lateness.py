@@ -82,7 +82,7 @@ def test_days_without_an_arrival_have_nothing_to_measure(root: Path, tmp_path: P
     result = run(root, "--from", "2030-01-01", "--to", "2030-01-02", "--html", tmp_path / "page.html")
     assert result.exit_code == 0, result.output
     assert "No upsert, so there is nothing to measure." in result.stdout
-    assert "<details>" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<figure>" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_shares_and_durations_are_told_as_people_read_them() -> None:

@@ -10,17 +10,17 @@ import click
 import pytest
 from jinja2 import UndefinedError
 
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, environment, html_of, write_whole
+from backfill_assets.cli.drawing import Figure, Page, PageSection, TextTable, environment, html_of, write_whole
 
 HOSTILE = "<script>"
 TABLE = TextTable(("note", "rows"), [(HOSTILE, "7")], HOSTILE)
 
 
 def test_text_is_escaped_and_drawn_pictures_are_not() -> None:
-    section = PageSection(HOSTILE, [TABLE], [HOSTILE], [HOSTILE], html="<svg/>")
+    section = PageSection(HOSTILE, [TABLE], [HOSTILE], [HOSTILE], [Figure("one", HOSTILE, HOSTILE, "<svg/>")])
     made = html_of(Page("audit", HOSTILE, HOSTILE, [section], [HOSTILE]))
     assert HOSTILE not in made
-    assert made.count("&lt;script&gt;") > 6
+    assert made.count("&lt;script&gt;") > 8
     assert "<svg/>" in made
     assert "audit --html" in made
     assert '<td class="n">7' in made, "numbers stand to the right"

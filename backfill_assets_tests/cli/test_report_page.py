@@ -35,7 +35,7 @@ def page(report: LakeReport, *runs: PastRun) -> str:
 
 @pytest.fixture(scope="module")
 def bare(told: LakeReport) -> LakeReport:
-    """The same with less to draw."""
+    """The same without what plots are drawn from, because drawing takes most of a page's time."""
     return replace(told, lateness=None, durations=(), checks=())
 
 
@@ -55,6 +55,7 @@ def test_every_reference_of_the_page_is_inside_it_and_no_id_is_there_twice(html:
     assert len(ids) == len(set(ids))
     referred = re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', html)
     assert set(referred) <= set(ids)
+    assert html.count("<figure") == 1
 
 
 def test_hostile_text_is_escaped_wherever_it_comes_from(bare: LakeReport) -> None:
@@ -138,6 +139,7 @@ def test_checks_are_counted_with_the_days_that_do_not_pass_and_proofs_are_told_n
     proofs = [Proof("raw", f"2024-03-0{n}", f"2026-01-0{n}T04:00:00", o) for n, o in ((1, "equal"), (2, "differs"))]
     html = page(replace(bare, checks=history, proofs=tuple(proofs)))
     assert '>raw<td>row_count<td class="n">28<td class="n">1<td class="n">1<td>2024-02-29, 2024-03-06<' in html
+    assert "Days on which a check does not pass" in html
     assert '>raw<td>profile<td class="n">30<td class="n">0<td class="n">0<td><' in html
     assert html.index("2024-03-02<td>differs") < html.index("2024-03-01<td>equal")
 

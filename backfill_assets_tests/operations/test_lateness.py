@@ -93,7 +93,7 @@ def test_the_report_needs_neither_spark_nor_dagster_nor_plots(made: Made) -> Non
         from backfill_assets.cli.app import app
         done = CliRunner().invoke(app, ["lateness", "--lake", {str(made[0].root)!r}])
         assert done.exit_code == 0, done.output
-        heavy = {{"pyspark", "dagster", "jinja2", "prometheus_client", "pandas"}}
+        heavy = {{"pyspark", "dagster", "matplotlib", "jinja2", "prometheus_client", "pandas"}}
         print(sorted(heavy & set(sys.modules)))
     """
     assert run_python(code, fresh=True).splitlines()[-1] == "[]"
