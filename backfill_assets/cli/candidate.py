@@ -4,13 +4,13 @@ Not here: building them (every command takes the candidate by `--lake`), and pub
 """
 
 import shlex
+from collections.abc import Iterator
 
 import click
 
 from backfill_assets.cli.backfill import chosen
 from backfill_assets.cli.catch_up import report, until_settled
-from backfill_assets.cli.common import SPAN, TARGET_KEY, TEXT, json_and_lake, lake_option, opened, print_json
-from backfill_assets.cli.drawing import say
+from backfill_assets.cli.common import SPAN, TARGET_KEY, TEXT, answer, json_and_lake, lake_option, opened
 from backfill_assets.core.days import DayRange
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.candidates import (
@@ -40,13 +40,12 @@ def create(name: str, named: str, note: str, as_json: bool) -> None:
     that it does not build it reads from the lake, as they are.
     """
     created = _make(name, named, note)
-    if as_json:
-        print_json({"name": name, "folder": created.root, "tables": sorted(created.own)})
-        return
-    folder = shlex.quote(str(created.root))
-    say(f"Made {created.root}. Change its lake.toml or pipeline files, then build and look:")
-    say(f"backfill-assets backfill --from FIRST --to LAST --lake {folder}")
-    say(f"backfill-assets candidate publish {name}")
+    lines = (
+        f"Made {created.root}. Change its lake.toml or pipeline files, then build and look:",
+        f"backfill-assets backfill --from FIRST --to LAST --lake {shlex.quote(str(created.root))}",
+        f"backfill-assets candidate publish {name}",
+    )
+    answer({"name": name, "folder": created.root, "tables": sorted(created.own)}, as_json, lines)
 
 
 def make_target(named: str | None) -> None:
@@ -73,13 +72,7 @@ def _make(name: str, named: str, note: str = "") -> Lake:
 def list_candidates(as_json: bool) -> None:
     """Name all candidates of the lake with their folders, tables and built days, and what is behind."""
     found = statuses(opened()[0])
-    if as_json:
-        print_json(found)
-        return
-    for status in found:
-        say(f"{status} in {status.folder}")
-    if not found:
-        say("This lake has no candidates.")
+    answer(found, as_json, (f"{status} in {status.folder}" for status in found), "This lake has no candidates.")
 
 
 def statuses(lake: Lake) -> list[CandidateStatus]:
@@ -110,10 +103,7 @@ def publish_candidate(name: str, days: DayRange | None, catch_up: bool, yes: boo
         _bring_up(candidate_lake, note, as_json)
     request = PublishRequest(lake, pipeline, candidate_lake, chosen_pipeline(candidate_lake), days, note)
     publication = publish(request, act=yes)
-    if as_json:
-        print_json(publication)
-    else:
-        _draw(lake, name, publication)
+    answer(publication, as_json, _lines(lake, name, publication))
 
 
 def _bring_up(candidate_lake: Lake, note: str, as_json: bool) -> None:
@@ -128,15 +118,14 @@ def _bring_up(candidate_lake: Lake, note: str, as_json: bool) -> None:
         report(outcome, as_json)
 
 
-def _draw(lake: Lake, name: str, publication: Publication) -> None:
-    for table in (*publication.wider, *publication.tables):
-        say(str(table))
+def _lines(lake: Lake, name: str, publication: Publication) -> Iterator[str]:
+    yield from map(str, (*publication.wider, *publication.tables))
     if not publication.done:
-        say(f"Nothing was done. `backfill-assets candidate publish {name} --yes` does it.")
+        yield f"Nothing was done. `backfill-assets candidate publish {name} --yes` does it."
         return
     folder = shlex.quote(str(lake.root))
-    say(f"Take it back with: backfill-assets rollback --plan {publication.id} --yes --lake {folder}")
-    say(f"The candidate stays until: backfill-assets candidate discard {name} --yes --lake {folder}")
+    yield f"Take it back with: backfill-assets rollback --plan {publication.id} --yes --lake {folder}"
+    yield f"The candidate stays until: backfill-assets candidate discard {name} --yes --lake {folder}"
 
 
 @candidate.command("discard", short_help="Delete it (--yes).")
@@ -149,7 +138,5 @@ def discard(name: str, yes: bool, as_json: bool) -> None:
     candidate_lake = find_candidate(lake, name)
     if yes:
         discard_candidate(lake, name)
-    if as_json:
-        print_json({"name": name, "folder": candidate_lake.root, "done": yes})
-    else:
-        say(f"{candidate_lake.root} {'deleted' if yes else 'would be deleted (--yes deletes it)'}")
+    line = f"{candidate_lake.root} {'deleted' if yes else 'would be deleted (--yes deletes it)'}"
+    answer({"name": name, "folder": candidate_lake.root, "done": yes}, as_json, [line])

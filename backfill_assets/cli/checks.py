@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, SPAN, json_and_lake, opened, print_json
+from backfill_assets.cli.common import FILE, SPAN, answer, json_and_lake, opened, print_json
 from backfill_assets.cli.compare import draw, names_of
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, say, write_page
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
 
 if TYPE_CHECKING:
     from backfill_assets.core.days import DayRange
@@ -32,13 +32,8 @@ def controls(names: tuple[str, ...], as_json: bool) -> None:
 
     lake, pipeline = opened()
     outcomes = judge_controls(lake, pipeline, names)
-    if as_json:
-        print_json(outcomes)
-    else:
-        for outcome in outcomes:
-            say(str(outcome))
-        if not outcomes:
-            say("This lake has no controls: see [controls] in the file that `backfill-assets init` writes.")
+    none = "This lake has no controls: see [controls] in the file that `backfill-assets init` writes."
+    answer(outcomes, as_json, outcomes, none)
     if not all(outcome.holds for outcome in outcomes):
         click.get_current_context().exit(1)
 
@@ -140,9 +135,6 @@ def _prove_due(lake: "Lake", pipeline: "Pipeline", as_json: bool) -> None:
 
     why = waits(lake, pipeline)
     proofs = [] if why else prove_days(lake, pipeline, utc_today())
-    if as_json:
-        print_json({"waits": why, "proofs": proofs})
-    for line in () if as_json else map(str, proofs) if not why else [f"No proof is due: {why}"]:
-        say(line)
+    answer({"waits": why, "proofs": proofs}, as_json, [f"No proof is due: {why}"] if why else proofs)
     if unproven(lake, pipeline):
         click.get_current_context().exit(1)

@@ -6,7 +6,7 @@ Not here: drawing for people (`drawing`).
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -168,6 +168,29 @@ def print_json(document: Any) -> None:
     """Write one JSON document to stdout; characters that a screen does not show are escaped."""
     text = json.dumps(json_of(document), indent=2, default=str, ensure_ascii=False)
     click.echo(NOT_ASCII.sub(lambda c: c[0] if c[0].isprintable() else json.dumps(c[0])[1:-1], text))
+
+
+def answer(document: Any, as_json: bool, lines: Iterable[object], nothing: str = "") -> None:
+    """Write the document as JSON, or the lines for people; the line `nothing` where there are none."""
+    from backfill_assets.cli.drawing import say
+
+    if as_json:
+        print_json(document)
+        return
+    for line in [*lines] or filter(None, [nothing]):
+        say(str(line), 2)
+
+
+def list_known(heads: Sequence[str], known: Mapping[str, str], as_json: bool, hint: str = "") -> None:
+    """Write what can be named and what each is, as JSON or as a table with a `hint` below."""
+    from backfill_assets.cli.drawing import draw_table
+
+    if as_json:
+        print_json(known)
+        return
+    draw_table(heads, [*known.items()])
+    if hint:
+        click.echo(hint)
 
 
 def say_unusable(lake: "Lake") -> None:

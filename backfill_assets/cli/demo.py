@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.common import DAY, json_and_lake, lake_root, opened, print_json
+from backfill_assets.cli.common import DAY, answer, json_and_lake, lake_root, list_known, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
@@ -133,16 +133,11 @@ def example(name: str | None, as_json: bool) -> None:
 
     known = examples()
     if name is None:
-        if as_json:
-            print_json(known)
-            return
-        draw_table(["example", "shows"], list(known.items()))
-        click.echo("`backfill-assets example NAME --lake DIR` makes one; its STEPS.md leads through it.")
+        hint = "`backfill-assets example NAME --lake DIR` makes one; its STEPS.md leads through it."
+        list_known(("example", "shows"), known, as_json, hint)
         return
     root = lake_root()
     make_example(name, root)
-    if as_json:
-        print_json({"example": name, "lake": str(root), "steps": str(root / STEPS)})
-        return
-    click.echo(f"made {root}: {known[name]}")
-    click.echo(f"Read {root / STEPS}: it begins in an empty folder, by making this lake under a name of its own.")
+    read = f"Read {root / STEPS}: it begins in an empty folder, by making this lake under a name of its own."
+    document = {"example": name, "lake": str(root), "steps": str(root / STEPS)}
+    answer(document, as_json, [f"made {root}: {known[name]}", read])

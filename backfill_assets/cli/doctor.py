@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import SPAN, json_and_lake, lake_root, opened, print_json
+from backfill_assets.cli.common import SPAN, answer, json_and_lake, lake_root, opened, print_json
 from backfill_assets.cli.compare import names_of
 from backfill_assets.cli.drawing import STYLES, say
 from backfill_assets.cli.rollback import provenance
@@ -19,8 +19,8 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.texts import plain
 from backfill_assets.lake import inspection
-from backfill_assets.lake.ledger import FILES, of_source
-from backfill_assets.operations.rejected import contracts_beside
+from backfill_assets.lake.ledger import too_late_contract
+from backfill_assets.operations.rejected import ledgers_of
 
 if TYPE_CHECKING:
     from backfill_assets.core.contracts import Contract
@@ -96,18 +96,16 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
     Exit code 1 where nothing is wrong that it mends; then nothing is done.
     """
     lake, pipeline = opened()
-    landed = [c for c in pipeline.contracts if c.is_landed]
-    ledgers = {c.name: c for raw in landed for c in (of_source(FILES, raw.source), *contracts_beside(raw))}
+    late = (too_late_contract(c) for c in pipeline.contracts if c.is_landed)
+    ledgers = {c.name: c for c in (*ledgers_of(pipeline.contracts), *late)}
     if not table:
         damaged = [c.name for c in (*pipeline.contracts, *ledgers.values()) if _is_damaged(lake, c)]
         raise click.UsageError(f"name the table; {', '.join(damaged) or 'none'} of this lake's needs it.")
     contract = ledgers.get(table) or pipeline.contract(table, "Nothing was done")
     damage = inspection.mend(lake, contract, provenance()) if yes else inspection.damage(lake, contract)
-    if as_json:
-        print_json({"done": yes, "table": table, "aside": damage.aside, "lost": [f.path for f in damage.lost]})
-        return
-    click.echo(f"{table}: {damage.steps}")
-    click.echo("Next: backfill-assets catch-up" if yes else "Nothing was done. Add --yes to do it.")
+    document = {"done": yes, "table": table, "aside": damage.aside, "lost": [f.path for f in damage.lost]}
+    then = "Next: backfill-assets catch-up" if yes else "Nothing was done. Add --yes to do it."
+    answer(document, as_json, [f"{table}: {damage.steps}", then])
 
 
 def _is_damaged(lake: "Lake", contract: "Contract") -> bool:

@@ -6,6 +6,7 @@ here: what sections say (each command), and the plots (`plots`).
 """
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -32,6 +33,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     "warn": {"fg": "yellow"}, "error": {"fg": "red", "bold": True},
 }  # fmt: skip
 GAP = "  "
+COMMAND = re.compile(r"(^|: +)backfill-assets ")
 PROSE_CHARS = 30  # a longer cell with spaces in it is a sentence, which may be broken between its words
 NARROWEST_PROSE = 20
 UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -81,11 +83,12 @@ def line_width(stream: TextIO | None = None) -> int | None:
 
 
 def say(text: str, hang: int = 0, first: int = 0) -> None:
-    """Write a line to stdout, broken between words where it does not fit; further lines are indented by `hang`.
+    """Write a line to stdout, broken between words where it does not fit; further lines are indented by `hang`. A line
+    that ends with a command stays whole, to be copied.
 
     `first` characters of the first line are written already.
     """
-    lines = _wrapped(" " * first + plain(text), line_width(), hang)
+    lines = _wrapped(" " * first + plain(text), None if COMMAND.search(text) else line_width(), hang)
     click.echo("\n".join([lines[0][first:], *lines[1:]]))
 
 

@@ -8,8 +8,7 @@ from urllib.parse import unquote
 
 import click
 
-from backfill_assets.cli.common import SPAN, json_and_lake, opened, print_json
-from backfill_assets.cli.drawing import say
+from backfill_assets.cli.common import SPAN, answer, json_and_lake, opened, print_json
 from backfill_assets.core.days import DayRange
 
 READERS = {  # per table, in the reader's own words
@@ -62,10 +61,5 @@ def export(name: str, to: str | None, days: DayRange | None, as_json: bool) -> N
         raise click.UsageError("--to needs the name of a table")
     lake, pipeline = opened()
     done = [export_table(lake, pipeline, name, to, days)] if to else export_all(lake, pipeline, [name] if name else [])
-    if as_json:
-        print_json(done)
-        return
-    for exported in done:
-        say(str(exported))
-    if not done:
-        say("This lake has no exports: see [exports] in the file that `backfill-assets init` writes.")
+    none = "This lake has no exports: see [exports] in the file that `backfill-assets init` writes."
+    answer(done, as_json, done, none)

@@ -11,8 +11,8 @@ import click
 
 from backfill_assets.cli.candidate import statuses
 from backfill_assets.cli.catch_up import report, until_settled
-from backfill_assets.cli.common import TEXT, json_and_lake, opened, print_json
-from backfill_assets.cli.drawing import remark, say
+from backfill_assets.cli.common import TEXT, answer, json_and_lake, opened
+from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.process import project_root
@@ -58,22 +58,15 @@ def forget(
     if yes:
         with table_lock(lake.locks, FORGOTTEN):
             places, mentions = _erased(request, despite_differences)
-    if as_json:
-        print_json({"holding": places, "mentions": mentions, "obstacles": list(map(str, obstacles)), "done": yes})
-    else:
-        for place, count in places.items():
-            say(f"{place}: {count} file(s) {'still ' if yes else ''}hold it")
-        for place, count in mentions.items():
-            say(f"{place}: {count} file(s) hold it only within longer values of others, which stay")
-        if not (places or mentions):
-            say(f"No file holds it{' any more' if yes else ''}.")
-        for obstacle in obstacles:
-            remark(f"Error: {obstacle}")
-        say(
-            f"The certificate lies in {lake.root / FORGOTTEN}."
-            if yes
-            else "Nothing was done. --yes erases it for good."
-        )
+    lines = [f"{place}: {count} file(s) {'still ' if yes else ''}hold it" for place, count in places.items()]
+    within = "hold it only within longer values of others, which stay"
+    lines += [f"{place}: {count} file(s) {within}" for place, count in mentions.items()]
+    lines += [] if lines else [f"No file holds it{' any more' if yes else ''}."]
+    done = f"The certificate lies in {lake.root / FORGOTTEN}." if yes else "Nothing was done. --yes erases it for good."
+    document = {"holding": places, "mentions": mentions, "obstacles": list(map(str, obstacles)), "done": yes}
+    answer(document, as_json, [*lines, done])
+    for obstacle in () if as_json else obstacles:
+        remark(f"Error: {obstacle}")
     if yes and places:
         remark("Error: delete or correct what still holds it yourself, then run the same command again.")
         click.get_current_context().exit(1)

@@ -8,8 +8,8 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.common import TEXT, json_and_lake, named_lake, print_json, say_unusable
-from backfill_assets.cli.drawing import number, remark, say
+from backfill_assets.cli.common import TEXT, answer, json_and_lake, named_lake, say_unusable
+from backfill_assets.cli.drawing import number, remark
 from backfill_assets.core.scans import ScanReport, shown
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.home import Lake
@@ -29,14 +29,9 @@ def scan(ctx: click.Context, as_json: bool) -> None:
 
     lake = named_lake()
     report = scan_all(LakeSession(lake))
-    if as_json:
-        print_json(report)
-    else:
-        for line in _lines(report):
-            click.echo(line)
-        if not report.new and not report.known:
-            patterns = ", ".join(source.files for source in lake.settings.delivered.values())
-            say(f"Nothing lies where lake.toml says: {patterns}")
+    patterns = ", ".join(source.files for source in lake.settings.delivered.values())
+    empty = [] if report.new or report.known else [f"Nothing lies where lake.toml says: {patterns}"]
+    answer(report, as_json, [*_lines(report), *empty])
     say_unusable(lake)
     if not report.is_clean:
         ctx.exit(1)
@@ -103,16 +98,12 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool)
     followed = accept_all(LakeSession(lake), note.strip(), paths)
     refused = _refused_for_totals(lake)
     unknown = {path: refused.get(path, UNDISPUTED) for path in sorted(set(paths) - set(followed))}
-    if as_json:
-        as_they_are = [path for path in unknown if path not in refused]
-        print_json({"accepted": followed, "unchanged": unknown, "neither altered nor missing": as_they_are})
-    else:
-        for path in followed:
-            click.echo(f"accepted   {plain(path)}: its days are stale now, `backfill-assets status --stale` lists them")
-        for path, why in unknown.items():
-            click.echo(f"unchanged  {plain(path)}: {plain(why)}")
-        if not followed and not unknown:
-            click.echo("Nothing is altered or missing, or loaded against its declared totals.")
+    as_they_are = [path for path in unknown if path not in refused]
+    document = {"accepted": followed, "unchanged": unknown, "neither altered nor missing": as_they_are}
+    stale = "its days are stale now, `backfill-assets status --stale` lists them"
+    lines = [f"accepted   {path}: {stale}" for path in followed]
+    lines += [f"unchanged  {path}: {why}" for path, why in unknown.items()]
+    answer(document, as_json, lines, "Nothing is altered or missing, or loaded against its declared totals.")
     if unknown:
         ctx.exit(1)
 

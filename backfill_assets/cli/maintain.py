@@ -5,8 +5,8 @@ Not here: what can go (`operations.maintain`).
 
 import click
 
-from backfill_assets.cli.common import json_and_lake, opened, print_json
-from backfill_assets.cli.drawing import say
+from backfill_assets.cli.common import answer, json_and_lake, opened
+from backfill_assets.cli.compare import names_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 
@@ -30,31 +30,22 @@ def maintain(named: str, keep_days: int | None, yes: bool, widen: bool, as_json:
     from backfill_assets.operations.maintain import maintain as do
 
     lake, pipeline = opened()
-    tables = [n.strip() for n in named.split(",") if n.strip()]
+    tables = names_of(named) or []
     if widen:
         _widen(lake, pipeline, tables, yes, as_json)
         return
     found = (do if yes else find_upkeep)(lake, pipeline, tables, keep_days)
-    if as_json:
-        print_json(found)
-        return
-    for line in found.lines() or ["Nothing can go."]:
-        say(line)
-    say(f"Every version since {found.since:%Y-%m-%d %H:%M} UTC keeps its files.")
+    lines = found.lines() or ["Nothing can go."]
+    lines.append(f"Every version since {found.since:%Y-%m-%d %H:%M} UTC keeps its files.")
     if found.lines() and not yes:
-        say("Nothing was done. `backfill-assets maintain --yes` does it.")
+        lines.append("Nothing was done. `backfill-assets maintain --yes` does it.")
+    answer(found, as_json, lines)
 
 
 def _widen(lake: Lake, pipeline: Pipeline, tables: list[str], yes: bool, as_json: bool) -> None:
     from backfill_assets.operations.widening import widen_tables
 
     found = widen_tables(lake, pipeline, tables, act=yes)
-    if as_json:
-        print_json(found)
-        return
-    for widening in found:
-        say(str(widening))
-    if not found:
-        say("No kept file has a narrower type than lake.toml and the contracts say.")
-    elif not yes:
-        say("Nothing was done. `backfill-assets maintain --widen --yes` casts these files.")
+    undone = [] if yes else ["Nothing was done. `backfill-assets maintain --widen --yes` casts these files."]
+    lines = [*found, *undone] if found else ["No kept file has a narrower type than lake.toml and the contracts say."]
+    answer(found, as_json, lines)

@@ -17,6 +17,7 @@ from backfill_assets.cli.common import (
     FILE,
     SPAN,
     TEXT,
+    answer,
     inclusive,
     json_and_lake,
     opened,
@@ -114,10 +115,8 @@ def _make(options: dict[str, Any], as_json: bool) -> bool:
         new_plan = make_plan(lake, pipeline, request)
     if new_plan.nothing_to_do and not options["look"]:
         span = [str(days.start), str(days.last)]
-        if as_json:
-            print_json({"id": None, "state": "nothing to do", "days": span, "tables": tables})
-        else:
-            click.echo(new_plan.nothing_to_do)
+        document = {"id": None, "state": "nothing to do", "days": span, "tables": tables}
+        answer(document, as_json, [new_plan.nothing_to_do])
         return True
     keep_plan(lake, new_plan)
     show_progress(progress(lake, pipeline, new_plan), "json" if as_json else "")
@@ -195,9 +194,8 @@ def pause(plan_id: str, note: str, as_json: bool) -> None:
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     mark(lake, found.id, "paused", note or "no note")
-    _report(
-        found.id, "paused", f"plan {found.id} is paused; go on with: backfill-assets plan resume {found.id}", as_json
-    )
+    line = f"plan {found.id} is paused; go on with: backfill-assets plan resume {found.id}"
+    answer({"id": found.id, "done": "paused"}, as_json, [line])
 
 
 @plan.command("resume", short_help="Take a pause or a stop back.")
@@ -210,7 +208,8 @@ def resume(plan_id: str, reason: str, as_json: bool) -> None:
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     resume_plan(lake, found, reason)
-    _report(found.id, "resumed", f"plan {found.id} may run again: backfill-assets run {found.id}", as_json)
+    line = f"plan {found.id} may run again: backfill-assets run {found.id}"
+    answer({"id": found.id, "done": "resumed"}, as_json, [line])
 
 
 @plan.command("cancel", short_help="End it; what is written stays.")
@@ -223,11 +222,5 @@ def cancel(plan_id: str, note: str, as_json: bool) -> None:
     lake, _ = opened()
     found = find_plan(lake, plan_id)
     mark(lake, found.id, "ended", f"{CANCELLED}: {note}" if note else CANCELLED)
-    _report(found.id, "cancelled", f"plan {found.id}: {marked(lake, found.id, 'ended')}", as_json)
-
-
-def _report(plan_id: str, done: str, line: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"id": plan_id, "done": done})
-    else:
-        click.echo(line)
+    line = f"plan {found.id}: {marked(lake, found.id, 'ended')}"
+    answer({"id": found.id, "done": "cancelled"}, as_json, [line])

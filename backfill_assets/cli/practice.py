@@ -14,10 +14,9 @@ from threading import Thread
 
 import click
 
-from backfill_assets.cli.common import FILE, json_and_lake, lake_root, print_json
+from backfill_assets.cli.common import FILE, json_and_lake, lake_root, list_known, print_json
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, draw_table, html_of, remark, say, write_whole
-from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.core.texts import known_names
+from backfill_assets.core.errors import BackfillError, refuse_unknown
 from backfill_assets.labs.model import LABS, LabStep, run_lab
 
 
@@ -31,10 +30,7 @@ def lab(name: str | None, html: Path | None, as_json: bool) -> None:
     Every step that says WRONG is the unsafe form, which really ran.
     """
     if name is None:
-        if as_json:
-            print_json(LABS)
-        else:
-            draw_table(["lab", "shows"], list(LABS.items()))
+        list_known(("lab", "shows"), LABS, as_json)
         return
     done = []
     with tempfile.TemporaryDirectory(prefix="backfill-assets-lab-") as folder:
@@ -80,11 +76,9 @@ def drill(name: str | None, seconds: int, sample: bool, plant_only: bool, as_jso
 
     if name is None:
         known = {plant: (function.__doc__ or "").strip() for plant, function in PLANTS.items()}
-        print_json(known) if as_json else draw_table(["drill", "fault"], list(known.items()))
+        list_known(("drill", "fault"), known, as_json)
         return
-    if name not in PLANTS:
-        raise SettingsError(f"the drill {name!r}", "there is none of that name", "Nothing was planted",
-                            known_names(name, PLANTS))  # fmt: skip
+    refuse_unknown("drill", [name], PLANTS, "Nothing was planted")
     folder = Path(tempfile.mkdtemp(prefix="backfill-assets-drill-"))
     try:
         watch = Watch(drill_lake(None if sample else lake_root(), folder / "lake"))
@@ -147,15 +141,9 @@ def guide(name: str | None, as_json: bool) -> None:
     known = guides()
     if name is None:
         titles = {n: path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for n, path in known.items()}
-        if as_json:
-            print_json(titles)
-            return
-        draw_table(["guide", "about"], list(titles.items()))
-        click.echo("`backfill-assets guide NAME` prints one.")
+        list_known(("guide", "about"), titles, as_json, "`backfill-assets guide NAME` prints one.")
         return
-    if name not in known:
-        raise SettingsError(f"the guide {name!r}", "there is none of that name", "Nothing was printed",
-                            known_names(name, known))  # fmt: skip
+    refuse_unknown("guide", [name], known, "Nothing was printed")
     text = known[name].read_text(encoding="utf-8")
     if as_json:
         print_json({"guide": name, "text": text})

@@ -9,17 +9,16 @@ from typing import Any
 
 import click
 
-from backfill_assets.cli.common import SPAN, TEXT, json_and_lake, opened, print_json
-from backfill_assets.cli.drawing import say
+from backfill_assets.cli.common import SPAN, TEXT, answer, json_and_lake, opened
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.plan_files import plan_ids
-from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, preview, roll_back, spans
+from backfill_assets.operations.rollback import RollbackRequest, preview, roll_back, spans
 from backfill_assets.operations.rollback import release as release_days
 from backfill_assets.operations.show import Hold
 
-HANG = 2
+UNDONE = "Nothing was done. Add --yes to do it."
 Command = Callable[..., None]
 
 
@@ -56,10 +55,9 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
     lake, pipeline = opened()
     request = RollbackRequest(**options, to_version=to_version, over_newer=over_newer)
     report = roll_back(lake, pipeline, request, provenance()) if yes else preview(lake, pipeline, request)
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        _draw(report, request)
+    hold = Hold({request.table: tuple(request.days or ())}, request.plan, request.chunk)
+    then = [f"Held until: {hold.release}"] if report.is_done else [UNDONE] if report.tables else []
+    answer(report, as_json, [*report.lines(), *then])
 
 
 @click.command()
@@ -72,15 +70,12 @@ def release(as_json: bool, yes: bool, **options: Any) -> None:
     _check(**options)
     lake, pipeline = opened()
     found = release_days(lake, pipeline, RollbackRequest(**options), provenance(), act=yes)
-    if as_json:
-        print_json({"done": yes, "tables": spans(found)})
-        return
-    for name, days in found.items():
-        say(f"{name}: {', '.join(map(str, contiguous(days)))} {'released' if yes else 'would be released'}", HANG)
-    if not yes:
-        click.echo("Nothing was done. Add --yes to do it.")
-    elif options["plan"] in plan_ids(lake):  # a publication has no plan of its own
-        click.echo(f"Make them again with: backfill-assets run {options['plan']}")
+    verb = "released" if yes else "would be released"
+    lines = [f"{name}: {', '.join(map(str, contiguous(days)))} {verb}" for name, days in found.items()]
+    lines += [] if yes else [UNDONE]
+    if yes and options["plan"] in plan_ids(lake):  # a publication has no plan of its own
+        lines.append(f"Make them again with: backfill-assets run {options['plan']}")
+    answer({"done": yes, "tables": spans(found)}, as_json, lines)
 
 
 def provenance() -> Provenance:
@@ -98,13 +93,3 @@ def _check(plan: str, chunk: str, table: str, days: DayRange | None, note: str) 
         raise click.UsageError("--chunk is one of a plan: name the plan, too.")
     if plan and days is not None:
         raise click.UsageError("--days goes with a table; a plan knows its days.")
-
-
-def _draw(report: RollbackReport, request: RollbackRequest) -> None:
-    for line in report.lines():
-        say(line, HANG)
-    if report.is_done:
-        hold = Hold({request.table: tuple(request.days or ())}, request.plan, request.chunk)
-        click.echo(f"Held until: {hold.release}")
-    elif report.tables:
-        click.echo("Nothing was done. Add --yes to do it.")

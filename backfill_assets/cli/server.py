@@ -4,18 +4,14 @@ Not here: the server (`engine.server`), which commands start by themselves.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import json_and_lake, lake_root, named_lake, print_json
+from backfill_assets.cli.common import answer, json_and_lake, lake_root, named_lake
 from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.server import ensure_server, server_status, stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
-
-if TYPE_CHECKING:
-    pass
 
 MIB = 1 << 20
 
@@ -42,10 +38,7 @@ def stop(force: bool, as_json: bool) -> None:
     stopped = stop_server(lake_root(), force=force)
     if not stopped:
         _lake()  # refused where there can be none; one that runs is stopped whatever lake.toml says by now
-    if as_json:
-        print_json({"stopped": stopped})
-    else:
-        click.echo("stopped" if stopped else "it was not running")
+    answer({"stopped": stopped}, as_json, ["stopped" if stopped else "it was not running"])
 
 
 @server.command(short_help="Whether it runs, since when.")
@@ -65,11 +58,9 @@ def _lake() -> Lake:
 
 
 def _draw(lake: Path, as_json: bool) -> None:
-    running = server_status(lake)
-    if as_json:
-        print_json({"running": True, **vars(running)} if running else {"running": False})
-    elif running is None:
-        click.echo("not running; it starts at the first use")
-    else:
-        used, memory = "in use" if running.in_use else "idle", f"{running.rss_bytes // MIB} MiB"
-        click.echo(f"process {running.pid}, {running.version}, {used}, up {running.uptime_seconds:.0f} s, {memory}")
+    if (running := server_status(lake)) is None:
+        answer({"running": False}, as_json, ["not running; it starts at the first use"])
+        return
+    used, memory = "in use" if running.in_use else "idle", f"{running.rss_bytes // MIB} MiB"
+    line = f"process {running.pid}, {running.version}, {used}, up {running.uptime_seconds:.0f} s, {memory}"
+    answer({"running": True, **vars(running)}, as_json, [line])

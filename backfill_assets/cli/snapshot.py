@@ -10,6 +10,7 @@ import click
 from backfill_assets.cli.backfill import chosen
 from backfill_assets.cli.common import (
     TEXT,
+    answer,
     days_options,
     json_and_lake,
     lake_option,
@@ -104,12 +105,9 @@ def drop(name: str, yes: bool, as_json: bool) -> None:
     held = held_bytes(lake, name)
     if yes:
         drop_snapshot(lake, name)
-    if as_json:
-        print_json({"name": name, "held_bytes": held, "dropped": yes})
-    elif yes:
-        click.echo(f"dropped {name}; {number(held)} bytes are free")
-    else:
-        click.echo(f"would drop {name}, and free {number(held)} bytes; do it with --yes")
+    size = f"{number(held)} bytes"
+    line = f"dropped {name}; {size} are free" if yes else f"would drop {name}, and free {size}; do it with --yes"
+    answer({"name": name, "held_bytes": held, "dropped": yes}, as_json, [line])
 
 
 def _draw(shown: "Snapshot") -> None:

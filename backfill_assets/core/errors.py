@@ -4,9 +4,11 @@ Not here: findings that are kept and reported instead of raised (`operations.doc
 """
 
 import traceback
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from backfill_assets.core.texts import known_names
 
 NOT_RUN = "The transform was not run, and nothing was written"  # a fault of code or contracts, whatever the days
 OTHER_ROWS_ALONE = "computed alone has other rows than among"  # likewise
@@ -70,7 +72,14 @@ class SettingsError(BackfillError):
 
 
 class UnknownName(SettingsError):
-    """A table, plan or candidate that a person named and that the lake does not have: wrong usage."""
+    """A table, plan, candidate or the like that a person named and that does not exist: wrong usage."""
+
+
+def refuse_unknown(kind: str, names: Iterable[str], known: Collection[str], consequence: str) -> None:
+    """Raise UnknownName with that `consequence` for the first name that is none of the `known` ones of its kind."""
+    for name in names:
+        if name not in known:
+            raise UnknownName(f"the {kind} {name!r}", f"there is no such {kind}", consequence, known_names(name, known))
 
 
 class LandingError(BackfillError):

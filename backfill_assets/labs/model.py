@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.texts import known_names
+from backfill_assets.core.errors import refuse_unknown
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import drop_session
 
@@ -49,11 +48,9 @@ class LabStep:
 
 
 def run_lab(name: str, folder: Path) -> Iterator[LabStep]:
-    """Run a lab in an empty folder, yield its steps as they end, and stop the folder's engine. Raises SettingsError for
+    """Run a lab in an empty folder, yield its steps as they end, and stop the folder's engine. Raises UnknownName for
     an unknown name."""
-    if name not in LABS:
-        fix = known_names(name, LABS)
-        raise SettingsError(f"the lab {name!r}", "there is none of that name", "Nothing was run", fix)
+    refuse_unknown("lab", [name], LABS, "Nothing was run")
     steps: Callable[[Path], Iterator[LabStep]] = import_module(f"{__package__}.{name.replace('-', '_')}").steps
     try:
         yield from steps(folder)

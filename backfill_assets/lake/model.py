@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Basis, Contract, keys_read
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.errors import BackfillError, SettingsError, UnknownName
+from backfill_assets.core.errors import BackfillError, SettingsError, refuse_unknown
 from backfill_assets.core.states import Codes, States
-from backfill_assets.core.texts import known_names
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.code import AGAIN, LEGACY_ENGINES, SourceFile, installed_versions, legacy_parts
 from backfill_assets.lake.home import Lake
@@ -117,10 +116,7 @@ class Pipeline:
     def contract(self, name: str, consequence: str) -> Contract:
         """The contract of a table that a person named. Raises UnknownName with that `consequence`."""
         known = {c.name: c for c in self.contracts}
-        if name not in known:
-            raise UnknownName(
-                f"the table {name!r}", "this lake has no such table", consequence, known_names(name, known)
-            )
+        refuse_unknown("table", [name], known, consequence)
         return known[name]
 
     def states(self, view: LakeView) -> States:

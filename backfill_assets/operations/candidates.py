@@ -16,10 +16,9 @@ from typing import Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
-from backfill_assets.core.errors import BackfillError, UnknownName
+from backfill_assets.core.errors import BackfillError, refuse_unknown
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.states import State
-from backfill_assets.core.texts import known_names
 from backfill_assets.lake.files import delete_folder, read_json, write_json
 from backfill_assets.lake.folder import CANDIDATE_FILE, CANDIDATES
 from backfill_assets.lake.home import Lake, open_lake
@@ -83,9 +82,7 @@ def candidate_names(lake: Lake) -> list[str]:
 
 def find_candidate(lake: Lake, name: str) -> Lake:
     """Open a candidate; raises UnknownName if there is none of that name."""
-    if name not in candidate_names(lake):
-        culprit, fix = "this lake has no such candidate", known_names(name, candidate_names(lake))
-        raise UnknownName(f"the candidate {name}", culprit, "Nothing was done", fix)
+    refuse_unknown("candidate", [name], candidate_names(lake), "Nothing was done")
     return open_lake(folder_of_candidate(lake, name))
 
 

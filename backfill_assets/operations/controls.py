@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, refuse_unknown
 from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
@@ -58,14 +58,10 @@ class ControlOutcome:
 def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) -> list[ControlOutcome]:
     """Judge the controls (names: empty = all) now; keep the outcomes, and name broken ones in `status`. No JVM.
 
-    Raises BackfillError for an unknown name only.
+    Raises UnknownName for an unknown name only.
     """
     settings = lake.settings.controls
-    if unknown := sorted(set(names) - set(settings)):
-        raise BackfillError(
-            f"the control {unknown[0]}", "lake.toml has no such control", "Nothing was judged",
-            f"Known are {', '.join(settings) or 'none: see [controls] in lake.toml'}",
-        )  # fmt: skip
+    refuse_unknown("control", names, settings, "Nothing was judged")
     chosen = {n: s for n, s in settings.items() if not names or n in names}
     outcomes = [_judged(lake, pipeline, name, control) for name, control in chosen.items()]
     with FileLock(lake.locks / OUTCOMES):  # another process may judge others

@@ -21,8 +21,7 @@ from typing import Any
 
 import backfill_assets.examples as package
 from backfill_assets.core.days import ONE_DAY, DayRange, end_of, midnight
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.texts import known_names
+from backfill_assets.core.errors import SettingsError, refuse_unknown
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, lake_toml
 
 SEED = 20240229
@@ -182,10 +181,7 @@ def examples() -> dict[str, str]:
 def make_example(name: str, root: Path) -> None:
     """Make the lake of an example at `root`; raises SettingsError for unknown names and a folder that is not empty."""
     known = examples()
-    if name not in known:
-        raise SettingsError(
-            f"the example {name!r}", "there is none of that name", "Nothing was made", known_names(name, known)
-        )
+    refuse_unknown("example", [name], known, "Nothing was made")
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise SettingsError(
             f"the lake {root}", "the folder is not empty", "It was left as it is", "Name another --lake"

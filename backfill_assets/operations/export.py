@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -53,31 +53,9 @@ class HeldDay:
         return (self.rows, self.fingerprint) == (other.rows, other.fingerprint)
 
 
-@dataclass(frozen=True)
-class DayBatch:
-    """Days to replace, each with what is then held of it, and the addresses of the data files that hold their rows."""
-
-    days: Mapping[date, HeldDay]
-    files: Sequence[str]
-
-
-class Sink(Protocol):
-    """A place of one table, open and locked."""
-
-    @property
-    def name(self) -> str:
-        """The place in words."""
-
-    def held(self) -> dict[date, HeldDay]:
-        """What it holds, by day."""
-
-    def replace(self, batch: DayBatch) -> None:
-        """Replace the days, rows and notes together."""
-
-
 @contextmanager
-def sink_of(lake: Lake, contract: Contract, to: str) -> Iterator[Sink]:
-    """Open the place that `to` names for a table: a folder, or postgresql://…#TABLE.
+def sink_of(lake: Lake, contract: Contract, to: str) -> Iterator["Sink"]:
+    """Open and lock the place that `to` names for a table: a folder, or postgresql://…#TABLE.
 
     Raises BackfillError if it cannot be written, or another export of the table to it runs.
     """
@@ -115,12 +93,12 @@ class FolderSink:
         notes = {date.fromisoformat(d): HeldDay(**h) for d, h in read_json(self.folder / NOTES).items()}
         return {d: h for d, h in notes.items() if not h.rows or self._file(d).exists()}
 
-    def replace(self, batch: DayBatch) -> None:
-        """Write the days one by one, each file beside its place and renamed, then the notes. Stopped in between, the
-        next export writes these days again."""
-        for day, held in batch.days.items():
-            self._write(day, held, batch.files)
-        notes = self.held() | dict(batch.days)
+    def replace(self, days: Mapping[date, HeldDay], files: Sequence[str]) -> None:
+        """Write the `days`, whose rows the data `files` hold, one by one, each file beside its place and renamed, then
+        the notes. Stopped in between, the next export writes these days again."""
+        for day, held in days.items():
+            self._write(day, held, files)
+        notes = self.held() | dict(days)
         write_json(self.folder / NOTES, {str(d): asdict(h) for d, h in sorted(notes.items())})
 
     def _write(self, day: date, held: HeldDay, files: Sequence[str]) -> None:
@@ -172,22 +150,22 @@ class PostgresSink:
         cursor.execute("SELECT to_regclass($1) IS NOT NULL", (self.table,))
         return bool(cursor.fetchall()[0][0])
 
-    def replace(self, batch: DayBatch) -> None:
-        """Replace the days and their notes in one transaction; days that hold a newer version by then stay."""
+    def replace(self, days: Mapping[date, HeldDay], files: Sequence[str]) -> None:
+        """Replace the `days`, whose rows the data `files` hold, and their notes in one transaction; days that hold a
+        newer version by then stay."""
         with self.connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext($1))", (self.table,))
             noted = self._noted(cursor)
-            days = [d for d, h in batch.days.items() if d not in noted or noted[d].version <= h.version]
-            listed = ", ".join(f"DATE '{d}'" for d in days) or "NULL"
+            older = {d: h for d, h in days.items() if d not in noted or noted[d].version <= h.version}
+            listed = ", ".join(f"DATE '{d}'" for d in older) or "NULL"
             if self._exists(cursor):
                 cursor.execute(f"DELETE FROM {self.table} WHERE {quoted(self.contract.day_column)} IN ({listed})")
             with connection(self.lake) as engine:
-                rows = f"SELECT * FROM ({selection(batch.files, self.contract)})"
+                rows = f"SELECT * FROM ({selection(files, self.contract)})"
                 rows += f" WHERE {quoted(self.contract.day_column)} IN ({listed})"
                 self._insert(cursor, engine.sql(rows).to_arrow_reader())
             cursor.execute(f"DELETE FROM {TABLE_OF_NOTES} WHERE target = $1 AND day IN ({listed})", (self.table,))
-            for day in days:
-                held = batch.days[day]
+            for day, held in older.items():
                 cursor.execute(NOTE, (self.table, str(day), held.version, held.rows, held.fingerprint))
         self.connection.commit()
 
@@ -195,6 +173,9 @@ class PostgresSink:
         schema, _, table = self.table.rpartition(".")
         named = {"db_schema_name": _plain(schema)} if schema else {}
         cursor.adbc_ingest(_plain(table), rows, mode="create_append", **named)
+
+
+Sink = FolderSink | PostgresSink
 
 
 def _plain(name: str) -> str:
@@ -260,7 +241,7 @@ def _export(lake: Lake, contract: Contract, states: States, wanted: Sequence[dat
     for first in range(0, len(changed), BATCH_DAYS):
         days = changed[first : first + BATCH_DAYS]
         files = lake.store.data_files(contract, view.version, days)
-        sink.replace(DayBatch({d: ours[d] for d in days}, files))
+        sink.replace({d: ours[d] for d in days}, files)
     same, rows = len(ours) - len(changed) - len(newer), sum(ours[d].rows for d in changed)
     left = unfit_text(unfit), len(newer), len(kept)
     return Exported(table, sink.name, view.version, tuple(changed), rows, same, *left)

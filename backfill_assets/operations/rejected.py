@@ -26,7 +26,6 @@ from backfill_assets.lake.ledger import (
     read_arrivals,
     read_files,
     too_late_contract,
-    waiting,
 )
 
 NEWEST_DAYS = 7  # a week of arrivals shows what is wrong now
@@ -48,19 +47,24 @@ class Reason:
 
 @dataclass(frozen=True)
 class SetAside:
-    """A quarantine or `too_late` table at a version: `newest` arrival day with rows; `counts`: further numbers."""
+    """A table beside raw at a version, and its `newest` arrival day with rows."""
 
     contract: Contract
     version: int
     rows: int
     newest: date | None
-    counts: Mapping[str, int] = field(default_factory=dict)
     reasons: Sequence[Reason] = ()
 
 
 def contracts_beside(raw: Contract) -> tuple[Contract, ...]:
     """Return the contracts of the tables that a load of `raw` writes beside it."""
     return (of_source(QUARANTINE, raw.source), too_late_contract(raw), of_source(ARRIVALS, raw.source))
+
+
+def ledgers_of(contracts: Iterable[Contract]) -> list[Contract]:
+    """Return the ledgers of each source that the landed tables among `contracts` load."""
+    sources = dict.fromkeys(c.source for c in contracts if c.is_landed)
+    return [of_source(ledger, name) for name in sources for ledger in (QUARANTINE, ARRIVALS, FILES)]
 
 
 def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[SetAside]:
@@ -72,17 +76,11 @@ def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None)
             continue
         days, reasons = _with_rows(view), list[Reason]()
         if contract.columns == ARRIVALS.columns:
-            arrivals = read_arrivals(lake.store, view.version, raw.source).values()
-            arrived = [[day for day, _ in each] for each in arrivals]
-            rows, newest = sum(map(len, arrived)), max((day for each in arrived for day in each), default=None)
-            counts = {"event_days_of_the_newest": sum(newest in each for each in arrived)}
-        elif contract.columns == QUARANTINE.columns:
-            reasons = newest_reasons(lake, (contract.name, view.version), days) if days else []
-            rows, newest, counts = sum(days.values()), max(days, default=None), {"days": len(days)}
-        else:
-            still = sum(waiting(lake.of_source(raw.source), date.min, date.max).values()) if days else 0
-            rows, newest, counts = sum(days.values()), max(days, default=None), {"waiting_rows": still}
-        tables.append(SetAside(contract, view.version, rows, newest, counts, reasons))
+            found = read_arrivals(lake.store, view.version, raw.source).values()
+            days = Counter(day for arrivals in found for day, _ in arrivals)
+        elif contract.columns == QUARANTINE.columns and days:
+            reasons = newest_reasons(lake, (contract.name, view.version), days)
+        tables.append(SetAside(contract, view.version, sum(days.values()), max(days, default=None), reasons))
     return tables
 
 

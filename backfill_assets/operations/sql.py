@@ -20,13 +20,14 @@ from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
 from backfill_assets.lake.files import make_folder
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source, too_late_contract
+from backfill_assets.lake.ledger import too_late_contract
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, refused_query
 from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import unfit_days_now, unfit_text
 from backfill_assets.operations.reader import SnapshotReader
+from backfill_assets.operations.rejected import ledgers_of
 from backfill_assets.operations.snapshots import find_snapshot
 
 if TYPE_CHECKING:
@@ -84,9 +85,8 @@ def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
 
 def known_tables(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
     """Return the contracts of the lake's tables and of existing ledgers, by name."""
-    landed = {c.source: c for c in reversed(pipeline.contracts) if c.is_landed}.values()
-    ledgers = [of_source(ledger, c.source) for c in landed for ledger in (QUARANTINE, ARRIVALS, FILES)]
-    existing = (c for c in (*ledgers, *map(too_late_contract, landed)) if lake.store.exists(c.name))
+    late = {c.source: too_late_contract(c) for c in reversed(pipeline.contracts) if c.is_landed}.values()
+    existing = (c for c in (*ledgers_of(pipeline.contracts), *late) if lake.store.exists(c.name))
     return {c.name: c for c in (*pipeline.contracts, *existing)}
 
 

@@ -21,12 +21,12 @@ from backfill_assets.core.view import LakeView
 from backfill_assets.lake.data_files import altered_text, columns
 from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.switch import FILE as SWITCH_FILE
 from backfill_assets.lake.switch import Switch
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import days_of_active_plans
+from backfill_assets.operations.rejected import ledgers_of
 from backfill_assets.operations.show import Hold, brief, holds, in_full
 
 STUCK = "cannot be written: "  # the prefix of changes that only a new table can follow
@@ -143,9 +143,8 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
 
 def _altered(lake: Lake, states: States) -> Iterator[str]:
     """Yield a line for each table or ledger with altered data files. One `stat` per live file."""
-    landed = [c for c in states.contracts.values() if c.is_landed]
-    ledgers = [of_source(ledger, c.source) for c in landed for ledger in (FILES, ARRIVALS, QUARANTINE)]
-    for contract in (*states.contracts.values(), *ledgers):
+    contracts = states.contracts.values()
+    for contract in (*contracts, *ledgers_of(contracts)):
         if text := altered_text(lake, contract):
             yield f"{contract.name}: {text}"
 

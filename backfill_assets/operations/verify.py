@@ -9,10 +9,9 @@ from datetime import date
 from functools import partial
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import BackfillError, UnknownName, unwritten
-from backfill_assets.core.texts import known_names
+from backfill_assets.core.errors import BackfillError, refuse_unknown, unwritten
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
+from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.operations.doctor_tables import (
     Diagnosis,
     examine_rows,
@@ -20,6 +19,7 @@ from backfill_assets.operations.doctor_tables import (
     examine_table,
     run_checks,
 )
+from backfill_assets.operations.rejected import ledgers_of
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,7 @@ def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) ->
     Raises UnknownName for a table that the lake does not have, BackfillError if none of the days was written.
     """
     known = {c.name: c for c in (*contracts, *ledgers_of(contracts))}
-    if unknown := [name for name in request.tables if name not in known]:
-        fix = known_names(unknown[0], known)
-        raise UnknownName(f"the table {unknown[0]}", "the lake has no such table", "Nothing was verified", fix)
+    refuse_unknown("table", request.tables, known, "Nothing was verified")
     chosen = [known[name] for name in request.tables] or list(known.values())
     if request.days is not None and not any(map(partial(_holds, lake, request.days), chosen)):
         raise unwritten("the verification", "Nothing was verified")
@@ -71,9 +69,3 @@ def _rows(lake: Lake, contract: Contract, days: Collection[date] | None) -> Iter
         return
     if view.stamps:
         yield examine_rows(lake, contract, view, days)
-
-
-def ledgers_of(contracts: Sequence[Contract]) -> list[Contract]:
-    """Return the ledgers of each loaded source."""
-    sources = dict.fromkeys(c.source for c in contracts if c.is_landed)
-    return [of_source(ledger, name) for name in sources for ledger in (QUARANTINE, ARRIVALS, FILES)]

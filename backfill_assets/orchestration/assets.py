@@ -41,7 +41,6 @@ from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, receive_interrupts
 from backfill_assets.orchestration.io_manager import Handover, as_failures
 from backfill_assets.orchestration.metadata import (
-    PREFIX,
     VERSION,
     asset_metadata,
     data_version,
@@ -263,7 +262,6 @@ def _ledger_metadata(ledger: SetAside, run_id: str) -> dict[str, Any]:
         metadata["newest arrival day"] = str(ledger.newest)
     if ledger.reasons:
         metadata["newest reasons"] = dg.MetadataValue.md(reasons_table(list(ledger.reasons)))
-    metadata |= {PREFIX + name: number for name, number in ledger.counts.items()}
     return {**metadata, VERSION: str(ledger.version), "loaded by": dg.MetadataValue.dagster_run(run_id)}
 
 

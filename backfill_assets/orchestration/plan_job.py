@@ -45,6 +45,7 @@ from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.orchestration.rollbacks import one_op_job
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 from backfill_assets.orchestration.sensors import lake_sensor
 from backfill_assets.orchestration.ticks import Tick
@@ -129,17 +130,8 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
 
     yesterday = max(start, utc_today() - ONE_DAY)
     first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))
-
-    @dg.job(
-        name=BACKFILL_RANGE, executor_def=dg.in_process_executor, config=dg.RunConfig(ops={RUN_CHUNKS: first}),
-        tags={runs.LAKE_TAG: str(lake_context.root), **NO_RETRY},
-        description="A range of days in chunks: planned, canary first, a gate after each chunk. Each chunk is a run.",
-    )  # fmt: skip
-    def backfill_range() -> None:
-        """The plan as a job."""
-        run_chunks()
-
-    return backfill_range
+    what = "A range of days in chunks: planned, canary first, a gate after each chunk. Each chunk is a run."
+    return one_op_job(lake_context, BACKFILL_RANGE, run_chunks, first, what, NO_RETRY)
 
 
 def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:

@@ -99,11 +99,12 @@ def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
 
 
 def one_op_job(
-    lake_context: LakeContext, name: str, op: dg.OpDefinition, config: dg.Config | None, description: str
-) -> dg.JobDefinition:
-    """The job of one op, with its launchpad filled in where it has one."""
+    lake_context: LakeContext, name: str, op: dg.OpDefinition, config: dg.Config | None, description: str,
+    tags: Mapping[str, str] | None = None,
+) -> dg.JobDefinition:  # fmt: skip
+    """The job of one op, with its launchpad filled in where it has one, and further `tags`."""
     return dg.GraphDefinition(name=name, node_defs=[op]).to_job(
-        name=name, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(lake_context.root)},
+        name=name, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(lake_context.root), **(tags or {})},
         config=dg.RunConfig(ops={op.name: config}) if config else None, description=description,
     )  # fmt: skip
 

@@ -25,6 +25,7 @@ from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.orchestration.rollbacks import one_op_job
 from backfill_assets.orchestration.runs import markers_of
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
 
@@ -48,14 +49,7 @@ def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
         )
         context.add_output_metadata({"new": len(report.new), "known": report.known, "refused": len(report.refused)})
 
-    tags = {runs.LAKE_TAG: str(lake_context.root)}
-
-    @dg.job(name=SCAN, executor_def=dg.in_process_executor, description="Take stock of the landing folder.", tags=tags)
-    def scan_landing() -> None:
-        """The scan as a job of its own."""
-        take_stock()
-
-    return scan_landing
+    return one_op_job(lake_context, SCAN, take_stock, None, "Take stock of the landing folder.")
 
 
 def lake_sensors(lake_context: LakeContext, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:

@@ -63,6 +63,8 @@ def test_a_narrow_screen_breaks_sentences_between_words(
     assert max(map(len, lines)) <= 40
     assert " ".join(" ".join(lines[1:-2]).removeprefix("2024-03-01").split()) == LONG
     assert lines[-1].startswith("    ")
+    say(command := f"Held until: backfill-assets release {LONG}")
+    assert capsys.readouterr().out == f"{command}\n", "a command is copied, so that it stays whole"
     remark(LONG)
     click.echo("Error: " + broken(LONG, len("Error: ")), err=True)
     lines = capsys.readouterr().err.splitlines()

@@ -162,7 +162,7 @@ def test_the_command_names_what_is_broken_and_ends_with_1(root: Path) -> None:
     done = run("controls", "--json", "--lake", root)
     assert done.exit_code == 1
     assert [o["name"] for o in json.loads(done.stdout)] == ["revenue"]
-    assert run("controls", "nix", "--lake", root).exit_code == 1
+    assert run("controls", "nix", "--lake", root).exit_code == 2
 
 
 def test_an_unknown_control_is_named(root: Path) -> None:

@@ -116,5 +116,5 @@ def test_the_public_door_reads_without_spark_dagster_or_another_umask(tmp_path: 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2", "18"]
     assert open_lake(tmp_path).tables[0] == "raw"
-    with pytest.raises(BackfillError, match="this lake has no such table"):
+    with pytest.raises(BackfillError, match="there is no such table"):
         open_lake(tmp_path).table("nothing")

@@ -194,7 +194,7 @@ def test_plans_tables_and_holds_that_are_none_are_told_apart(made: Planned) -> N
     for asked, told in (
         (RollbackRequest(plan="p2"), "the plan p2: no receipt names it"),
         (RollbackRequest(plan="p1", chunk="7"), "the plan p1, chunk 7: no receipt names it"),
-        (RollbackRequest(table="nix", days=span(1, 1), to_version=1), "this lake has no such table"),
+        (RollbackRequest(table="nix", days=span(1, 1), to_version=1), "there is no such table"),
         (RollbackRequest(table="staging", days=span(1, 1), to_version=99), "no version 99"),
     ):
         with pytest.raises(BackfillError, match=told):

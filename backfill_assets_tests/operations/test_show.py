@@ -54,7 +54,7 @@ def test_raw_shows_landed_files_and_why_rows_were_refused(tmp_path: Path) -> Non
 def test_unknown_tables_and_days_before_the_lake_are_told_apart(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 1)
     assert known_names("stagin", ["raw", "staging"]) == "Did you mean staging? Choose one of raw, staging"
-    with pytest.raises(BackfillError, match=r"the table 'nix': this lake has no such table.*Choose one of raw, "):
+    with pytest.raises(BackfillError, match=r"the table 'nix': there is no such table.*Choose one of raw, "):
         show(lake, pipeline, "nix", START)
     with pytest.raises(BackfillError, match="before the lake's first day"):
         show(lake, pipeline, "raw", START - ONE_DAY)
