@@ -198,7 +198,7 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
 
     Exit code 1 if a run fails or a day still needs making afterwards.
     """
-    from backfill_assets.load.scan import late_rows, release_late_rows
+    from backfill_assets.lake.too_late import late_rows, release_late_rows
 
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")

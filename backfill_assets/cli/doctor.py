@@ -19,7 +19,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.texts import plain
 from backfill_assets.lake import inspection
-from backfill_assets.lake.ledger import too_late_contract
+from backfill_assets.lake.too_late import too_late_contract
 from backfill_assets.operations.rejected import ledgers_of
 
 if TYPE_CHECKING:

@@ -1,33 +1,24 @@
-"""The machinery's own tables: contracts of `files`, `quarantine`, `arrivals` and `too_late`, read without a JVM.
+"""The machinery's own tables: contracts of `files`, `quarantine` and `arrivals`, read without a JVM.
 
-Not here: writing them (`load.scan`, `load.raw`), and splitting a load's rows (`load.deliveries`). `files` holds
-append-only events; the newest per content wins. `too_late` keeps, by the policy `beyond = "quarantine"`, an upsert that
-arrived more than `window_days` after its event, until it is released; a delete is never too late, because its own event
-time says nothing. A release is a commit of that table without data, with reason and note.
+Not here: writing them (`load.scan`, `load.raw`), splitting a load's rows (`load.deliveries`), and the table `too_late`.
+`files` holds append-only events; the newest per content wins.
 """
 
-import uuid
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input
-from backfill_assets.core.ledgers import TOO_LATE, named
-from backfill_assets.core.receipts import Receipt
-from backfill_assets.core.scans import OF_TOTALS, summed
-from backfill_assets.core.view import LandedDay, Release
-from backfill_assets.lake.committer import commit_receipt
-from backfill_assets.lake.forgotten import with_heirs
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.settings import LatenessSettings
+from backfill_assets.core.scans import OF_TOTALS
+from backfill_assets.core.view import LandedDay
 from backfill_assets.lake.store import TableStore
+from backfill_assets.landing.content_store import identity
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Condition
+    pass
 
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
@@ -92,8 +83,6 @@ ARRIVALS = Contract(
     (),
     partition_by="arrival_month",
 )
-REPLAY = "replay-late"
-FIRST, LAST, ARRIVED, CONTENTS = "event_days_from", "event_days_to", "arrival_days", "contents"
 
 
 def of_source(ledger: Contract, source: str) -> Contract:
@@ -109,7 +98,9 @@ class FileRecord:
     `refused`: why no row of it can be judged; it then counts as one unusable row. `used_days`: days on which the
     content ever had usable rows, at any path and under any settings: raw may still hold rows of them. `recorded_at` is
     that of its newest event. `rescanned`: its first scan was refuted and taken again. `contradicted`: why the file, of
-    which rows may be loaded, is not what a later manifest declares.
+    which rows may be loaded, is not what a later manifest declares. `names`: all names that its bytes had at its path,
+    which `select` decides (`landing.content_store.identity`). `first_name`: the first of them, unless one of them was
+    also that of another path.
     """
 
     path: str
@@ -126,12 +117,16 @@ class FileRecord:
     recorded_at: datetime = LONG_BEFORE
     rescanned: bool = False
     contradicted: str = ""
+    names: tuple[str, ...] = ()
+    first_name: str = ""
 
     @property
     def as_input(self) -> str:
         """Name of the content in input digests. It changes with another first scan, because rows may have become
-        usable, and while a manifest refuses the file, because its rows return once that is corrected."""
-        name = f"{self.sha256} refused for its totals" if self.is_refused_for_totals else self.sha256
+        usable, and while a manifest refuses the file, because its rows return once that is corrected; and with another
+        name only where there are copies: otherwise another `select` makes days outdated, never stale."""
+        name = self.first_name or self.sha256
+        name = f"{name} refused for its totals" if self.is_refused_for_totals else name
         return f"{name} first scanned {self.first_scan.isoformat()}" if self.rescanned else name
 
     @property
@@ -173,10 +168,26 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
         scans[row["sha256"]].add(row["first_scan"])
         if row["event"] == LANDED and row["usable_rows"]:
             used[row["sha256"]].add(row["arrival_date"])
-    landed = ((sha, rows) for (_, sha), rows in events.items() if any(r["event"] == LANDED for r in rows))  # not lost
-    newest = ((_newest(rows), used[sha], min(scans[sha])) for sha, rows in landed)
-    found = (replace(r, used_days=frozenset(days), rescanned=r.first_scan > first) for r, days, first in newest)
+    landed = {key: rows for key, rows in events.items() if any(r["event"] == LANDED for r in rows)}  # not lost
+    names, paths, found = _names(landed), Counter(sha for _, sha in landed), list[FileRecord]()
+    for key, rows in landed.items():
+        record, known = _newest(rows), names[key]
+        mine = known if max(paths[n] for n in known) == 1 else (record.sha256,)
+        days = frozenset[date]().union(*(used[n] for n in known))
+        rescanned = record.first_scan > min(min(scans[n]) for n in mine)
+        found.append(replace(record, used_days=days, rescanned=rescanned, names=known, first_name=mine[0]))
     return sorted(found, key=lambda r: (r.path, r.first_scan, r.sha256))
+
+
+def _names(events: Mapping[tuple[str, str], list[dict[str, Any]]]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Per path and content all names of these bytes at this path, in the order in which they were first recorded."""
+    at: dict[str, list[str]] = defaultdict(list)
+    for path, sha256 in sorted(events, key=lambda key: min(r["recorded_at"] for r in events[key])):
+        at[path].append(sha256)
+    return {
+        (path, own): tuple(n for n in at[path] if own in (n, identity(n, path)) or n == identity(own, path))
+        for path, own in events
+    }
 
 
 def _newest(rows: list[dict[str, Any]]) -> FileRecord:
@@ -218,79 +229,3 @@ def read_arrivals(store: TableStore, version: int, source: str = "") -> dict[dat
     for row in store.rows(name, version, columns) if version >= 0 else []:
         found[row["event_date"]].append((row["arrival_date"], row["fingerprint"]))
     return {day: tuple(sorted(rows)) for day, rows in found.items()}
-
-
-def too_late_contract(raw: Contract) -> Contract:
-    """The table's contract: raw's columns under another name."""
-    name = named(TOO_LATE, raw.source)
-    return replace(raw, name=name, description="Deliveries that came too late, until `replay-late` releases them.")
-
-
-def releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
-    """Every release of a source's deliveries so far, oldest first. No JVM."""
-    found = []
-    for commit in lake.store.commits(named(TOO_LATE, source)):
-        receipt = commit.receipt
-        if receipt is not None and receipt.reason == REPLAY and ARRIVED in receipt.tags:
-            arrived = frozenset(date.fromisoformat(d) for d in receipt.tags[ARRIVED].split(","))
-            first, last = (date.fromisoformat(receipt.tags[k]) for k in (FIRST, LAST))
-            contents = receipt.tags.get(CONTENTS)
-            known = None if contents is None else with_heirs(lake, contents.split(","))
-            found.append(Release(arrived, first, last, known))
-    return tuple(found)
-
-
-def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Condition":
-    """Whether a row of the delivery contract (with `arrival_date`, `source_file`) is too late and not released."""
-    from pyspark.sql import functions as F
-
-    if lateness.window_days is None:
-        return F.lit(False)
-    window = F.expr(f"INTERVAL '{lateness.window_days}' DAY")
-    late = (F.col("op") == "upsert") & (F.col("arrival_ts") > F.try_add("event_ts", window))
-    for release in released:
-        let_in = F.col("arrival_date").isin(sorted(release.arrival_days)) & F.to_date("event_ts").between(
-            F.lit(release.first), F.lit(release.last)
-        )
-        if release.contents is not None:
-            let_in &= F.col("source_file").isin(sorted(release.contents))
-        late = late & ~let_in
-    return F.coalesce(late, F.lit(False))
-
-
-def waiting(lake: Lake, first: date, last: date) -> Mapping[tuple[date, date], int]:
-    """Rows of the lake's source kept back per (arrival, event) day, for event days `first` through `last`. No JVM."""
-    return summed({(arrived, day): rows} for arrived, day, _, rows in _kept_back(lake, first, last))
-
-
-def _kept_back(lake: Lake, first: date, last: date) -> list[tuple[date, date, str, int]]:
-    """Arrival day, event day, content (sha256), and the rows kept back of these."""
-    table = named(TOO_LATE, lake.source)
-    if not lake.store.exists(table):
-        return []
-    sql = (
-        "SELECT arrival_date, CAST(event_ts AS DATE) AS event_date, source_file, COUNT(*) AS n FROM kept "
-        f"WHERE CAST(event_ts AS DATE) BETWEEN DATE '{first}' AND DATE '{last}' GROUP BY 1, 2, 3"
-    )
-    batches = lake.store.query(sql, {"kept": (table, None)})
-    return [row for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
-
-
-def release(lake_session: LakeSession, first: date, last: date, note: str) -> Mapping[tuple[date, date], int]:
-    """Record that the rows kept back of these event days count from now on; returns their number per (arrival, event)
-    day.
-
-    Rows of files that land later are not released. Nothing is rebuilt here: the arrival days become stale, and with
-    them the days built from them. The caller holds the load lock.
-    """
-    lake, table = lake_session.lake, named(TOO_LATE, lake_session.lake.source)
-    found = _kept_back(lake, first, last)
-    if found:
-        arrived, _, contents, _ = (
-            ",".join(sorted({str(cell) for cell in column})) for column in zip(*found, strict=True)
-        )
-        tags = {FIRST: str(first), LAST: str(last), ARRIVED: arrived, CONTENTS: contents}
-        receipt = Receipt(uuid.uuid4().hex, table, REPLAY, {}, note=note, tags=tags)
-        with lake.store.lock(table):
-            commit_receipt(lake.table_path(table), receipt)
-    return summed({(arrived, day): rows} for arrived, day, _, rows in found)

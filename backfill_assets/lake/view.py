@@ -16,9 +16,10 @@ from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Deliveries, LakeView, Stamp, TableView
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files, releases
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files
 from backfill_assets.lake.store import TableStore
 from backfill_assets.lake.switch import switch_of
+from backfill_assets.lake.too_late import releases
 
 LOOKS = 10  # a switch of six tables takes a second, a look milliseconds
 

@@ -4,7 +4,7 @@ Not here: listing (`landing`) and taking files in (`scan`). Imports no reader of
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
@@ -27,9 +27,10 @@ RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and ev
 @dataclass(frozen=True)
 class Comparison:
     """The landing folder against the ledger. `lapsed`: records whose file changed or vanished, and whose rows raw never
-    took or whose content lies at another path too; and copies whose rows depend on their paths by now. `uncounted`:
-    records that a scan would count again or hold against other manifests, with the name of the rules for it.
-    `contradicted`: loaded ones whose manifests declare other totals."""
+    took or whose content lies at another path too. `uncounted`: records that a scan would count again or hold against
+    other manifests, with the name of the rules for it. `contradicted`: loaded ones whose manifests declare other
+    totals. `renamed`: records whose contents have other names by today's `select`, and whose files are fresh therefore;
+    only a scan looks for them."""
 
     fresh: list[LandedFile]
     altered: list[FileRecord]
@@ -37,6 +38,7 @@ class Comparison:
     lapsed: list[FileRecord]
     uncounted: list[tuple[FileRecord, str]] = field(default_factory=list)
     contradicted: list[FileRecord] = field(default_factory=list)
+    renamed: list[FileRecord] = field(default_factory=list)
 
     @property
     def disputed(self) -> list[FileRecord]:
@@ -81,13 +83,16 @@ def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
     return replace(listing, declared=declared, refused=(*listing.refused, *refused)), records
 
 
-def compared(lake_session: LakeSession) -> tuple[Comparison, Listing, list[FileRecord]]:
-    """The comparison now, with both its sides; keeps the hashes for the next one."""
+def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparison, Listing, list[FileRecord]]:
+    """The comparison now, with both its sides; keeps the hashes for the next one. `to_scan`: also the renamed contents,
+    for which files are hashed that were counted under other settings."""
     listing, records = look(lake_session)
     hashes = Hashes(lake_session.lake.stock)
-    comparison = compare(listing, records, hashes, _split_by_path(lake_session.lake.settings, records))
+    others = renamed(lake_session.lake.settings, listing, records, hashes) if to_scan else []
+    comparison = compare(listing, records, hashes, others)
     hashes.keep()
-    blocked, now = {r.path for r in (*comparison.altered, *comparison.missing, *comparison.lapsed)}, utc_now()
+    blocked = {r.path for r in (*comparison.altered, *comparison.missing, *comparison.lapsed, *others)}
+    now = utc_now()
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     declared = of_contents(listing.declared, [(r.path, r.sha256) for r in live])
     today = counting_digest(lake_session.lake.settings)
@@ -98,16 +103,28 @@ def compared(lake_session: LakeSession) -> tuple[Comparison, Listing, list[FileR
     return replace(comparison, uncounted=uncounted, contradicted=contradicted), listing, records
 
 
-def _split_by_path(settings: LakeSettings, records: Sequence[FileRecord]) -> Collection[str]:
-    """The contents that several paths share though today's `select` gives rows that depend on the path."""
-    paths = Counter(r.sha256 for r in records if not r.withdrawn)
-    shared = {sha256 for sha256, number in paths.items() if number > 1}
-    return shared if shared and uses_path(settings.source.select) else ()
+def renamed(
+    settings: LakeSettings, listing: Listing, records: Sequence[FileRecord], hashes: Hashes
+) -> list[FileRecord]:
+    """The records of contents that are named by their path though today's `select` gives rows that do not depend on it,
+    or the other way round. Those that were counted under today's settings keep their names, but for copies that have
+    one name and depend on their paths."""
+    files, live = {f.name: f for f in listing.files}, [r for r in records if not r.withdrawn]
+    today, by_path = counting_digest(settings), uses_path(settings.source.select)
+    paths, found = Counter(r.sha256 for r in live), list[FileRecord]()
+    for record in (r for r in live if r.path in files):
+        if record.counted_by.partition(" ")[0] != today or (by_path and paths[record.sha256] > 1):
+            sha256 = hashes.sha256(files[record.path])
+            if record.sha256 == (sha256 if by_path else identity(sha256, record.path)):
+                found.append(record)
+    return found
 
 
-def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes, split: Collection[str] = ()) -> Comparison:
-    """Sort files and records. Hashes only files of equal size whose time changed, each once. The files of contents in
-    `split` are fresh, and their records lapsed.
+def compare(
+    listing: Listing, records: Sequence[FileRecord], hashes: Hashes, others: Sequence[FileRecord] = ()
+) -> Comparison:
+    """Sort files and records; `others` are the renamed ones. Hashes only files of equal size whose time changed, each
+    once.
 
     A record without a row that was ever usable is no basis of raw: its file may change or vanish freely. Today's
     settings do not matter for that, because raw holds rows made under others. A missing file is not missing while the
@@ -118,15 +135,14 @@ def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes, spl
     gone = [r for r in live if r.path not in listed]
     same = {(r.path, r.sha256) for r in live if r.path in listed and _is_as_recorded(listed[r.path], r, hashes)}
     altered = [r for r in live if r.path in listed and (r.path, r.sha256) not in same]
-    taken = {path for path, sha256 in same if sha256 not in split} | {r.path for r in altered if r.is_basis}
-    present = {sha for _, sha in same}
-    lapsed = [r for r in gone if not r.is_basis or r.sha256 in present]
-    lapsed += [r for r in live if r.sha256 in split and (r.path, r.sha256) in same]
+    taken, present = {path for path, _ in same} | {r.path for r in altered if r.is_basis}, {sha for _, sha in same}
+    taken -= {r.path for r in others}
     return Comparison(
         fresh=[f for f in listing.files if f.name not in taken],
         altered=[r for r in altered if r.is_basis],
         missing=[r for r in gone if r.is_basis and r.sha256 not in present],
-        lapsed=[*(r for r in altered if not r.is_basis), *lapsed],
+        lapsed=[*(r for r in altered if not r.is_basis), *(r for r in gone if not r.is_basis or r.sha256 in present)],
+        renamed=[*others],
     )
 
 

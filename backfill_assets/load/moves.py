@@ -51,7 +51,7 @@ def _of_source(lake_session: LakeSession, states: States, source: Source, days: 
     files, is_gone = stocked(lake_session, records), is_forgotten(lake_session.lake)
     reread = read_deliveries(session, files, lake_session.lake.settings, is_gone).where("reason IS NULL")
     arrived = {d for r in records for d in r.days if d in source.loaded.stamps}
-    known = small_frame(session, [(r.sha256,) for r in records], "source_file string")
+    known = small_frame(session, [(name,) for r in records for name in r.names], "source_file string")
     published = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived).join(
         known, "source_file", "left_semi"
     )

@@ -19,9 +19,10 @@ from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.audit import audit, count_rows
 from backfill_assets.lake.forgotten import erased_since, is_forgotten
-from backfill_assets.lake.ledger import QUARANTINE, FileRecord, is_too_late, of_source, read_files, too_late_contract
+from backfill_assets.lake.ledger import QUARANTINE, FileRecord, of_source, read_files
 from backfill_assets.lake.session import LakeSession, free
 from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.too_late import is_too_late, too_late_contract
 from backfill_assets.lake.writing import conform, stage
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.counting import stocked

@@ -1,7 +1,7 @@
 """The scan: take new files of the landing folder into the content store once, and into the ledger `files` by day.
 
 Not here: listing, parsing and comparing (`landing.listing`, `landing.ingest`, `landed_changes`), counting (`counting`)
-and loading days into raw (`raw`). Functions over all sources (`…_all`, late rows) take each source's load lock; of the
+and loading days into raw (`raw`). Functions over all sources (`…_all`) take each source's load lock; of the
 others the caller holds it.
 """
 
@@ -11,15 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError, telling_source
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.core.scans import ScanReport, shown, summed, together
+from backfill_assets.core.scans import ScanReport, shown, together
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import load_lock, sync_all
 from backfill_assets.lake.forgotten import is_forgotten
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source, release, waiting
+from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.landing.content_store import StoredFile
@@ -39,7 +37,6 @@ from backfill_assets.load.counting import (
 from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early
 
 Intakes = Sequence[tuple[LandedFile, StoredFile]]
-Late = Mapping[tuple[date, date], int]  # rows kept in `too_late` per (arrival day, event day)
 
 
 def scan_all(lake_session: LakeSession) -> ScanReport:
@@ -64,41 +61,28 @@ def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) 
     return followed
 
 
-def late_rows(lake: Lake, days: DayRange) -> Late:
-    """Rows kept back of these event days, of all sources."""
-    return summed([waiting(scoped, days.start, days.last) for scoped in lake.by_source()])
-
-
-def release_late_rows(lake_session: LakeSession, days: DayRange, note: str) -> Late:
-    """Release the rows kept back of these event days, as `release` does, and return their number."""
-    released = []
-    for lake in lake_session.lake.by_source():
-        with load_lock(lake.locks, lake.source):
-            released.append(release(LakeSession(lake), days.start, days.last, note))
-    return summed(released)
-
-
 def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     """Append new files to the ledger and report. Raises LandingError when counts do not add up."""
-    comparison, listing, records = compared(lake_session)
+    comparison, listing, records = compared(lake_session, to_scan=True)
     if any(not is_complete(m, utc_now().timestamp()) and settle(m) for m in listing.manifests):
-        comparison, listing, records = compared(lake_session)  # what was read of a manifest may have been half of it
+        comparison, listing, records = compared(lake_session, to_scan=True)  # it may have read half of a manifest
     moment = now or utc_now()
-    lapsed = _withdrawals(comparison.lapsed, _after(records, moment), "not used, or counted by its path now")
-    _append(lake_session, lapsed, "scan", "")
     intakes, waits = _taken(lake_session, comparison.fresh)
-    landed_again = {i.sha256 for _, i in intakes}
+    lapsed, landed_again = [*comparison.lapsed, *comparison.renamed], {i.sha256 for _, i in intakes}
     altered, missing = comparison.altered, [m for m in comparison.missing if m.sha256 not in landed_again]
-    blocked = {r.path for r in (*altered, *missing, *comparison.lapsed)} | {f.name for f, _ in intakes}
+    blocked = {r.path for r in (*altered, *missing, *lapsed)} | {f.name for f, _ in intakes}
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     contents = [*((r.path, r.sha256) for r in live), *((f.name, i.sha256) for f, i in intakes)]
     rules = _Rules(
         counting_digest(lake_session.lake.settings), of_contents(listing.declared, contents),
-        _scanned_too_early(records, intakes, moment),
+        _scanned_too_early(records, intakes, moment), _by_new_names(comparison.renamed, intakes, records),
     )  # fmt: skip
     recount = [r for r in live if r.counted_by != rules.of(r.sha256) or r.sha256 in rules.early]
     recorded = _recorded(lake_session, intakes, records, moment, recount, rules)
-    new = recorded[: len(intakes)]
+    ended, again = [r for r in lapsed if r.path not in waits], {r.path for r in comparison.renamed}
+    withdrawals = _withdrawals(ended, _after(records, moment), "not used, or named otherwise by select now")
+    _append(lake_session, [*withdrawals, *_landings(recorded)], "scan", "")
+    new = [r for r in recorded[: len(intakes)] if r.path not in again]
     copies = _copies(new, recorded, records)
     disputed = [r for r in (*comparison.contradicted, *recorded) if r.contradicted]
     return ScanReport(
@@ -119,11 +103,13 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
 @dataclass(frozen=True)
 class _Rules:
     """Rules that count contents: the digest of `today`'s settings and the totals that manifests declare of each.
-    Contents in `early`, scanned before their file's own time, get now as their first scan."""
+    Contents in `early`, scanned before their file's own time, get now as their first scan. `before`: the records of
+    renamed contents, by their new names."""
 
     today: str
     declared: Mapping[str, Sequence[DeclaredTotals]]
     early: Collection[str]
+    before: Sequence[FileRecord] = ()
 
     def of(self, sha256: str) -> str:
         """The ledger's name of the rules of this content."""
@@ -149,13 +135,22 @@ def _taken(lake_session: LakeSession, fresh: Sequence[LandedFile]) -> tuple[Inta
     return taken, waits
 
 
+def _by_new_names(renamed: Sequence[FileRecord], intakes: Intakes, records: Sequence[FileRecord]) -> list[FileRecord]:
+    """The renamed records by the names that their contents have now, the first scanned of each, unless it is known."""
+    names, known = {f.name: i.sha256 for f, i in intakes}, {r.sha256 for r in records if not r.withdrawn}
+    latest_first = sorted((r for r in renamed if r.path in names), key=lambda r: r.first_scan, reverse=True)
+    found = {names[r.path]: replace(r, sha256=names[r.path], counted_by="") for r in latest_first}
+    return [r for name, r in found.items() if name not in known]
+
+
 def _recorded(
     lake_session: LakeSession, intakes: Intakes, records: Sequence[FileRecord], moment: datetime,
     recount: Sequence[FileRecord], rules: _Rules,
 ) -> list[FileRecord]:  # fmt: skip
-    """Append new files, then those to `recount`, and return their records in this order."""
-    settings, recorded_at = lake_session.lake.settings, _after(records, moment)
-    believed = sorted((r for r in records if r.sha256 not in rules.early), key=lambda r: r.first_scan)
+    """Records of new files, then of those to `recount`, to be appended."""
+    settings, before = lake_session.lake.settings, rules.before
+    recorded_at = _after(records, moment) + timedelta(microseconds=1)  # after withdrawals of the same scan
+    believed = sorted((r for r in (*before, *records) if r.sha256 not in rules.early), key=lambda r: r.first_scan)
     known = {r.sha256: r for r in believed if rules.has_counted(r)}
     seen = {r.sha256: r.first_scan for r in believed}
     new = [
@@ -170,9 +165,9 @@ def _recorded(
     is_gone = is_forgotten(lake_session.lake)
     counted = count_days(lake_session.spark(), list(files.values()), settings, is_gone) if files else {}
     refuse_rules_that_fit_nothing(list(files.values()), counted, known)
-    refuse_rules_that_leave_nothing(counted, [r for r in again if r.sha256 not in known])
+    refuse_rules_that_leave_nothing(counted, [r for r in (*again, *before) if r.sha256 not in known])
     disagreeing = _disagreeing(lake_session, [r for r in (*new, *again) if rules.declared.get(r.sha256)], files, rules)
-    loaded, recorded = {r.sha256 for r in records if not r.withdrawn and r.usable_rows}, []
+    loaded, recorded = {r.sha256 for r in (*before, *records) if not r.withdrawn and r.usable_rows}, []
     for record in (*new, *again):
         old, fresh = known.get(record.sha256), unless_flooding(counted.get(record.sha256, Counted()), record.size)
         days, home = (old.days, old.home_day) if old else settle_days(fresh.days, settings.start_date)
@@ -185,11 +180,12 @@ def _recorded(
         judged = replace(record, days=days, home_day=home, refused=refused, contradicted=why)
         recorded.append(replace(judged, counted_by=rules.of(record.sha256), recorded_at=recorded_at))
     sync_all([intake.parquet for _, intake in intakes], lake_session.lake.stock)
-    notes = [r.refused or (LOADED_BEFORE + r.contradicted if r.contradicted else None) for r in recorded]
-    named = zip(recorded, notes, strict=True)
-    rows = [_event(LANDED, r, d, counts, note) for r, note in named for d, counts in sorted(r.days.items())]
-    _append(lake_session, rows, "scan", "")
     return recorded
+
+
+def _landings(recorded: Iterable[FileRecord]) -> list[tuple[object, ...]]:
+    named = ((r, r.refused or (LOADED_BEFORE + r.contradicted if r.contradicted else None)) for r in recorded)
+    return [_event(LANDED, r, d, counts, note) for r, note in named for d, counts in sorted(r.days.items())]
 
 
 def _disagreeing(
@@ -271,7 +267,8 @@ def follow(lake_session: LakeSession, records: Sequence[FileRecord], note: str) 
     contents = of_contents(listing.declared, [(f.name, i.sha256) for f, i in intakes])
     rules, now = _Rules(counting_digest(lake_session.lake.settings), contents, ()), utc_now()
     recorded = _recorded(lake_session, intakes, [*known, *heirs], now, [], rules)
-    _append(lake_session, _withdrawals(records, _after([*known, *recorded], now), note), "forget", note)
+    ended = _withdrawals(records, _after([*known, *recorded], now), note)
+    _append(lake_session, [*_landings(recorded), *ended], "forget", note)
 
 
 def _withdrawals(records: Sequence[FileRecord], moment: datetime, note: str) -> list[tuple[object, ...]]:

@@ -25,8 +25,8 @@ from backfill_assets.lake.ledger import (
     of_source,
     read_arrivals,
     read_files,
-    too_late_contract,
 )
+from backfill_assets.lake.too_late import too_late_contract
 
 NEWEST_DAYS = 7  # a week of arrivals shows what is wrong now
 MOST_REASONS = MOST_KINDS = 10

@@ -20,9 +20,9 @@ from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
 from backfill_assets.lake.files import make_folder
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import too_late_contract
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, refused_query
+from backfill_assets.lake.too_late import too_late_contract
 from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import unfit_days_now, unfit_text

@@ -15,8 +15,8 @@ from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import too_late_contract
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
+from backfill_assets.lake.too_late import too_late_contract
 from backfill_assets.lake.view import read_view
 from backfill_assets.lake.widening import Wider, widen, wider_columns
 from backfill_assets.load.candidate import made_with

@@ -23,8 +23,8 @@ from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.too_late import release_late_rows
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.scan import release_late_rows
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.clocks import Jumping, jumps, set_to
 from backfill_assets_tests.end_to_end.replay import Replay

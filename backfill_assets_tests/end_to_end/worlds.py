@@ -92,6 +92,13 @@ class World:
             for name in (*(t.name for t in pipeline.tables), "arrivals", "quarantine")
         }
 
+    def days_in(self, state: str, table: str) -> set[date]:
+        """The days of a table that have this state, and a receipt."""
+        lake_session, pipeline = self.open()
+        view = read_view(lake_session.lake, pipeline.contracts)
+        states = pipeline.states(view)
+        return {d for d in view.table(table).stamps if states.of(table, d) == state}
+
     def states(self) -> dict[str, set[str]]:
         """Per table the states of the days that have a receipt."""
         lake_session, pipeline = self.open()

@@ -25,6 +25,7 @@ from backfill_assets.lake.ledger import (
     read_files,
 )
 from backfill_assets.lake.store import TableStore
+from backfill_assets.landing.content_store import identity
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.files import bare_lake
 
@@ -103,6 +104,25 @@ def test_a_content_whose_first_scan_was_taken_again_is_another_input_and_every_o
         day(0): LandedDay(frozenset({"other"}), 3),
         day(1): LandedDay(frozenset({"sha first scanned 2024-03-10T09:00:00+00:00"}), 3),
     }
+
+
+def test_a_content_that_select_names_otherwise_is_the_same_input_unless_it_has_copies(files: Path) -> None:
+    def moved(path: str, old: str, new: str, hours: int) -> list[dict[str, Any]]:
+        at = SEEN + timedelta(hours=hours + 1)
+        return [_withdrawn(path, old, hours), _event(path, new, day(1), recorded_at=at, first_scan=SEEN)]
+
+    by_path = {path: identity("sha", path) for path in ("a.csv", "b.csv")}
+    write_rows(files, FILES, [_event("a.csv", "sha", day(0)), *moved("a.csv", "sha", by_path["a.csv"], 1)], OURS)
+    _, now = sorted(read_files(store_of(files)), key=lambda r: r.recorded_at)
+    assert (now.names, now.as_input, now.used_days) == (("sha", now.sha256), "sha", frozenset({day(0), day(1)}))
+    write_rows(files, FILES, moved("a.csv", by_path["a.csv"], "sha", 3), OURS)
+    assert {r.as_input for r in read_files(store_of(files))} == {"sha"}, "and back"
+    copy = _event("b.csv", "sha", day(1), recorded_at=SEEN + timedelta(hours=5))
+    write_rows(files, FILES, [copy, *moved("b.csv", "sha", by_path["b.csv"], 6)], OURS)
+    write_rows(files, FILES, moved("a.csv", "sha", by_path["a.csv"], 6), OURS)
+    live = [r for r in read_files(store_of(files)) if not r.withdrawn]
+    assert [r.as_input for r in live] == [by_path["a.csv"], by_path["b.csv"]], "what both were called is neither"
+    assert landed_days(live)[day(1)].usable_rows == 6
 
 
 def test_a_withdrawal_keeps_what_the_file_was_made_of(files: Path) -> None:

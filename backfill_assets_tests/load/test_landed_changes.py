@@ -15,10 +15,12 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing import files as landed_files
+from backfill_assets.landing.content_store import identity
 from backfill_assets.landing.files import Hashes, LandedFile, sha256_of
 from backfill_assets.landing.listing import list_landing
-from backfill_assets.load.landed_changes import Comparison, _split_by_path, compare, unneeded_copies
+from backfill_assets.load.landed_changes import Comparison, compare, counting_digest, renamed, unneeded_copies
 from backfill_assets_tests.lake.landed import land
 from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
 
@@ -71,21 +73,34 @@ def test_a_touched_or_altered_file_is_hashed_once_and_not_at_every_look(folder: 
     assert sorted(hashed) == ["a.csv", "a.csv", "b.csv"]
 
 
-def test_copies_that_select_parts_by_their_paths_are_taken_in_again_and_others_are_not(folder: Path) -> None:
+def test_a_scan_names_contents_as_todays_select_does_if_they_were_counted_by_another_one(
+    folder: Path, hashed: list[str]
+) -> None:
     made = synthetic_lake(folder.parent / "lake", 1)[0].settings
-    named = (("a.csv", b"1"), ("b.csv", b"1"), ("c.csv", b"2"))
-    one, two, other = (recorded(folder, name, text) for name, text in named)
-    assert compared(folder, one, two, other) == Comparison([], [], [], [])
-    found = compare(list_landing("**", folder, "csv"), [one, two, other], Hashes(folder), {one.sha256})
-    assert ([f.name for f in found.fresh], found.lapsed) == (["a.csv", "b.csv"], [one, two])
-    assert not found.disputed, "nobody is asked to accept files that are as they were"
     by_arrival, by_path = (
         made.model_copy(update={"single": made.source.model_copy(update={"select": select})})
         for select in ("a AS arrival_ts", "a AS event_ts")
     )
-    assert _split_by_path(by_path, [one, two, other]) == {one.sha256}
-    assert not _split_by_path(by_arrival, [one, two, other])
-    assert not _split_by_path(by_path, [one, replace(two, withdrawn=True), other])
+    named = (("a.csv", b"1"), ("b.csv", b"1"), ("c.csv", b"2"))
+    records = [recorded(folder, name, text) for name, text in named]
+    by_their_paths = [replace(r, sha256=identity(r.sha256, r.path)) for r in records]
+    listing, hashes = list_landing("**", folder, "csv"), Hashes(folder)
+
+    def found(settings: LakeSettings, known: list[FileRecord]) -> list[FileRecord]:
+        return renamed(settings, listing, known, hashes)
+
+    assert found(by_path, records) == records
+    assert found(by_arrival, by_their_paths) == by_their_paths
+    assert found(by_path, by_their_paths) == found(by_arrival, records) == []
+    for settings, kept in ((by_path, records), (by_arrival, by_their_paths)):
+        hashed.clear()
+        counted = [replace(r, counted_by=f"{counting_digest(settings)} totals") for r in kept]
+        assert found(settings, counted) == counted[: 2 if settings is by_path else 0], "copies cannot be loaded"
+        assert "c.csv" not in hashed
+        assert found(settings, [replace(r, withdrawn=True) for r in kept]) == []
+    comparison = compare(listing, records, hashes, records[:2])
+    assert ([f.name for f in comparison.fresh], comparison.renamed) == (["a.csv", "b.csv"], records[:2])
+    assert not comparison.disputed, "nobody is asked to accept files that are as they were"
 
 
 def test_a_file_of_another_size_is_altered_without_a_look_into_it(folder: Path, hashed: list[str]) -> None:

@@ -15,7 +15,8 @@ from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, of_source, read_files
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.load.scan import accept_all, late_rows, release_late_rows, scan_all
+from backfill_assets.lake.too_late import late_rows, release_late_rows
+from backfill_assets.load.scan import accept_all, scan_all
 from backfill_assets_tests.builders import receipt, write_rows
 
 NOW = datetime(2024, 3, 10, tzinfo=UTC)

@@ -19,7 +19,7 @@ from backfill_assets.operations.rejected import Unusable, unusable
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake, publish_by_hand
-from backfill_assets_tests.lake.test_ledger_too_late import late_lake
+from backfill_assets_tests.lake.test_too_late import late_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 

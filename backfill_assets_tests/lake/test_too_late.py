@@ -1,6 +1,6 @@
 """What came too late: counted while it waits, released once with a note, and never twice.
 
-Tested here: `lake.ledger` without an engine. Not tested here: which rows a load keeps apart (`end_to_end`).
+Tested here: `lake.too_late` without an engine. Not tested here: which rows a load keeps apart (`end_to_end`).
 """
 
 from datetime import date
@@ -15,11 +15,15 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Release
 from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import REPLAY, release, releases, too_late_contract, waiting
+from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.too_late import REPLAY, release, releases, too_late_contract, waiting
+from backfill_assets.landing.content_store import identity
 from backfill_assets.pipeline import contracts
+from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.lake.test_ledger import _event
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -61,6 +65,14 @@ def test_a_release_is_a_commit_with_its_note_that_names_the_days_and_moves_no_ro
     said = [c.receipt for c in commits(lake.table_path(TOO_LATE), -1) if c.receipt is not None][-1]
     assert (said.reason, said.note, said.days) == (REPLAY, "the sender was down", {})
     assert waiting(lake, HAPPENED, OTHER)[ARRIVED, HAPPENED] == 2, "rows leave with the load that takes them"
+
+
+def test_a_release_holds_for_a_file_whose_content_select_names_otherwise_since(tmp_path: Path) -> None:
+    lake, now = late_lake(tmp_path), identity("file", "a.csv")
+    release(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down")
+    rows = [_event("a.csv", name, ARRIVED, recorded_at=midnight(d)) for name, d in (("file", HAPPENED), (now, OTHER))]
+    write_rows(lake.table_path(FILES.name), FILES, rows, receipt(FILES.name, {}))
+    assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, HAPPENED, frozenset({"file", now})),)
 
 
 def test_days_for_which_nothing_waits_are_not_released(tmp_path: Path) -> None:
