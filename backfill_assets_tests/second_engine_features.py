@@ -22,7 +22,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.sail import Sail
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.steadiness import differing_settings
+from backfill_assets.load.steadiness import differing_expressions
 from backfill_assets.pipeline.contracts import Declared
 from backfill_assets.pipeline.declared import declared_features
 from backfill_assets.pipeline.tables import tables
@@ -60,7 +60,7 @@ def taken(asked: Sequence[Column]) -> tuple[list[Declared], list[str]]:
             (compiled,) = declared_features(made)
         except SettingsError:
             continue
-        names = {name for u in differing_settings(made, [t.contract for t in tables(made)], Sail()) for name in u.names}
+        names = {name for found_names in differing_expressions(tables(made), Sail()).values() for name in found_names}
         refused += names
         found += [] if names else [compiled]
     return found, refused

@@ -17,7 +17,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.sail import Sail
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.steadiness import differing_settings
+from backfill_assets.load.steadiness import differing_expressions
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.second_engine_drawing import AROUND, ERAS, EVENT_DAYS, HOLE, PAYLOAD, expressions, rows_of
 
@@ -88,7 +88,7 @@ def table_of(label: Label) -> Table | list[str]:
         given = tables(made)
     except SettingsError:
         return []
-    refused = [name for u in differing_settings(made, [t.contract for t in given], Sail()) for name in u.names]
+    refused = [name for names in differing_expressions(given, Sail()).values() for name in names]
     return refused or next(t for t in given if t.name == "labels")
 
 

@@ -5,6 +5,7 @@ Not here: how an engine is started and reached (`engine`), and comparing rows (`
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,17 @@ SHORT_OF_MEMORY = re.compile(
     r"remain available for the total memory pool|Resources exhausted|Failed to allocate additional"
 )
 CHANCE = ": the transform depends on more than its inputs, such as a file, the network or chance"
+
+
+@dataclass(frozen=True)
+class DeclaredExpression:
+    """Spark SQL over columns of these `types` that `lake.toml` declares at `where`, and by which a table is computed.
+    `agg`: its declared aggregation ("": the expression is of the rows themselves)."""
+
+    where: str
+    text: str
+    types: Mapping[str, str]
+    agg: str = ""
 
 
 class Engine:

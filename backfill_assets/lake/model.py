@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Basis, Contract, keys_read
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
+from backfill_assets.core.engines import DeclaredExpression
 from backfill_assets.core.errors import BackfillError, SettingsError, refuse_unknown
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import LakeView
@@ -62,8 +63,8 @@ class Table:
     sources (`"package:helpers"`). `code_version` stands for the sources in this package. `settings_read` are recorded
     values of `lake.toml` that `tables(settings)` read. `drops_incomplete`: days with missing required inputs stay
     empty. `facts`, `revisions` and `account` turn queries of DuckDB for rows, for rows before and after, and for
-    deliveries of whole keys into one for days and numbers; they and `compiled`, the SQL of declared columns, reach no
-    content.
+    deliveries of whole keys into one for days and numbers; they, the declared `expressions` and `compiled`, the SQL of
+    declared columns for people, reach no content.
     """
 
     contract: Contract
@@ -75,6 +76,7 @@ class Table:
     revisions: Revisions | None = None
     account: Facts | None = None
     compiled: Mapping[str, str] = field(default_factory=dict)
+    expressions: tuple[DeclaredExpression, ...] = ()
     code_inputs: tuple[str, ...] = ()
     code_version: str = ""
     settings_read: Mapping[str, Any] = field(default_factory=dict)

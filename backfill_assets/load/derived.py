@@ -27,7 +27,7 @@ from backfill_assets.lake.writing import conform, keep_rows, stage
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate
 from backfill_assets.load.day_independence import refuse_dependent
 from backfill_assets.load.making import plan_rows, version_read
-from backfill_assets.load.steadiness import refuse_changed_settings, refuse_settings
+from backfill_assets.load.steadiness import refuse_changed_settings, refuse_expressions
 
 SHOWN_KEYS = 3
 
@@ -38,7 +38,7 @@ def build(request: RebuildRequest) -> Candidate:
     Raises InputMissing, DaysHeld, SettingsError, ContractBroken, EngineLost, and BackfillError for a refused merge.
     """
     phase, contract = request.phases.phase, request.table.contract
-    refuse_settings(request.lake_session.lake.settings, request.pipeline.contracts)
+    refuse_expressions(request.lake_session.lake.settings, request.pipeline.tables)
     if request.mode.upserts:
         refuse_merge(contract)
     with phase("states"):

@@ -24,7 +24,7 @@ from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts,
 from backfill_assets.load.derived import refuse_lowered
 from backfill_assets.load.placing import Accounts, Placed, PlacedPart, placed_again
 from backfill_assets.load.scan import scan
-from backfill_assets.load.steadiness import refuse_settings
+from backfill_assets.load.steadiness import refuse_expressions
 
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
 AS_DECLARED = "files as declared"  # a count of raw's receipts, where a file has a manifest
@@ -37,7 +37,7 @@ def load(request: RebuildRequest) -> Candidate:
     Raises LandingError while a file that one of the days was made from is altered or missing; SettingsError where
     `as_of` was lowered below what is loaded.
     """
-    refuse_settings(request.lake_session.lake.settings, request.pipeline.contracts)
+    refuse_expressions(request.lake_session.lake.settings, request.pipeline.tables)
     source = request.table.contract.source
     with telling_source(source):
         return _load(replace(request, lake_session=request.lake_session.of_source(source)))

@@ -30,7 +30,7 @@ from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.derived import profiled, stage_days
 from backfill_assets.load.making import days_read
 from backfill_assets.load.placing import placed_again
-from backfill_assets.load.steadiness import refuse_settings
+from backfill_assets.load.steadiness import refuse_expressions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,7 +149,7 @@ def recompute(request: RebuildRequest) -> RecomputeVerdict:
 
     Commits nothing and deletes what it staged. Raises what a rebuild raises before its commit.
     """
-    refuse_settings(request.lake_session.lake.settings, request.pipeline.contracts, request.table.name)
+    refuse_expressions(request.lake_session.lake.settings, [request.table])
     states, table = request.states(), request.table
     stamps = {d: s for d in request.days if (s := states.stamp(table.name, d)) is not None}
     passed = {d: why for d, s in stamps.items() if (why := _passed_over(states, table.name, d, s))}

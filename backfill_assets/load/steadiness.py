@@ -8,18 +8,15 @@ otherwise (`core.engines.Engine.differences`).
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from backfill_assets.core.column_types import EXACT
-from backfill_assets.core.contracts import AGGREGATION, Contract
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.engines import Engine, advice, culprit
 from backfill_assets.core.errors import NOT_RUN, BackfillError, ContractBroken, SettingsError, place_in
-from backfill_assets.core.payload import OF_EVERY_EVENT
 from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
 from backfill_assets.engine.server import engine_named
@@ -27,7 +24,6 @@ from backfill_assets.engine.session import changed_settings, engine_of, say
 from backfill_assets.engine.session import explained as explained_loss
 from backfill_assets.lake.code import SourceFile
 from backfill_assets.lake.model import Table, source_files
-from backfill_assets.lake.queries import label_calls
 from backfill_assets.lake.settings import LakeSettings
 
 if TYPE_CHECKING:
@@ -46,7 +42,6 @@ CLOCK_UNLESS_GIVEN = {"time.strftime": 2, "time.localtime": 1, "time.gmtime": 1,
 ENVIRONMENT = frozenset({"os.environ", "os.environ.get", "os.getenv"})
 # Transforms that have passed, with the code inputs that they declared: once per loaded code is enough.
 _PASSED: "WeakKeyDictionary[Callable[..., Any], tuple[str, ...]]" = WeakKeyDictionary()
-Types = Mapping[str, str]
 
 
 def refuse_unsteady(
@@ -209,69 +204,21 @@ def _dotted(node: ast.expr, imported: dict[str, str]) -> str:
     return imported.get(node.id, "") if isinstance(node, ast.Name) else ""
 
 
-@dataclass(frozen=True)
-class Differing:
-    """An expression of `lake.toml`: the tables computed by it, where it is written, and each name in it that is known
-    to differ, with what to write instead ("": nothing)."""
-
-    tables: tuple[str, ...]
-    where: str
-    names: Mapping[str, str]
-
-    def __str__(self) -> str:
-        return f"{self.where} in lake.toml (for {' and '.join(self.tables)})"
-
-
-def refuse_settings(settings: LakeSettings, contracts: Collection[Contract], table: str = "") -> None:
-    """Raise SettingsError if an expression of these tables, or of `table` alone, differs on the lake's engine."""
+def refuse_expressions(settings: LakeSettings, tables: Iterable[Table]) -> None:
+    """Raise SettingsError if an expression of `lake.toml`, by which one of these tables is computed, differs on the
+    lake's engine."""
     engine = engine_named(settings.spark.engine)
-    for differing in differing_settings(settings, contracts, engine):
-        if not table or table in differing.tables:
-            names = differing.names
-            raise SettingsError(str(differing), culprit(names, engine), "Nothing was done", advice(names))
+    for where, names in differing_expressions(tables, engine).items():
+        raise SettingsError(where, culprit(names, engine), "Nothing was done", advice(names))
 
 
-def differing_settings(settings: LakeSettings, contracts: Collection[Contract], engine: Engine) -> list[Differing]:
-    """Return the expressions that differ on an engine, of those by which one of these tables is computed."""
-    maturing = _most_upstream(contracts, lambda contract: contract.matures_after_days is not None)
-    differing, types = list[Differing](), _types(settings, settings.features.source)
-    for column in settings.features.columns:
-        tables, where = (
-            _most_upstream(contracts, partial(_declares, column.name)),
-            f"[[features.columns]] {column.name}",
-        )
-        differing.append(Differing(tables, f"{where}: where", engine.differences(column.where or "true", types)))
-        differences = engine.differences(column.of or "", types, agg=column.agg)
-        differing.append(Differing(tables, f"{where}: of", differences))
-    differing += [Differing(maturing, *label) for label in _label_differences(settings, engine)]
-    return [f for f in differing if f.names and f.tables]
-
-
-def _most_upstream(contracts: Collection[Contract], fits: Callable[[Contract], bool]) -> tuple[str, ...]:
-    """Return the tables that fit and have no input that does."""
-    fit = {c.name for c in contracts if fits(c)}
-    return tuple(c.name for c in contracts if c.name in fit and fit.isdisjoint(i.table for i in c.inputs))
-
-
-def _declares(name: str, contract: Contract) -> bool:
-    return any(c.name == name and AGGREGATION in c.tags for c in contract.columns)
-
-
-def _label_differences(settings: LakeSettings, engine: Engine) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield where the label is declared, with what differs; its aggregates are exact numbers to its condition."""
-    types, labels = _types(settings, settings.labels.source), settings.labels
-    if labels.label is None:
-        measure = "" if labels.measure == "events" else labels.measure
-        yield f'[labels] measure = "{labels.measure}"', engine.differences(measure, types, agg="sum")
-        return
-    differences, condition, done = dict[str, str](), "", 0
-    for call in label_calls(labels.label):
-        differences.update(engine.differences(call.of.strip(" *"), types, agg=call.agg))
-        condition, done = f"{condition}{labels.label[done : call.start]}CAST(1 AS {EXACT})", call.end
-    yield "[labels] label", differences | {**engine.differences(condition + labels.label[done:], types)}
-
-
-def _types(settings: LakeSettings, source: str | None) -> Types:
-    """Return the types of the columns that a section may name."""
-    own = {c.name.lower(): c.type for c in settings.payload_of("", source) or ()}
-    return {name: str(kind) for name, kind in OF_EVERY_EVENT.items()} | own
+def differing_expressions(tables: Iterable[Table], engine: Engine) -> dict[str, dict[str, str]]:
+    """Return, by the place in `lake.toml` with the tables computed by it, the names in expressions that are known to
+    differ on an engine, each with what to write instead ("": nothing)."""
+    computed, found = defaultdict[str, dict[str, None]](dict), defaultdict[str, dict[str, str]](dict)
+    for table in tables:
+        for one in table.expressions:
+            if names := engine.differences(one.text, one.types, agg=one.agg):
+                computed[one.where][table.name] = None
+                found[one.where].update(names)
+    return {f"{where} in lake.toml (for {' and '.join(computed[where])})": names for where, names in found.items()}

@@ -4,7 +4,7 @@ Not here: computing and comparing (`load.recompute`). Nothing is committed, and 
 """
 
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import Recomputation, SessionElsewhere, recompute
-from backfill_assets.load.steadiness import differing_settings
+from backfill_assets.load.steadiness import differing_expressions
 from backfill_assets.operations.doctor_tables import Diagnosis, broken, fine
 
 REASON = "check-engine"
@@ -93,12 +93,12 @@ def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
     text = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"
     text += ", open to this machine's users" if settings.open_port else ", in a private network"
     yield fine(engine.name, text)
-    yield from _differences(engine, lake, tables)
+    yield from _differences(engine, tables)
 
 
-def _differences(engine: Engine, lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+def _differences(engine: Engine, tables: Sequence[Table]) -> Iterator[Diagnosis]:
     """Yield what is declared, or written as SQL, and known to differ; else how to prove that nothing does."""
-    differing = {str(d): d.names for d in differing_settings(lake.settings, [t.contract for t in tables], engine)}
+    differing: dict[str, Mapping[str, str]] = {**differing_expressions(tables, engine)}
     for table in tables:
         inputs = [t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}]
         types = {c.name.lower(): str(c.type) for contract in inputs for c in contract.columns}

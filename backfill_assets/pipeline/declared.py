@@ -70,7 +70,7 @@ def declared_label(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
     terms, text = _terms(label, settings)
     if not terms:
         raise refused(LABEL, f"{label} looks at no event ahead or behind", ADVICE)
-    term_types = {t.aggregation.name: _decided_by(t) for t in terms}
+    term_types = {t.aggregation.name: decided_by(t) for t in terms}
     # A typing error is more likely in a term's name than in a condition: the payload is named as well.
     condition = read_expression(text, {**event_types(settings), **term_types}, LABEL)
     outside = [c for c in condition.columns if c not in term_types]
@@ -81,7 +81,8 @@ def declared_label(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
     return terms, condition.sql
 
 
-def _decided_by(term: Declared) -> ColumnType:
+def decided_by(term: Declared) -> ColumnType:
+    """The type in which the condition gets a term: whole numbers exactly."""
     kind = read_type(term.aggregation.type)
     return EXACT if kind.kind in ("INT", "BIGINT") else kind
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import matures_after
+from backfill_assets.core.engines import DeclaredExpression
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, words
@@ -116,6 +117,7 @@ def _features(settings: LakeSettings) -> tuple[Table, Table]:
     if built_in:
         reach = {"windows_days": settings.features.windows_days}
     compiled = {} if built_in else {c.aggregation.name: c.sql for c in declared}
+    expressions = [e for c in declared for e in _expressions(c, f"[[features.columns]] {c.aggregation.name}", settings)]
 
     def _now(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import now
@@ -130,10 +132,19 @@ def _features(settings: LakeSettings) -> tuple[Table, Table]:
     def _table(transform: Transform, reach: dict[str, Any], *, as_known: bool) -> Table:
         contract = contracts.features(settings, declared, staging, as_known=as_known, built_in=built_in)
         version = f"{contract.name} 1" if built_in else "declared features 1"
-        return Table(contract, transform, reach, MADE_BY, compiled=compiled, code_version=version)
+        shown: dict[str, Any] = {"compiled": compiled, "expressions": tuple(expressions)}
+        return Table(contract, transform, reach, MADE_BY, code_version=version, **shown)
 
     known = {**reach, "cutoff_grace_hours": grace}
     return _table(_now, reach, as_known=False), _table(_at_cut, known, as_known=True)
+
+
+def _expressions(column: contracts.Declared, where: str, settings: LakeSettings) -> Iterator[DeclaredExpression]:
+    """The expressions of a column, declared at `where`."""
+    types = {name: str(kind) for name, kind in contracts.event_types(settings).items()}
+    yield DeclaredExpression(where, column.of or "", types, column.aggregation.agg)
+    if column.where:
+        yield DeclaredExpression(where, column.where, types)
 
 
 def _refuse_lacking_columns(settings: LakeSettings) -> None:
@@ -154,12 +165,14 @@ def _labels(settings: LakeSettings) -> Table:
     source, built_in = settings.source_of("labels"), _has_built_in(settings, "labels")
     settings, staging = settings.of_source(source), named(contracts.STAGING, source)
     section, entity = settings.labels, settings.features.entity
+    where, decided = f'[labels] measure = "{section.measure}"', list[DeclaredExpression]()
     if section.label is None:
         terms, condition = contracts.label_from_rule(settings)
     else:
-        from backfill_assets.pipeline.declared import declared_label
+        from backfill_assets.pipeline.declared import decided_by, declared_label
 
-        terms, condition = declared_label(settings)
+        where, (terms, condition) = "[labels] label", declared_label(settings)
+        decided = [DeclaredExpression(where, condition, {t.aggregation.name: str(decided_by(t)) for t in terms})]
     outcome = Outcome(
         tuple(t.aggregation for t in terms), condition, matures_after(section.horizon_days, section.maturity_days)
     )
@@ -181,6 +194,7 @@ def _labels(settings: LakeSettings) -> Table:
         (*MADE_BY, MATURITY),
         revisions=partial(queries.flips, entity=entity),
         compiled={} if built_in else {t.aggregation.name: t.sql for t in terms} | {"label": condition},
+        expressions=(*(e for t in terms for e in _expressions(t, where, settings)), *decided),
         code_version="labels 1" if built_in else "declared labels 1",
     )
 

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.contracts import AGGREGATION, Column
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import Codes
-from backfill_assets.lake.model import Table, make_pipeline
+from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sections import FeatureColumnSettings
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import UNNAMED, SessionElsewhere, _at_heads, _lost_input, _view_then, recompute
 from backfill_assets.operations.maintain import maintain
-from backfill_assets_tests.builders import CONTRACTS, day, receipt
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import day, receipt
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.operations.planned import Planned, scatter
 
@@ -49,11 +49,9 @@ def test_a_declared_column_that_overflows_silently_on_sail_is_no_opinion_on_what
         "spark": lake.settings.spark.model_copy(update={"engine": "sail"}),
     }
     other = replace(lake, settings=lake.settings.model_copy(update=changes))
-    declared = Column("n", "BIGINT", "a sum", nullable=True, tags={AGGREGATION: "sum"})
-    features = replace(CONTRACTS[2], columns=(*CONTRACTS[2].columns, declared))
-    pipeline = make_pipeline(Table(features if c.name == features.name else c) for c in CONTRACTS)
+    pipeline = make_pipeline(tables(other.settings))
     session, days = SessionElsewhere(other, tmp_path / "home"), DayRange(day(2), day(4))
-    with pytest.raises(SettingsError, match=r"n: of in lake.toml .*\*: on sail not always"):
+    with pytest.raises(SettingsError, match=r"n in lake.toml .*\*: on sail not always"):
         recompute(RebuildRequest(session, pipeline, pipeline.table("features"), days, Provenance("")))
 
 
