@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 DAY = r"\d{4}-\d\d-\d\d"
 PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
 GLOB_SIGNS = "*?[]{}\\"  # Spark takes a path with one of them for a pattern
-# What one task reads: a query over it needs no shuffle. Longer spans are many small files, which cost time to open.
-ONE_TASK_FILES, ONE_TASK_BYTES = 64, 1 << 20
 
 
 def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
@@ -170,17 +168,11 @@ def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
 
 @dataclass(frozen=True)
 class PlainFiles:
-    """The files with the wanted rows, their bytes, the columns with Spark's types in order, the partition column."""
+    """The files with the wanted rows, the columns with Spark's types in order, the partition column."""
 
     paths: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     partition_column: str
-    size: int
-
-    @property
-    def are_few(self) -> bool:
-        """Whether one task reads them sooner than several would begin."""
-        return len(self.paths) <= ONE_TASK_FILES and self.size <= ONE_TASK_BYTES
 
 
 def read_frame(
@@ -220,7 +212,7 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     foldered = all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
     if not foldered or any(s in str(table) for s in GLOB_SIGNS):
         return None
-    return PlainFiles(tuple(str(table / f.path) for f in chosen), columns, day_column, sum(f.size for f in chosen))
+    return PlainFiles(tuple(str(table / f.path) for f in chosen), columns, day_column)
 
 
 def read_plain(
@@ -232,8 +224,7 @@ def read_plain(
         nulls = (f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in plain.columns)
         return session.sql("SELECT 1").where("false").selectExpr(*nulls)
     server = server_of(session)
-    rows = _read_links(session, plain, server.scratch) if server else _read_named(session, plain)
-    return rows.coalesce(1) if plain.are_few else rows
+    return _read_links(session, plain, server.scratch) if server else _read_named(session, plain)
 
 
 def _read_named(session: "SparkSession", plain: PlainFiles) -> "DataFrame":

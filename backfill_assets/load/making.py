@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5 s)
-ROWS_OF_A_PLAN = 100_000  # of so many between two spans, read and made, the work is no more than that of another plan
+ROWS_OF_A_PLAN = 100_000  # read and made: the work on so many is no more than that of further plans
 
 
 def plan_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -> "DataFrame":
@@ -42,23 +42,14 @@ def plan_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -> 
 
 
 def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[DayRange]:
-    """Ranges to compute apart; up-to-date days with few rows between two of them are computed along. Days whose input
-    is deliveries form one range, however far apart they are: most of them would read the same deliveries."""
-    if all(i.basis is Basis.ARRIVALS for i in contract.inputs):
-        return covering(todo, 1)
-    spans: list[DayRange] = []
-    for span in covering(todo, MOST_SPANS):
-        if spans and _rows_on(view, contract, DayRange(spans[-1].end, span.start)) < ROWS_OF_A_PLAN:
-            spans[-1] = DayRange(spans[-1].start, span.end)
-        else:
-            spans.append(span)
-    return spans
-
-
-def _rows_on(view: LakeView, contract: Contract, days: DayRange) -> int:
-    """Count the rows of the table and of its inputs on these days, by their receipts."""
+    """Ranges to compute apart: one where the table and its inputs have few rows on its days, by their receipts. Days
+    whose input is deliveries form one, however far apart they are: most of them would read the same deliveries."""
+    (whole,) = covering(todo, 1)
     stamps = [view.table(name).stamps for name in {contract.name, *(i.table for i in contract.inputs)}]
-    return sum(by_day[d].entry.rows for by_day in stamps for d in days if d in by_day)
+    rows = sum(by_day[d].entry.rows for by_day in stamps for d in whole if d in by_day)
+    if rows < ROWS_OF_A_PLAN or all(i.basis is Basis.ARRIVALS for i in contract.inputs):
+        return [whole]
+    return covering(todo, MOST_SPANS)
 
 
 def days_read(view: LakeView, wanted: Input, days: Iterable[date]) -> set[date]:

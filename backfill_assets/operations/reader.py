@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
@@ -268,5 +267,4 @@ class KeptTableReader(Readable):
                 "Ask for arrow(), and make a frame of that",
             )  # fmt: skip
         columns = tuple((c.name, c.type.lower()) for c in contract.columns)
-        size = sum(Path(f).stat().st_size for f in pinned.files)
-        return read_plain(session, PlainFiles(tuple(pinned.files), columns, contract.day_column, size))
+        return read_plain(session, PlainFiles(tuple(pinned.files), columns, contract.day_column))

@@ -14,9 +14,6 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.core.engines import SPARK
 from backfill_assets.engine.session import OwnServer
 from backfill_assets.lake.data_files import (
-    ONE_TASK_BYTES,
-    ONE_TASK_FILES,
-    PlainFiles,
     plain_files,
     read_frame,
     read_plain,
@@ -91,12 +88,3 @@ def test_a_server_of_ours_reads_days_off_folders_of_links_and_not_off_the_name_o
     assert found.keys() == named.keys()
     assert sorted(found.values()) == sorted(named.values())
     assert not session.read.schema().option.called
-
-
-def test_few_small_files_are_read_by_one_task_and_many_or_large_ones_by_several() -> None:
-    def files(count: int, size: int) -> PlainFiles:
-        return PlainFiles(tuple(map(str, range(count))), (), "event_date", size)
-
-    assert files(ONE_TASK_FILES, ONE_TASK_BYTES).are_few
-    assert not files(ONE_TASK_FILES + 1, 1).are_few
-    assert not files(1, ONE_TASK_BYTES + 1).are_few

@@ -43,13 +43,13 @@ def test_a_row_that_one_span_made_for_a_day_of_another_or_between_is_not_taken_f
     assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS[:1])) == [0, 2, 4, 9, None]
 
 
-def test_days_of_few_rows_between_two_spans_are_computed_along_with_them_and_days_of_many_are_not() -> None:
+def test_days_far_apart_are_computed_together_where_there_are_few_rows_and_apart_where_there_are_many() -> None:
     story = loaded(9)
-    story.build("staging", *map(day, range(9)), rows=ROWS_OF_A_PLAN // 2 - 1)
+    story.build("staging", *map(day, range(9)), rows=1)
     story.build("features", *map(day, range(9)), rows=1)
     todo = [day(0), day(2), day(3), day(6)]
-    assert _spans(story.view(), FEATURES, todo) == [DayRange(day(0), day(4)), DayRange(day(6), day(7))]
-    story.build("features", day(1), rows=ROWS_OF_A_PLAN // 2 + 1)
+    assert _spans(story.view(), FEATURES, todo) == [DayRange(day(0), day(7))]
+    story.build("features", day(1), rows=ROWS_OF_A_PLAN)
     apart = [DayRange(day(0), day(1)), DayRange(day(2), day(4)), DayRange(day(6), day(7))]
     assert _spans(story.view(), FEATURES, todo) == apart
 
