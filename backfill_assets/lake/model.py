@@ -76,10 +76,10 @@ class Table:
     revisions: Revisions | None = None
     account: Facts | None = None
     compiled: Mapping[str, str] = field(default_factory=dict)
-    expressions: tuple[DeclaredExpression, ...] = ()
     code_inputs: tuple[str, ...] = ()
     code_version: str = ""
     settings_read: Mapping[str, Any] = field(default_factory=dict)
+    expressions: tuple[DeclaredExpression, ...] = ()
 
     @property
     def name(self) -> str:
