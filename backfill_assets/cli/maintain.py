@@ -26,7 +26,6 @@ def maintain(named: str, keep_days: int | None, yes: bool, widen: bool, as_json:
 
     No row of any table changes, snapshots keep their files, and an unfinished plan keeps what it needs.
     """
-    from backfill_assets.operations.maintain import find_upkeep
     from backfill_assets.operations.maintain import maintain as do
 
     lake, pipeline = opened()
@@ -34,7 +33,7 @@ def maintain(named: str, keep_days: int | None, yes: bool, widen: bool, as_json:
     if widen:
         _widen(lake, pipeline, tables, yes, as_json)
         return
-    found = (do if yes else find_upkeep)(lake, pipeline, tables, keep_days)
+    found = do(lake, pipeline, tables, keep_days, act=yes)
     lines = found.lines() or ["Nothing can go."]
     lines.append(f"Every version since {found.since:%Y-%m-%d %H:%M} UTC keeps its files.")
     if found.lines() and not yes:

@@ -86,32 +86,26 @@ class Upkeep:
         ]
 
 
-def find_upkeep(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
-    """Find what can go of some tables and ledgers (empty: all); writes nothing.
+def maintain(
+    lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None, act: bool = True
+) -> Upkeep:
+    """Do the upkeep of some tables and ledgers (empty: all), table by table, each under its lock; without `act` only
+    find what can go, and write nothing.
 
     `keep_days` (None: `[retention] rollback_days`): how long replaced files stay; a plan that is not finished keeps
-    those of its days longer. Raises BackfillError for an unknown table, and for a log that is damaged.
+    those of its days longer. New layouts come first, so that the files that they replace are counted from now on.
+    Stopped at any moment, the lake holds the same rows; the next call goes on. Raises BackfillError for an unknown
+    table, and for a log that is damaged.
     """
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
+    lay_out, clear = (_compacted, remove_unneeded) if act else (uneven_files, find_unneeded)
     size = lake.settings.retention.file_mib * MIB
-    uneven = {c.name: _days(found) for scoped, c in chosen if (found := uneven_files(scoped, c, size))}
-    unneeded = tuple(find_unneeded(scoped, c, since, _first(scoped, c, since)) for scoped, c in chosen)
-    return Upkeep(since, unneeded, uneven, (0, 0) if tables else _copies(lake))
+    uneven = {c.name: _days(found) for scoped, c in chosen if (found := lay_out(scoped, c, size))}
+    cleared = tuple(clear(scoped, c, since, _first(scoped, c, since)) for scoped, c in chosen)
+    return Upkeep(since, cleared, uneven, (0, 0) if tables else _copies(lake, act), act)
 
 
-def maintain(lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), keep_days: int | None = None) -> Upkeep:
-    """Do what `find_upkeep` finds, table by table, each under its lock; raises what `find_upkeep` raises.
-
-    New layouts come first, so that the files that they replace are counted from now on. Stopped at any moment, the
-    lake holds the same rows; the next call goes on.
-    """
-    since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
-    uneven = {c.name: _days(found) for scoped, c in chosen if (found := _compacted(scoped, c))}
-    removed = tuple(remove_unneeded(scoped, c, since, _first(scoped, c, since)) for scoped, c in chosen)
-    return Upkeep(since, removed, uneven, (0, 0) if tables else _copies(lake, act=True), done=True)
-
-
-def _copies(lake: Lake, act: bool = False) -> tuple[int, int]:
+def _copies(lake: Lake, act: bool) -> tuple[int, int]:
     """The number and bytes of parsed contents that `[retention] copy_days` lets go; with `act` they are deleted."""
     if (days := lake.settings.retention.copy_days) is None:
         return 0, 0
@@ -129,9 +123,8 @@ def _days(found: Layout) -> tuple[date, ...]:
     return tuple(date.fromisoformat(value) for value in found if value)
 
 
-def _compacted(lake: Lake, contract: Contract) -> Layout:
+def _compacted(lake: Lake, contract: Contract, size: int) -> Layout:
     """The files of a table that were written again in better sizes."""
-    size = lake.settings.retention.file_mib * MIB
     return laid_out_again(lake, contract, lambda: compact(lake, contract, size)) or {}
 
 

@@ -3,6 +3,7 @@
 Elsewhere: preflight and pins (`plan_preflight`), the plan's file (`plan_files`), running it (`plan_run`).
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -168,13 +169,10 @@ def cut(days: DayRange, unit: str, canary: int = 0, order: Order = "ascending") 
 
 def _chunk_size(unit: str) -> int | Literal["week", "month"]:
     text = unit.strip().lower()
-    if text == "week":
-        return "week"
-    if text == "month":
-        return "month"
-    number = text.removesuffix("d")
-    if number.isascii() and number.isdigit() and int(number) > 0:
-        return int(number)
+    if text == "week" or text == "month":
+        return text
+    if number := re.fullmatch(r"0*([1-9][0-9]*)d?", text):
+        return int(number[1])
     raise BackfillError(
         "the chunk", f"{unit[:20]!r} is no size", "Nothing was planned", "Write e.g. 7d, 14, week or month"
     )

@@ -5,7 +5,7 @@ its result changes. Not here: the rules (`lake.gates`) and requests for stale da
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -115,26 +115,38 @@ def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetC
         )  # fmt: skip
 
 
+def standing_check(
+    opened: Opened, table: str, name: str, description: str,
+    judge: Callable[[dg.DagsterInstance], dg.AssetCheckResult],
+) -> dg.AssetChecksDefinition:  # fmt: skip
+    """A check of a table as it stands, without days: its button calls `judge`."""
+
+    @dg.asset_check(asset=table, name=name, description=description)
+    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        """Judge now."""
+        with as_failures():
+            lake, _ = opened.require()
+            context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
+            return judge(context.instance)
+
+    return check
+
+
 def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
     """The check `no_stale_days` of one table."""
-
     description = (
         f"No written day of {contract.name} is stale: made from inputs that have changed since. The sensor `late_data` "
         f"rebuilds such days; until then `{WHICH}` names them, with the command that does it at once."
     )
 
-    @dg.asset_check(asset=contract.name, name=STANDING, description=description)
-    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        """Judge the table now."""
-        with as_failures():
-            lake, _ = opened.require()
-            context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
-            states = opened.states()
-            given_up = given_up_now(context.instance, lake, states).get(contract.name, "")
-            passed, facts = judge_standing(states, contract.name, given_up)
+    def judge(instance: dg.DagsterInstance) -> dg.AssetCheckResult:
+        """Judge by the states of now."""
+        states = opened.states()
+        given_up = given_up_now(instance, opened.lake, states).get(contract.name, "")
+        passed, facts = judge_standing(states, contract.name, given_up)
         return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=facts)
 
-    return check
+    return standing_check(opened, contract.name, STANDING, description, judge)
 
 
 def judge_standing(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:

@@ -5,6 +5,7 @@ Not here: which days are proven, and when they are paid for (`operations.prove`;
 """
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 import dagster as dg
@@ -20,11 +21,11 @@ from backfill_assets.operations.proof_history import Proof, alarms, unproven
 from backfill_assets.operations.prove import Prover, prove, prove_days, waits
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import report_alarms
+from backfill_assets.orchestration.checks import standing_check
 from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.rollbacks import one_op_job, show_lines
-from backfill_assets.orchestration.runs import LAKE_TAG
-from backfill_assets.orchestration.sensors import lake_sensor
+from backfill_assets.orchestration.sensors import lake_schedule, lake_sensor
 from backfill_assets.orchestration.ticks import Tick
 
 STANDING_PROOF, PROVEN = "standing_proof", "proven"
@@ -38,16 +39,12 @@ def proof_checks(opened: Opened) -> list[dg.AssetChecksDefinition]:
 
 
 def _check(opened: Opened, table: str) -> dg.AssetChecksDefinition:
-    @dg.asset_check(asset=table, name=PROVEN, description=WORDS)
-    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+    def judge(_: dg.DagsterInstance) -> dg.AssetCheckResult:
         """Judge by the proofs that are kept."""
-        with as_failures():
-            lake, pipeline = opened.require()
-            context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
-            failed = unproven(lake, pipeline).get(table, [])
+        failed = unproven(opened.lake, opened.pipeline).get(table, [])
         return dg.AssetCheckResult(passed=not failed, metadata=_facts(failed))
 
-    return check
+    return standing_check(opened, table, PROVEN, WORDS, judge)
 
 
 def _facts(failed: list[Proof]) -> dict[str, Any]:
@@ -82,18 +79,13 @@ def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefini
 def proof_schedule(lake_context: LakeContext, job: dg.JobDefinition, hour: int) -> dg.ScheduleDefinition:
     """Request the proof once a day at `hour` (UTC), if it is due (`operations.prove.waits`)."""
 
-    @dg.schedule(
-        name="daily_proof", job=job, cron_schedule=f"0 {hour} * * *", execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING, description="The job `standing_proof`, where it is due.",
-    )  # fmt: skip
-    def daily_proof(context: dg.ScheduleEvaluationContext) -> dg.SkipReason | dg.RunRequest:
+    def requested(today: date) -> dg.SkipReason | dg.RunRequest:
         """Request the proof."""
-        if lake_context.missing is not None:
-            return dg.SkipReason(str(lake_context.missing))
         why = waits(*lake_context.open())
-        return dg.SkipReason(why) if why else dg.RunRequest(run_key=f"proof {context.scheduled_execution_time:%F}")
+        return dg.SkipReason(why) if why else dg.RunRequest(run_key=f"proof {today}")
 
-    return daily_proof
+    what = "The job `standing_proof`, where it is due."
+    return lake_schedule(lake_context, "daily_proof", job, f"0 {hour} * * *", what, requested)
 
 
 CONTROLS = "controls"
@@ -118,16 +110,12 @@ def control_tables(pipeline: Pipeline, settings: dict[str, ControlSettings]) -> 
 def _control_check(opened: Opened, name: str, contract: Contract) -> dg.AssetChecksDefinition:
     words = f"The known total `{name}` of [controls] in lake.toml: {opened.lake.settings.controls[name].query}"
 
-    @dg.asset_check(asset=contract.name, name=f"control_{name}", description=words)
-    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+    def judge(_: dg.DagsterInstance) -> dg.AssetCheckResult:
         """Judge the control now."""
-        with as_failures():
-            lake, pipeline = opened.require()
-            context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
-            [outcome] = judge_controls(lake, pipeline, [name])
+        [outcome] = judge_controls(opened.lake, opened.pipeline, [name])
         return dg.AssetCheckResult(passed=outcome.holds, metadata={"outcome": str(outcome)})
 
-    return check
+    return standing_check(opened, contract.name, f"control_{name}", words, judge)
 
 
 def controls_sensor(lake_context: LakeContext) -> dg.SensorDefinition:

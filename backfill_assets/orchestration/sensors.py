@@ -107,31 +107,40 @@ def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleD
     """`daily_load` at 02:00 UTC and `rolling_reprocess` at 03:00 UTC over the job `rebuild` (Any: its type has no
     public name in Dagster 1.13)."""
 
-    @dg.schedule(
-        name=DAILY, job=rebuild, cron_schedule="0 2 * * *", execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Every earlier day never made, in one run per contiguous range, in order, then yesterday.",
-    )  # fmt: skip
-    def daily_load(context: dg.ScheduleEvaluationContext) -> dg.SkipReason | list[dg.RunRequest]:
+    def missed(today: date) -> dg.SkipReason | list[dg.RunRequest]:
         """Request yesterday and the days that were missed."""
-        if lake_context.missing is not None:
-            return dg.SkipReason(str(lake_context.missing))
-        today = context.scheduled_execution_time.astimezone(UTC).date()
         requests = [_request(DAILY, today, days) for days in missed_days(lake_context, today)]
         return requests or dg.SkipReason("no day is missing")
 
-    @dg.schedule(
-        name=ROLLING, job=rebuild, cron_schedule="0 3 * * *", execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.STOPPED,
-        description="Off: `late_data` does better. The last `rolling_days` that ended `delay_days` ago, in any case.",
-    )  # fmt: skip
-    def rolling_reprocess(context: dg.ScheduleEvaluationContext) -> dg.SkipReason | list[dg.RunRequest]:
+    def rolling(today: date) -> dg.SkipReason | list[dg.RunRequest]:
         """Request the last days of the built tables again."""
+        return rolling_requests(lake_context, today)
+
+    what = "Every earlier day never made, in one run per contiguous range, in order, then yesterday."
+    again = "Off: `late_data` does better. The last `rolling_days` that ended `delay_days` ago, in any case."
+    return [
+        lake_schedule(lake_context, DAILY, rebuild, "0 2 * * *", what, missed),
+        lake_schedule(lake_context, ROLLING, rebuild, "0 3 * * *", again, rolling, is_on=False),
+    ]
+
+
+def lake_schedule(  # noqa: PLR0913 - what Dagster's decorator takes
+    lake_context: LakeContext, name: str, job: Any, cron: str, what: str, requests: Callable[[date], Any],
+    is_on: bool = True,
+) -> dg.ScheduleDefinition:  # fmt: skip
+    """A schedule in UTC that requests `requests(today)`; without a lake it says so."""
+
+    @dg.schedule(
+        name=name, job=job, cron_schedule=cron, execution_timezone="UTC", description=what,
+        default_status=dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED,
+    )  # fmt: skip
+    def schedule(context: dg.ScheduleEvaluationContext) -> Any:
+        """One tick."""
         if lake_context.missing is not None:
             return dg.SkipReason(str(lake_context.missing))
-        return rolling_requests(lake_context, context.scheduled_execution_time.astimezone(UTC).date())
+        return requests(context.scheduled_execution_time.astimezone(UTC).date())
 
-    return [daily_load, rolling_reprocess]
+    return schedule
 
 
 def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | list[dg.RunRequest]:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.operations.export import export_all
-from backfill_assets.operations.maintain import find_upkeep, maintain
+from backfill_assets.operations.maintain import maintain
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import newest_materializations
@@ -36,7 +36,7 @@ def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
         """One upkeep of the lake and of its runs."""
         with as_failures():
             lake, pipeline = lake_context.open()
-            upkeep = (maintain if config.act else find_upkeep)(lake, pipeline)
+            upkeep = maintain(lake, pipeline, act=config.act)
             lines, days = upkeep.lines(), lake.settings.retention.run_days
             if days is not None:
                 before = utc_now() - timedelta(days=days)

@@ -7,6 +7,7 @@ Tested here: `operations.maintain` on a lake without an engine. Not tested here:
 import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import restore_partitions
 from backfill_assets.lake.switch import FILE as SWITCH_FILE
 from backfill_assets.lake.switch import switch_of
-from backfill_assets.operations.maintain import Upkeep, find_upkeep, maintain
+from backfill_assets.operations.maintain import Upkeep, maintain
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark
 from backfill_assets.operations.plan_model import Policy
@@ -43,6 +44,7 @@ from backfill_assets_tests.operations.synthetic import landed
 pytestmark = pytest.mark.usefixtures("storages")
 
 LATER = Clock(off=timedelta(days=120))
+find_upkeep = partial(maintain, act=False)
 
 
 @pytest.fixture
