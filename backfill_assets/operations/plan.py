@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import groupby
-from typing import Literal
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Basis, Contract
@@ -167,9 +166,9 @@ def cut(days: DayRange, unit: str, canary: int = 0, order: Order = "ascending") 
     return tuple(chunks)
 
 
-def _chunk_size(unit: str) -> int | Literal["week", "month"]:
+def _chunk_size(unit: str) -> int | str:
     text = unit.strip().lower()
-    if text == "week" or text == "month":
+    if text in ("week", "month"):
         return text
     if number := re.fullmatch(r"0*([1-9][0-9]*)d?", text):
         return int(number[1])
