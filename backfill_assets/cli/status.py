@@ -27,6 +27,7 @@ from backfill_assets.core.days import contiguous, from_inclusive
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.receipts import SPREAD, Built
 from backfill_assets.core.states import State
+from backfill_assets.operations.controls import broken_controls
 from backfill_assets.operations.plan_files import held_back
 from backfill_assets.operations.proof_history import alarms
 from backfill_assets.operations.rejected import kinds, unusable
@@ -58,7 +59,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
     found = (report.wrong, attention(lake.root), alarms(lake, pipeline).values(), held_back(lake).values())
-    needs_a_person = sorted({*chain.from_iterable(found), *unused.contradicted})
+    needs_a_person = sorted({*chain.from_iterable(found), *broken_controls(lake, pipeline), *unused.contradicted})
     candidates = statuses(lake)
     if as_json:
         document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused, "candidates": candidates}

@@ -41,9 +41,14 @@ def open_lake(root: Path) -> Lake:
     return Lake(root, settings, shared=root.parent.parent, own=frozenset(candidate["tables"]))
 
 
+def unwritable_folder(lake: Lake) -> Path | None:
+    """Return a folder of the lake that this user may not write into; None without any."""
+    folders = (lake.root, lake.root / ".runs", lake.locks, lake.tables)
+    return next((f for f in folders if f.exists() and not os.access(f, os.W_OK | os.X_OK)), None)
+
+
 def refuse_unwritable(lake: Lake) -> None:
     """Raise BackfillError if this user may not write into the lake."""
-    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.tables):
-        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
-            fix = "Run as the owner of the lake, or have the rights changed"
-            raise BackfillError(str(folder), "this user may not write there", "Nothing was started", fix)
+    if (folder := unwritable_folder(lake)) is not None:
+        fix = "Run as the owner of the lake, or have the rights changed"
+        raise BackfillError(str(folder), "this user may not write there", "Nothing was started", fix)

@@ -4,8 +4,9 @@ Not here: matching values (`reconcile`). A control that cannot be judged is an o
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from filelock import FileLock
@@ -14,7 +15,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError, refuse_unknown
 from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.folder import RECONCILED
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, unwritable_folder
 from backfill_assets.lake.matched_columns import DOUBLED_LEFT, DOUBLED_RIGHT, WITHIN
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables
@@ -28,6 +29,7 @@ from backfill_assets.operations.status import keep_attention
 OUTCOMES = "controls.json"
 VALUE = "value"
 SHOWN = 3
+SECOND = timedelta(seconds=1)  # outcomes are dated to the second
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
 
@@ -56,7 +58,7 @@ class ControlOutcome:
 
 
 def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) -> list[ControlOutcome]:
-    """Judge the controls (names: empty = all) now; keep the outcomes, and name broken ones in `status`. No JVM.
+    """Judge the controls (names: empty = all) now, without a JVM; keep the outcomes if this user may write the lake.
 
     Raises UnknownName for an unknown name only.
     """
@@ -64,11 +66,24 @@ def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) 
     refuse_unknown("control", names, settings, "Nothing was judged")
     chosen = {n: s for n, s in settings.items() if not names or n in names}
     outcomes = [_judged(lake, pipeline, name, control) for name, control in chosen.items()]
-    with FileLock(lake.locks / OUTCOMES):  # another process may judge others
-        newest = {o.name: o for o in (*last_outcomes(lake), *outcomes) if o.name in settings}
-        write_json(lake.root / RECONCILED / OUTCOMES, {name: asdict(o) for name, o in newest.items()})
-        keep_attention(lake.root, "lake", "controls", {o.name: str(o) for o in newest.values() if not o.holds})
+    if unwritable_folder(lake) is None:
+        with FileLock(lake.locks / OUTCOMES):  # another process may judge others
+            newest = {o.name: o for o in (*last_outcomes(lake), *outcomes)}
+            write_json(lake.root / RECONCILED / OUTCOMES, {name: asdict(o) for name, o in newest.items()})
+            keep_attention(lake.root, "lake", "controls", {})  # where earlier versions kept the broken ones
     return outcomes
+
+
+def broken_controls(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
+    """Yield a line per control that did not hold when it was last judged: when that was, and whether a table that it
+    reads was written since."""
+    for outcome in (o for o in last_outcomes(lake) if not o.holds):
+        at, read = datetime.fromisoformat(outcome.at), _reads(lake.settings.controls[outcome.name])
+        tables = [c.name for c in pipeline.contracts if read is None or c.name in read]
+        writes = {t: [c.at for c in lake.store.commits(t) if c.receipt is None or c.receipt.days] for t in tables}
+        newer = ", ".join(t for t, times in writes.items() if max(times, default=at) >= at + SECOND)
+        since = f", before the last write of {newer}: `backfill-assets controls` judges again" if newer else ""
+        yield f"{outcome}; judged {at:%Y-%m-%d %H:%M} UTC{since}"
 
 
 def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:
@@ -92,8 +107,9 @@ def _reads(control: ControlSettings) -> frozenset[str] | None:
 
 
 def last_outcomes(lake: Lake) -> list[ControlOutcome]:
-    """Return the newest outcome of every control that was judged; reads one small file."""
-    return [ControlOutcome(**o) for o in read_json(lake.root / RECONCILED / OUTCOMES).values()]
+    """Return the newest outcome of every control that was judged and is still declared; reads one small file."""
+    outcomes = (ControlOutcome(**o) for o in read_json(lake.root / RECONCILED / OUTCOMES).values())
+    return [outcome for outcome in outcomes if outcome.name in lake.settings.controls]
 
 
 def _judged(lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings) -> ControlOutcome:

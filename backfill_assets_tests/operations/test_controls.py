@@ -4,6 +4,7 @@ Tested here: `operations.controls` and the command. Not tested here: tolerances 
 """
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +15,17 @@ from deltalake import DeltaTable, write_deltalake
 from pyarrow import csv
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.operations.controls import ControlOutcome, control_request, judge_controls, last_outcomes
-from backfill_assets.operations.status import attention
+from backfill_assets.operations.controls import (
+    OUTCOMES,
+    ControlOutcome,
+    broken_controls,
+    control_request,
+    judge_controls,
+    last_outcomes,
+)
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake
@@ -57,8 +65,24 @@ def test_a_table_that_was_doubled_by_an_append_breaks_its_control(root: Path) ->
     write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
     found = judged(lake)
     assert (found.holds, found.broken) == (False, 2)
-    assert str(found) in attention(root)
     assert "2024-03-01: 6, expected 3" in found.words
+    when = f"; judged {found.at[:10]} {found.at[11:16]} UTC"
+    assert [*broken_controls(lake, chosen_pipeline(lake))] == [f"{found}{when}"]
+    kept = root / RECONCILED / OUTCOMES
+    kept.write_text(kept.read_text().replace(found.at, "2024-03-05T10:00:00+00:00"))
+    [line] = broken_controls(lake, chosen_pipeline(lake))
+    assert line.endswith(
+        "; judged 2024-03-05 10:00 UTC, before the last write of staging: `backfill-assets controls` judges again"
+    )
+
+
+def test_a_user_who_may_only_read_the_lake_sees_the_outcome_and_nothing_is_kept(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(root)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode == os.R_OK)  # root may write everything
+    assert run("controls", "--lake", root).stdout == "control revenue: holds\n"
+    assert not (root / RECONCILED / OUTCOMES).exists()
 
 
 def test_a_table_without_days_is_named_and_the_query_is_not_blamed(root: Path) -> None:
