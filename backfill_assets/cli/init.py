@@ -98,6 +98,9 @@ def _show(guess: FirstSource, preview: Preview) -> None:
         draw_table(["rows", "because"], [[n, why] for why, n in preview.refused.items()])
     else:
         click.echo("No row of it would go to quarantine.")
+    if guess.form == "jsonl" and (nested := [c.name for c in guess.columns if c.is_nested]):
+        example = f"get_json_object({nested[0]}, '$.NAME') AS NAME"
+        click.echo(f"Nested JSON is text here ({', '.join(nested)}). Write e.g. {example} in select, NAME in payload.")
     if "arrival_ts" not in guess.roles and not guess.path_names_day:
         click.echo(
             "No column and no path says when a row arrived, so it counts as arrived when it happened: no row is late."

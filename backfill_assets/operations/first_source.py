@@ -49,13 +49,14 @@ SPARKS = {  # DuckDB's types of Parquet columns, as a payload declares them
 
 @dataclass(frozen=True)
 class FileColumn:
-    """A column of the file: `type` as Spark writes it, `is_text` if its values are text that reads as that type, and
-    the number of its distinct values."""
+    """A column of the file: `type` as Spark writes it, `is_text` if its values are text that reads as that type, its
+    number of `distinct` values; `is_nested`: they are JSON."""
 
     name: str
     type: str
     is_text: bool
     distinct: int
+    is_nested: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,8 @@ def first_toml(guess: FirstSource, glob: str, values: Mapping[str, Any]) -> str:
     text = lake_toml({**source, **values})
     if guess.is_plain:
         return text
-    numbers = [n for n, c in guess.payload.items() if c.type.startswith(("BIGINT", "INT", "DECIMAL"))]
-    numbers = [n for n in numbers if n != guess.entity][:2]
+    kinds = ("BIGINT", "INT", "DECIMAL")
+    numbers = [n for n, c in guess.payload.items() if c.type.startswith(kinds) and n != guess.entity][:2]
     wanted = [("events_7d", "count", "", 7), *((f"{n}_28d", "sum", f'of = "{n}"\n', 28) for n in numbers)]
     payload = "".join(f"{name} = {json.dumps(column.type)}\n" for name, column in guess.payload.items())
     features = "".join(
@@ -151,28 +152,28 @@ class Preview:
 def _columns(engine: "DuckDBPyConnection", form: str) -> tuple[FileColumn, ...]:
     described = engine.execute("DESCRIBE landed").fetchall()
     own = {f.name for f in OWN_FIELDS} if form != "parquet" else set()
-    found = [(str(name), str(kind)) for name, kind, *_ in described if name not in own]
-    return tuple(_column(engine, name, kind) for name, kind in found)
+    return tuple(_column(engine, str(name), str(kind)) for name, kind, *_ in described if name not in own)
 
 
 def _column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColumn:
     """The column, with the type that nearly all of its values read as; blank ones say nothing."""
     value = f"nullif(trim(CAST({quoted(name)} AS VARCHAR)), '')"
     tests = {
+        "BOOLEAN": "v IN ('true', 'false')",
         "BIGINT": f"regexp_full_match(v, '{WHOLE}')",
         "DECIMAL(18,2)": f"regexp_full_match(v, '{DECIMAL % (16, 2)}')",
         "DECIMAL(18,6)": f"regexp_full_match(v, '{DECIMAL % (12, 6)}')",
         "DATE": "regexp_full_match(v, '\\d{4}-\\d\\d-\\d\\d') AND try_cast(v AS DATE) IS NOT NULL",
         "TIMESTAMP": f"regexp_full_match(v, '{TIME}') AND try_cast(v AS TIMESTAMPTZ) IS NOT NULL",
     }
-    counts = ", ".join(f"count(*) FILTER ({test})" for test in tests.values())
+    counts = ", ".join(f"count(*) FILTER ({test})" for test in (*tests.values(), "regexp_matches(v, '^[{[]')"))
     query = f"SELECT count(v), count(DISTINCT v), {counts} FROM (SELECT {value} AS v FROM landed)"
     row = engine.execute(query).fetchone() or ()
-    filled, distinct, *read = (int(n) for n in row)
+    filled, distinct, *read, nested = (int(n) for n in row)
     if kind != "VARCHAR":
         return FileColumn(name, SPARKS.get(kind, kind), False, distinct)
     fitting = (t for t, count in zip(tests, read, strict=True) if filled and count >= ENOUGH * filled)
-    return FileColumn(name, next(fitting, "STRING"), True, distinct)
+    return FileColumn(name, next(fitting, "STRING"), True, distinct, nested > ENOUGH * filled)
 
 
 def _guess(
@@ -190,25 +191,24 @@ def _guess(
         fits = [c for c in fits if (c.type in TIMES) == role.endswith("_ts")]
         if role not in roles and fits:
             roles[role] = fits[0].name
-    others = [c for c in columns if c.name not in roles.values()]
-    if "event_ts" not in roles:
-        roles["event_ts"] = _first(file, "event_ts", (c for c in others if c.type in TIMES), listed)
+    if "event_ts" not in roles:  # the only time may be that of the version, too
+        times = sorted((c for c in columns if c.type in TIMES), key=lambda c: c.name in roles.values())
+        roles["event_ts"] = _first(file, "event_ts", times, listed)
     if "event_key" not in roles:
-        others = [c for c in others if c.name != roles["event_ts"]]
+        others = [c for c in columns if c.name not in roles.values()]
         roles["event_key"] = _first(file, "event_key", sorted(_namers(others), key=lambda c: -c.distinct), listed)
     payload, entity = _payload(columns, roles, chosen.get("entity"))
-    query = f"SELECT quantile_disc(CAST({_moment(roles['event_ts'])} AS DATE), 0.01) FROM landed"
-    day = engine.execute(query).fetchone()
-    if day is None or day[0] is None:
+    first = f"quantile_disc(CAST({_moment(roles['event_ts'])} AS DATE), 0.01)"
+    if (day := engine.execute(f"SELECT {first} FROM landed").fetchone()) is None or day[0] is None:
         fix = f"Name another with --event-ts, or say --select \"to_timestamp(`{roles['event_ts']}`, 'dd.MM.yyyy') …\""
         raise _unfit(file, f"no value of {roles['event_ts']} is a time of ISO 8601", fix)
-    named = re.search(DAY, file.name) is not None
-    return FirstSource(file, form, tuple(columns), roles, payload, entity, day[0].replace(day=1), named)
+    start, names_day = day[0].replace(day=1), re.search(DAY, file.name) is not None
+    return FirstSource(file, form, tuple(columns), roles, payload, entity, start, names_day)
 
 
 def _namers(columns: Iterable[FileColumn]) -> list[FileColumn]:
     """The columns that may name something: those called so, else all texts and whole numbers."""
-    fit = [c for c in columns if c.type in ("STRING", "BIGINT", "INT") and c.distinct]
+    fit = [c for c in columns if c.type in ("STRING", "BIGINT", "INT") and c.distinct and not c.is_nested]
     return [c for c in fit if KEYS.search(_name(c.name))] or fit
 
 

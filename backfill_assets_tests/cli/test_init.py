@@ -1,5 +1,6 @@
 """`init` writes a file that the product itself accepts. No JVM."""
 
+import json
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -85,6 +86,20 @@ def test_files_that_lie_there_decide_the_mapping_and_are_shown_as_deliveries(tmp
     source = load_settings(tmp_path, {}).source
     assert (source.files, source.format) == ("landing/**/*.csv", "csv")
     assert source.select.startswith("CAST(ordered_at AS timestamp) AS event_ts, order_id AS event_key")
+
+
+def test_json_that_is_nested_is_named_with_what_takes_a_value_out_and_booleans_are_booleans(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    rows = (
+        {"id": f"c{n}", "changed_at": "2024-03-03T09:00:00Z", "vip": n > 1, "at": {"city": "Bonn"}} for n in range(3)
+    )
+    (tmp_path / "landing" / "people-2024-03-03.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path)])
+    assert "Nested JSON is text here (at). Write e.g. get_json_object(at, '$.NAME') AS NAME in select" in result.output
+    source = load_settings(tmp_path, {}).source
+    assert source.payload == {"vip": "BOOLEAN", "at": "STRING", "id": "STRING"}
+    times = "CAST(changed_at AS timestamp) AS version_ts, CAST(changed_at AS timestamp) AS event_ts"
+    assert source.select == f"{times}, id AS event_key, vip, at, id", "the only time is that of the event, too"
 
 
 def test_a_person_is_asked_for_what_no_option_names(tmp_path: Path) -> None:
