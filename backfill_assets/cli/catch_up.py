@@ -44,7 +44,7 @@ PLANNING = re.compile(r"\b(Analysis|Parse)Exception: ")
 class CaughtUp:
     """The runs of a catch-up, in order, and the days per table that are left, with the reason. `blocked`: days whose
     landed files are altered or missing, which wait for a person. `held_back`: idle plans with days that need a rebuild,
-    a line each; `waits`: all of these wait as `plan --stop-after` says."""
+    a line each; `waits`: all of these wait as `plan --stop-after` says. `fruitless`: see `Unusable`."""
 
     runs: list[tuple[BackfillRequest, RunOutcome]] = field(default_factory=list)
     left: dict[str, list[str]] = field(default_factory=dict)
@@ -52,11 +52,13 @@ class CaughtUp:
     blocked: Collection[date] = ()
     held_back: Sequence[str] = ()
     waits: bool = False
+    fruitless: Sequence[str] = ()
 
     @property
     def success(self) -> bool:
         """Whether every run succeeded, nothing is left and nothing waits for a person."""
-        return not (self.left or self.blocked or self.held_back) and all(outcome.success for _, outcome in self.runs)
+        wrong = self.left or self.blocked or self.held_back or self.fruitless
+        return not wrong and all(outcome.success for _, outcome in self.runs)
 
 
 @click.command("catch-up")
@@ -65,14 +67,13 @@ class CaughtUp:
 def catch_up(note: str, as_json: bool) -> None:
     """Load what landed and rebuild every day that needs it, level by level: what the sensors do by themselves.
 
-    Exit code 1 if a run fails, a day still needs making afterwards, or altered or missing files hold days back; 3 if
-    only plans that wait at their `--stop-after` do.
+    Exit code 1 if a run fails, a day still needs making afterwards, altered or missing files hold days back, or not one
+    row of a source is usable; 3 if only plans that wait at their `--stop-after` hold days back.
     """
     lake = named_lake()
     blocked = scan_as_needed(lake) if lake.shared is None else ()
     done = replace(until_settled(lake, note, "catch-up"), blocked=blocked)
-    say_unusable(lake)
-    report(done, as_json)
+    report(replace(done, fruitless=say_unusable(lake).fruitless), as_json)
 
 
 def _states_and_needs(lake: Lake) -> tuple[States, Needs]:

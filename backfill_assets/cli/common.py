@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from backfill_assets.cli.progress import BackfillRequest, RunOutcome
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
+    from backfill_assets.operations.rejected import Unusable
 
 LAKE_KEY, TARGET_KEY = "backfill_assets.lake", "backfill_assets.target"
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -193,10 +194,11 @@ def list_known(heads: Sequence[str], known: Mapping[str, str], as_json: bool, hi
         click.echo(hint)
 
 
-def say_unusable(lake: "Lake") -> None:
-    """Name the rows that landed and that no table gets, in one line on stderr, if there are any."""
+def say_unusable(lake: "Lake") -> "Unusable":
+    """Name the rows that landed and that no table gets, in one line on stderr, if there are any; and return them."""
     from backfill_assets.cli.drawing import remark
     from backfill_assets.operations.rejected import unusable
 
-    if line := str(unusable(lake)):
+    if line := str(found := unusable(lake)):
         remark(line)
+    return found

@@ -24,7 +24,8 @@ UNDISPUTED = "neither altered nor missing, and no scan found that it contradicts
 @json_and_lake
 @click.pass_context
 def scan(ctx: click.Context, as_json: bool) -> None:
-    """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable."""
+    """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable, or not one
+    row of a source is usable."""
     from backfill_assets.load.scan import scan_all
 
     lake = named_lake()
@@ -32,8 +33,7 @@ def scan(ctx: click.Context, as_json: bool) -> None:
     patterns = ", ".join(source.files for source in lake.settings.delivered.values())
     empty = [] if report.new or report.known else [f"Nothing lies where lake.toml says: {patterns}"]
     answer(report, as_json, [*_lines(report), *empty])
-    say_unusable(lake)
-    if not report.is_clean:
+    if say_unusable(lake).fruitless or not report.is_clean:
         ctx.exit(1)
 
 
@@ -44,6 +44,8 @@ def _lines(report: ScanReport) -> Iterator[str]:
     for word, files in (("copy of", report.copies), ("waiting", report.waiting), ("let go", gone)):
         yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
     yield from findings(report)
+    if report.example:
+        yield f"unusable because e.g. {plain(report.example)}"
     yield f"{len(report.new)} new file(s), {report.known} known before"
 
 

@@ -25,7 +25,7 @@ class ScanReport:
     of the `blocked` days until `landing accept`; `let_go`: changed or vanished files that no day was computed from;
     `unreadable`: path -> reason (one bad row in quarantine), also of files that are not what their manifest declares;
     `contradicted`: likewise of files recorded before that was known, whose days are `blocked`, too. `known`: the number
-    of files in the ledger before.
+    of files in the ledger before. `example`: why one of the rows that this scan counted is unusable.
     """
 
     new: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -39,6 +39,7 @@ class ScanReport:
     blocked: frozenset[date] = frozenset()
     let_go: tuple[str, ...] = ()
     known: int = 0
+    example: str = ""
 
     @property
     def is_clean(self) -> bool:
@@ -52,7 +53,7 @@ class ScanReport:
             "copies": self.copies, "refused": self.refused, "waiting": self.waiting, "unreadable": self.unreadable,
             "contradicted": self.contradicted,
             "altered": list(self.altered), "missing": list(self.missing), "let_go": list(self.let_go),
-            "blocked_days": sorted(map(str, self.blocked)), "known": self.known,
+            "blocked_days": sorted(map(str, self.blocked)), "known": self.known, "example": self.example,
         }  # fmt: skip
 
 
@@ -80,4 +81,5 @@ def together(reports: Mapping[str, ScanReport]) -> ScanReport:
         copies={shown(p, n): shown(original, n) for n, r in reports.items() for p, original in r.copies.items()},
         blocked=frozenset(day for r in reports.values() for day in r.blocked),
         known=sum(r.known for r in reports.values()),
+        example=next((shown(r.example, n) for n, r in reports.items() if r.example), ""),
     )

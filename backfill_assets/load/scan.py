@@ -16,6 +16,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport, shown, together
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import load_lock, sync_all
+from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
@@ -78,7 +79,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         _scanned_too_early(records, intakes, moment), _by_new_names(comparison.renamed, intakes, records),
     )  # fmt: skip
     recount = [r for r in live if r.counted_by != rules.of(r.sha256) or r.sha256 in rules.early]
-    recorded = _recorded(lake_session, intakes, records, moment, recount, rules)
+    recorded, example = _recorded(lake_session, intakes, records, moment, recount, rules)
     ended, again = [r for r in lapsed if r.path not in waits], {r.path for r in comparison.renamed}
     withdrawals = _withdrawals(ended, _after(records, moment), "not used, or named otherwise by select now")
     _append(lake_session, [*withdrawals, *_landings(recorded)], "scan", "")
@@ -97,6 +98,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         blocked=frozenset(d for r in (*altered, *missing, *disputed) for d in {*r.days, *r.used_days}),
         let_go=tuple(sorted(r.path for r in comparison.lapsed if not r.is_basis)),
         known=len(records),
+        example=example,
     )
 
 
@@ -146,8 +148,8 @@ def _by_new_names(renamed: Sequence[FileRecord], intakes: Intakes, records: Sequ
 def _recorded(
     lake_session: LakeSession, intakes: Intakes, records: Sequence[FileRecord], moment: datetime,
     recount: Sequence[FileRecord], rules: _Rules,
-) -> list[FileRecord]:  # fmt: skip
-    """Records of new files, then of those to `recount`, to be appended."""
+) -> tuple[list[FileRecord], str]:  # fmt: skip
+    """Records of new files, then of those to `recount`, to be appended; and why one of their rows is unusable."""
     settings, before = lake_session.lake.settings, rules.before
     recorded_at = _after(records, moment) + timedelta(microseconds=1)  # after withdrawals of the same scan
     believed = sorted((r for r in (*before, *records) if r.sha256 not in rules.early), key=lambda r: r.first_scan)
@@ -180,7 +182,7 @@ def _recorded(
         judged = replace(record, days=days, home_day=home, refused=refused, contradicted=why)
         recorded.append(replace(judged, counted_by=rules.of(record.sha256), recorded_at=recorded_at))
     sync_all([intake.parquet for _, intake in intakes], lake_session.lake.stock)
-    return recorded
+    return recorded, next((c.example for c in counted.values() if c.example not in ("", FORGOTTEN)), "")
 
 
 def _landings(recorded: Iterable[FileRecord]) -> list[tuple[object, ...]]:
@@ -266,7 +268,7 @@ def follow(lake_session: LakeSession, records: Sequence[FileRecord], note: str) 
     heirs = [replace(replaced[f.name], sha256=i.sha256, counted_by="", withdrawn=True) for f, i in intakes]
     contents = of_contents(listing.declared, [(f.name, i.sha256) for f, i in intakes])
     rules, now = _Rules(counting_digest(lake_session.lake.settings), contents, ()), utc_now()
-    recorded = _recorded(lake_session, intakes, [*known, *heirs], now, [], rules)
+    recorded, _ = _recorded(lake_session, intakes, [*known, *heirs], now, [], rules)
     ended = _withdrawals(records, _after([*known, *recorded], now), note)
     _append(lake_session, [*_landings(recorded), *ended], "forget", note)
 

@@ -12,10 +12,12 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import section_of
 from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.scans import shown
 from backfill_assets.core.texts import plain, shortened
 from backfill_assets.core.view import TableView
+from backfill_assets.lake.forgotten import erasures
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import (
     ARRIVALS,
@@ -110,7 +112,8 @@ def _with_rows(view: TableView) -> dict[date, int]:
 class Unusable:
     """Unusable rows, of which `files` stand for a whole file each, rows by `reasons` as far as these are known, the
     queries that show all, and rows that came too `late`. `as_declared`: files that are what their manifests declare;
-    `contradicted`: a line per file that was recorded before its manifest declared something else."""
+    `contradicted`: a line per file that was recorded before its manifest declared something else. `fruitless`: sections
+    of lake.toml whose sources have rows, and none that is usable."""
 
     rows: int = 0
     files: int = 0
@@ -119,10 +122,12 @@ class Unusable:
     late: int = 0
     as_declared: int = 0
     contradicted: tuple[str, ...] = ()
+    fruitless: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return one line; empty where every row can be used."""
-        return "; ".join(filter(None, (self._unusable(), self._late())))
+        none = (f"{section} in lake.toml gives not one usable row" for section in self.fruitless)
+        return "; ".join(filter(None, (*none, self._unusable(), self._late())))
 
     def _unusable(self) -> str:
         if not self.rows:
@@ -163,6 +168,7 @@ def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: boo
         sum(part.late for part in sources),
         sum(part.as_declared for part in sources),
         sum((part.contradicted for part in sources), ()),
+        sum((part.fruitless for part in sources), ()),
     )
 
 
@@ -190,8 +196,10 @@ def _of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Un
     late = _with_rows(lake.store.view(named(TOO_LATE, lake.source), QUARANTINE.day_column))
     late_rows = sum(n for day, n in late.items() if days is None or day in days)
     as_declared = sum(r.is_as_declared for r in live)
+    is_fruitless = rows and live and not (any(r.usable_rows for r in live) or erasures(lake))
     return Unusable(
-        rows, len(refused), reasons, (f"SELECT * FROM {source}",), late_rows, as_declared, _contradicted(lake, live)
+        rows, len(refused), reasons, (f"SELECT * FROM {source}",), late_rows, as_declared, _contradicted(lake, live),
+        (section_of(lake.source),) if is_fruitless else (),
     )  # fmt: skip
 
 

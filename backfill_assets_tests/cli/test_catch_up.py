@@ -130,6 +130,7 @@ def test_days_held_back_by_files_and_files_that_are_not_read_are_told_and_the_fo
     assert list(findings(ScanReport(new={"c.csv": (1, 0)}))) == []
     assert CaughtUp().success
     assert not CaughtUp(blocked=found.blocked).success
+    assert not CaughtUp(fruitless=["[source]"]).success
 
 
 def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(

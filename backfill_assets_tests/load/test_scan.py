@@ -70,7 +70,7 @@ def test_rows_without_a_usable_arrival_get_the_files_earliest_usable_day_for_goo
     land(world, "a.jsonl", [delivery(1, "2024-03-07 10:00"), delivery(3, "2024-03-06 10:00"), late])
     land_bytes(world, "lost.jsonl", b"no json\n")
     lake_session, _ = world.open()
-    scan(lake_session, SEEN)
+    assert scan(lake_session, SEEN).example, "why one of them is unusable"
     records = {r.path: r for r in read_files(open_lake(world.root).store)}
     assert records["a.jsonl"].home_day == date(2024, 3, 6)
     assert records["a.jsonl"].days == {date(2024, 3, 6): (2, 1, 1), date(2024, 3, 7): (1, 0, 1)}

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.ledgers import named
+from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, QUARANTINE, of_source
 from backfill_assets.operations.rejected import Unusable, unusable
@@ -99,6 +100,19 @@ def test_the_commands_that_look_say_it_in_one_line(tmp_path: Path, command: str)
     lake = bare_lake(tmp_path)
     publish_by_hand(lake, QUARANTINE, [kept(day(1), n, "seq is NULL") for n in range(2)])
     assert run(command, "--lake", lake.root).output.count("2 landed row(s) are unusable") == 1
+
+
+def test_a_source_of_which_no_row_is_usable_is_named_first_and_a_scan_of_it_ends_with_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = bare_lake(tmp_path)
+    landed(lake, SPOILED)
+    assert str(unusable(lake)).startswith("[source] in lake.toml gives not one usable row; quarantine: 2 landed")
+    monkeypatch.setattr("backfill_assets.load.scan.scan_all", lambda _: ScanReport(example="event_ts is NULL", known=2))
+    scanned = run("scan", "--lake", lake.root)
+    assert (scanned.exit_code, "unusable because e.g. event_ts is NULL\n" in scanned.stdout) == (1, True)
+    landed(lake, {"good.csv": (day(0), 5, 0, None)})
+    assert not unusable(lake).fruitless
 
 
 def test_status_tells_the_count_as_json(tmp_path: Path) -> None:
