@@ -12,7 +12,7 @@ import click
 from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import PageSection, TextTable, draw_table, number, say, size
 from backfill_assets.core.days import DayRange, contiguous
-from backfill_assets.operations.plan_gate import described
+from backfill_assets.operations.plan_gates import described
 from backfill_assets.operations.plan_model import Plan, PlanLook, Price, TableImpact, plan_dict
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def show_progress(current: "Progress", form: str = "") -> None:
             plan_dict(current.plan)
             | {"state": current.state, "stopped": current.why, "progress": [c.to_dict() for c in current.chunks]}
             | {"resumed": [asdict(r) for r in current.resumed], "hours": current.hours}
+            | {"accepted": [asdict(a) for a in current.accepted]}
             | {"took": {t: found.to_dict() for t in current.plan.tables if (found := current.took(t))}}
         )
     elif form == "markdown":
@@ -66,7 +67,7 @@ def _head(current: "Progress") -> Iterator[str]:
         yield f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}"
     if current.why:
         yield f"{current.state}: {current.why}"
-    yield from map(str, current.resumed)
+    yield from map(str, (*current.resumed, *current.accepted))
     if current.hours:
         yield current.hours
 

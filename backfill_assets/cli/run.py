@@ -3,20 +3,22 @@
 Elsewhere: the order of chunks and the gates (`operations.plan_run`), the runs of Dagster (`runner`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.common import json_and_lake, opened, say_unusable, target_option
+from backfill_assets.cli.common import json_and_lake, opened, say_unusable, target_option, usage
 from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.plan_page import show_progress
 from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_code import working_by
-from backfill_assets.operations.plan_files import find_plan
+from backfill_assets.operations.plan_files import find_plan, keep_acceptance
+from backfill_assets.operations.plan_gates import refuse_bound
 from backfill_assets.operations.plan_model import Plan, PlanChunk
 from backfill_assets.operations.plan_progress import Progress, progress
 from backfill_assets.operations.plan_run import ask_for, run_plan
@@ -27,35 +29,64 @@ WAITS = 3  # the exit code of a plan that waits as it was told to
 
 @click.command()
 @click.argument("plan_id", metavar="PLAN")
-@click.option("--accept", type=click.IntRange(1), help="Pass over this chunk's gate: someone has looked.")
+@click.option(
+    "--accept",
+    "accepts",
+    multiple=True,
+    help="Pass over the gate of this chunk (a number), or lift a bound for all chunks, as the refusal names it.",
+)
+@click.option("--reason", default="", help="With --accept: why; `plan show` and the receipts keep it.")
 @click.option("--daemon", is_flag=True, help="Let `dagster dev` run it: its sensor `plans` begins within seconds.")
 @click.option("--only", type=click.IntRange(1), hidden=True, help="For `run` itself: this chunk, without its gate.")
 @click.option("--parent", nargs=2, hidden=True, help="With --only: ids of the run that asks for it, and of its root.")
 @target_option
 @json_and_lake
-def run(
-    plan_id: str, accept: int | None, daemon: bool, only: int | None, parent: tuple[str, str] | None, as_json: bool
+def run(  # noqa: PLR0913 - the options of a command are its arguments
+    plan_id: str,
+    accepts: tuple[str, ...],
+    reason: str,
+    daemon: bool,
+    only: int | None,
+    parent: tuple[str, str] | None,
+    as_json: bool,
 ) -> None:
     """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it; 3 where it
     waits for a person, as `plan --stop-after` chunk.
 
     A plan whose runner was killed is taken up by `dagster dev`; one that stopped and said why waits for this command.
     """
-    lake, _ = opened()
+    lake, pipeline = opened()
     plan = find_plan(lake, plan_id)
-    if daemon and accept is not None:
+    if daemon and accepts:
         raise click.UsageError("--accept is for the person who looked: leave --daemon away.")
-    if accept is not None:
-        plan.chunk(accept)
+    accepted = _accepted(lake, pipeline, plan, accepts, reason)
     if only is not None:  # the runner's environment names the code
         _run_chunk(lake, plan, plan.chunk(only), parent)
         return
     with working_by(plan.code):
-        current = _run_plan(lake, plan, accept or 0, daemon)
+        current = _run_plan(lake, plan, accepted, daemon)
         show_progress(current, "json" if as_json else "outcome")
     say_unusable(lake)
     if current.state == "waiting":
         click.get_current_context().exit(WAITS)
+
+
+def _accepted(lake: Lake, pipeline: Pipeline, plan: Plan, accepts: Sequence[str], reason: str) -> int:
+    """Record what this person accepts; return the number of the chunk among it, or 0. Raises click's error for a bound
+    without a reason, and for what is neither a chunk nor a bound of the plan."""
+    bounds, chunks = [a for a in accepts if not a.isdigit()], [int(a) for a in accepts if a.isdigit()]
+    with usage():
+        for number in chunks:
+            plan.chunk(number)
+        for bound in bounds:
+            refuse_bound(plan, pipeline.contracts, bound)
+    if bounds and not reason.strip():
+        raise click.UsageError(f"why may {', '.join(bounds)} be lifted? Nothing was run. Add --reason WHY.")
+    if len(chunks) > 1:
+        raise click.UsageError("--accept takes one chunk at a time: look at each. Nothing was run.")
+    if accepts:
+        keep_acceptance(lake, plan, [*bounds, *(f"chunk {number}" for number in chunks)], reason.strip())
+    return chunks[0] if chunks else 0
 
 
 def _run_chunk(lake: Lake, plan: Plan, chunk: PlanChunk, parent: tuple[str, str] | None) -> None:

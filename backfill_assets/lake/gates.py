@@ -27,7 +27,7 @@ from backfill_assets.core.profiles import (
 from backfill_assets.lake.sections import Section, Text
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE, RULES = "row_count", "not_null", "unique_key", "profile", "rules"
-READS = "reads"
+READS, MAX_NULL_JUMP, MAX_DRIFT = "reads", "max_null_jump", "max_drift"
 UNUSUAL_FACTOR = 10  # warned of without any setting: ten times more or fewer rows than on an ordinary day
 UNUSUAL_NEEDS_ROWS = 20  # below it a factor of ten is chance
 NULL_SHARE_JUMP = 0.2  # a NULL share this far above the trailing median is worth a look
@@ -80,7 +80,7 @@ class GateSettings(Section):
 
 @dataclass(frozen=True)
 class Finding:
-    """Verdict of one gate on one day. `refuses`: failed, and nothing may be written."""
+    """Verdict of one gate on one day. `refuses`: nothing may be written. `bounds`: COLUMN.SETTING that it is beyond."""
 
     check: str
     day: date
@@ -88,6 +88,7 @@ class Finding:
     refuses: bool
     message: str
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
+    bounds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ def _unique_key(judged: Judged) -> Finding:
 
 def _profile(judged: Judged) -> Finding:
     profile, context = judged.found, judged.around
-    warnings, refusing = [], list[str]()
+    warnings, refusing, beyond = [], list[str](), list[str]()
     if context.absent:
         table, first = context.absent[0]
         warnings.append(f"incomplete: {len(context.absent)} required input day(s) are missing, first {table} {first}")
@@ -211,12 +212,14 @@ def _profile(judged: Judged) -> Finding:
     (refusing if judged.bounds.skew == "refuse" else warnings).extend(_skew_broken(profile, judged.bounds))
     for column in dict.fromkeys((*judged.bounds.columns, *context.usual_null_shares, *context.usual_histograms)):
         bounds = judged.bounds.columns.get(column, NO_BOUNDS)
-        broken = _nulls_broken(column, profile, bounds, context)
-        broken += _drift_broken(column, profile, bounds, context, facts)
-        (refusing if bounds.broken == "refuse" else warnings).extend(broken)
+        nulls = _nulls_broken(column, profile, bounds, context)
+        drifted = _drift_broken(column, profile, bounds, context, facts)
+        beyond += [f"{column}.{MAX_NULL_JUMP}"] * bool(nulls) + [f"{column}.{MAX_DRIFT}"] * bool(drifted)
+        (refusing if bounds.broken == "refuse" else warnings).extend([*nulls, *drifted])
     refuses = bool(refusing) or (bool(context.absent) and context.incomplete == "refuse")
-    messages = [*refusing, *warnings]
-    return Finding(PROFILE, judged.day, not messages, refuses, "; ".join(messages) or "nothing unusual", facts)
+    message = "; ".join([*refusing, *warnings])
+    words = message or "nothing unusual"
+    return Finding(PROFILE, judged.day, not message, refuses, words, facts, tuple(beyond))
 
 
 def _skew_broken(profile: DayProfile, bounds: TableGate) -> Iterator[str]:

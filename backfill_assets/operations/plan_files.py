@@ -8,7 +8,7 @@ ends.
 import contextlib
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -32,6 +32,7 @@ HOLDS: tuple[Mark, ...] = ("paused", "waiting")  # which `plan resume` takes bac
 WAITING: tuple[Mark, ...] = (*HOLDS, "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
 CHUNKS, CONTROLS = "chunks", "controls"  # of what a person accepted; of `started`, too: broken values by control
+WHO = "who"  # accepted what, when and why
 PATIENCE_SECONDS = 1.0  # longer than `is_running` holds the lock
 
 
@@ -59,14 +60,9 @@ def find_plan(lake: Lake, named: str) -> Plan:
         ids = [named]
     if len(ids) != 1:
         why = f"{len(ids)} plans begin so" if ids else "this lake has no such plan"
-        names = [
-            p.parts[-3]
-            for p in lake.root.glob(f"{CANDIDATES}/[!.]*/{FOLDER}/*.json")
-            if named and p.name.startswith(named)
-        ]
-        fix = (
-            f"Say --target {names[0]}: its candidate has it" if names and not ids else "See `backfill-assets plan list`"
-        )
+        beside = lake.root.glob(f"{CANDIDATES}/[!.]*/{FOLDER}/*.json") if named and not ids else ()
+        names = [path.parts[-3] for path in beside if path.name.startswith(named)]
+        fix = f"Say --target {names[0]}: its candidate has it" if names else "See `backfill-assets plan list`"
         raise UnknownName(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
     return parse_plan(_path(lake, ids[0], "json").read_text(encoding="utf-8"))
 
@@ -106,9 +102,9 @@ def fact(lake: Lake, plan_id: str, name: Mark, key: str) -> Any:
     return read_json(_path(lake, plan_id, name)).get(key)
 
 
-def accepted_by_person(lake: Lake, plan: Plan) -> dict[str, dict[str, Any]]:
-    """What `run --accept` let pass: the write ids of chunks by number, and broken values by control."""
-    return {CHUNKS: {}, CONTROLS: {}} | read_json(_path(lake, plan.id, "accepted"))
+def accepted_by_person(lake: Lake, plan: Plan) -> dict[str, Any]:
+    """What `run --accept` let pass: the write ids of chunks by number, broken values by control, and `Acceptance`s."""
+    return {CHUNKS: {}, CONTROLS: {}, WHO: []} | read_json(_path(lake, plan.id, "accepted"))
 
 
 def keep_accepted(lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], controls: Mapping[str, int]) -> None:
@@ -116,6 +112,32 @@ def keep_accepted(lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], c
     accepted = accepted_by_person(lake, plan)
     accepted[CHUNKS][str(chunk.number)] = writes
     accepted[CONTROLS] |= controls
+    write_json(_path(lake, plan.id, "accepted"), accepted)
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What a person let a plan's gates pass, who, when and why: `chunk N`, or for all chunks a bound, TABLE.SETTING or
+    TABLE.COLUMN.SETTING."""
+
+    what: Sequence[str]
+    by: str
+    at: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.what)} accepted by {self.by} at {self.at}{f': {self.reason}' if self.reason else ''}"
+
+
+def acceptances(lake: Lake, plan: Plan) -> tuple[Acceptance, ...]:
+    """All that a person let pass, oldest first."""
+    return tuple(Acceptance(**found) for found in accepted_by_person(lake, plan)[WHO])
+
+
+def keep_acceptance(lake: Lake, plan: Plan, what: Sequence[str], reason: str) -> None:
+    """Record that this user lets the gates pass these chunks and bounds."""
+    accepted, at = accepted_by_person(lake, plan), utc_now().isoformat(timespec="seconds")
+    accepted[WHO] = [*accepted[WHO], asdict(Acceptance(what, whoami(), at, reason))]
     write_json(_path(lake, plan.id, "accepted"), accepted)
 
 

@@ -1,99 +1,34 @@
 """The gate after a chunk: every gate of a write (`lake.gates`) again on the files, and those that compare with before.
 
-Elsewhere: the account of landed rows (`account`), acting on findings (`plan_run`). Figures of two origins are compared,
-so that a mistake of either shows. A gate about the rows of a day is an entry of `lake.gates.GATES`: it judges a
-chunk's files again, with the plan's tolerances and `max_key_share` as bounds; the lake's other bounds
-(`[gates.tables]`) were judged before each commit. One about a day before and after is an entry of `PLAN_GATES`.
+Elsewhere: the gates themselves (`plan_gates`), the account of landed rows (`account`), acting on findings
+(`plan_run`). Figures of two origins are compared, so that a mistake of either shows.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from backfill_assets.core.contracts import Contract, versions_of
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.profiles import (
-    TRAILING_DAYS,
     DayProfile,
-    counted_histograms,
-    counted_nulls,
-    usual_histograms,
-    usual_null_shares,
 )
-from backfill_assets.core.receipts import KEPT, Built, DayEntry
+from backfill_assets.core.receipts import KEPT
 from backfill_assets.core.states import State, States
-from backfill_assets.lake import gates
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.embedded import connection, selection
-from backfill_assets.lake.gates import ColumnGate, Judged, Surroundings, TableGate
+from backfill_assets.lake.gates import TableGate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.view import writes_of
 from backfill_assets.operations.account import accounts
 from backfill_assets.operations.controls import ControlOutcome, controls_over, judge_controls
 from backfill_assets.operations.plan_files import CHUNKS, CONTROLS, accepted_by_person, fact, keep_accepted
-from backfill_assets.operations.plan_model import Plan, PlanChunk, Tolerances
+from backfill_assets.operations.plan_gates import GateFinding, TableEvidence, judge_chunk
+from backfill_assets.operations.plan_model import Plan, PlanChunk
 from backfill_assets.operations.plan_progress import Progress, held_against
 
 SHOWN = 5
-FEWEST_ROWS = 20  # below it a relative change is chance
-BY_TOLERANCES = (gates.ROW_COUNT, gates.PROFILE)  # shown by the tolerances that bound them
-OF_SOME = (gates.READS,)  # shown by the preflight of a lake that has them
-SMALLEST_DRIFT = 1e-9  # in place of the bound 0: the gates of a write take that for none
-
-
-@dataclass(frozen=True)
-class GateFinding:
-    """A day of a table (None: all of the chunk) that a gate refuses: the gate's name, and the figures in words."""
-
-    table: str
-    day: date | None
-    rule: str
-    message: str
-
-
-@dataclass(frozen=True)
-class TableEvidence:
-    """Evidence about one table's days of a chunk. `before` (all days of the table, by `held_against`: the plan's own
-    unfinished rows are no measure) and `after` are partition records of receipts; `read` and `read_before` are
-    profiles of the files by an independent reader, `own_bounds` those of `[gates.tables]`."""
-
-    contract: Contract
-    before: Mapping[date, DayEntry]
-    after: Mapping[date, DayEntry]
-    read: Mapping[date, DayProfile]
-    read_before: Mapping[date, DayProfile] = field(default_factory=dict)
-    own_bounds: TableGate = field(default_factory=TableGate)
-
-    def as_judged(self, day: date, bounds: Tolerances) -> Judged:
-        """The day's files as the gates of a write judge them, by the plan's tolerances and `max_key_share`.
-
-        Usual are the days with rows before it, by receipts from before the plan began, and the day itself before.
-        """
-        days = sorted(d for d, e in self.before.items() if d < day and e.rows)
-        trailing, own = [self.before[d] for d in days[-TRAILING_DAYS:]], self.before.get(day)
-        nulls, drift = _null_shares(own) if own else {}, counted_histograms(own.counts) if own else {}
-        for column, share in usual_null_shares([_null_shares(e) for e in trailing]).items():
-            nulls[column] = max(share, nulls.get(column, 0.0))
-        drift |= usual_histograms([counted_histograms(e.counts) for e in trailing])
-        nulls = nulls if bounds.nulls is not None else {}
-        drift = drift if bounds.drift is not None else {}
-        gate = ColumnGate.model_construct(max_null_jump=bounds.nulls, max_drift=bounds.drift or SMALLEST_DRIFT)
-        by_lake, columns = self.own_bounds, dict.fromkeys([*nulls, *drift], gate)
-        table = TableGate.model_construct(columns=columns, max_key_share=by_lake.max_key_share, skew=by_lake.skew)
-        usual = Surroundings(may_be_empty=True, usual_null_shares=nulls, usual_histograms=drift)
-        return Judged(self.contract, day, self.read.get(day, DayProfile()), table, usual)
-
-
-@dataclass(frozen=True)
-class PlanGate:
-    """A gate that compares a day with its receipt or with the day before the plan: its description under some
-    tolerances (empty: they do not bound it), and what it refuses, in words."""
-
-    name: str
-    description: Callable[[Tolerances], str]
-    evaluate: Callable[[TableEvidence, date, Tolerances], Iterator[str]]
 
 
 def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) -> list[GateFinding]:
@@ -136,24 +71,7 @@ def accept(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) 
 
 def is_accepted(lake: Lake, chunk: PlanChunk, current: Progress) -> bool:
     """Whether a person accepted the chunk, and it wrote nothing since."""
-    return accepted_by_person(lake, current.plan)[CHUNKS].get(str(chunk.number)) == current.write_ids(chunk)
-
-
-def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFinding]:
-    """What the gates of a write and those of plans refuse about one table's days, ascending; nothing: all passed."""
-    for day in sorted(evidence.after):
-        refused = [(gate.name, text) for gate in PLAN_GATES for text in gate.evaluate(evidence, day, bounds)]
-        refused += [(f.check, f.message) for f in gates.judge(evidence.as_judged(day, bounds)) if f.refuses]
-        yield from (GateFinding(evidence.contract.name, day, name, text) for name, text in refused)
-
-
-def described(bounds: Tolerances) -> list[str]:
-    """The gates of a plan with these tolerances, a few words each."""
-    texts = [gate.description(bounds) for gate in PLAN_GATES]
-    texts += [gate.name.replace("_", " ") for gate in gates.GATES if gate.name not in BY_TOLERANCES + OF_SOME]
-    texts += [_unless_none(bounds.nulls, "NULL shares within {:.0%} of usual")]
-    texts += [_unless_none(bounds.drift, "drift within {:g} (population stability index)")]
-    return [text for text in texts if text]
+    return bool(accepted_by_person(lake, current.plan)[CHUNKS].get(str(chunk.number)) == current.write_ids(chunk))
 
 
 def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, current: Progress) -> TableEvidence | None:
@@ -169,7 +87,8 @@ def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, current: Progres
     read_before = audit_table(of, contract, base, moved) if with_means else {}
     read = audit_table(lake, contract, days=after, altered=True)
     own_bounds = lake.settings.gates.tables.get(contract.name, TableGate())
-    return TableEvidence(contract, before, after, _by_day(read), _by_day(read_before), own_bounds)
+    accepted = [name for a in current.accepted for name in a.what]
+    return TableEvidence(contract, before, after, _by_day(read), _by_day(read_before), own_bounds, accepted)
 
 
 def _by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile]:
@@ -185,6 +104,9 @@ def refusal(plan: Plan, chunk: PlanChunk, findings: list[GateFinding], put_back:
     for finding in findings:
         days.setdefault(finding.table, set()).update([finding.day] if finding.day else chunk.days)
     tables = [table if table == CONTROLS else f"{table} {ranges(dates)}" for table, dates in days.items()]
+    bounds = list(dict.fromkeys(bound for finding in findings for bound in finding.bounds))
+    lift = f" {' '.join(f'--accept {bound}' for bound in bounds)} --reason WHY"
+    lifted = f", or lift these bounds for all chunks with `backfill-assets run {plan.id}{lift}`"
     verb = "release" if put_back else "rollback"
     command = f"backfill-assets {verb} --plan {plan.id} --chunk {chunk.number} --yes"
     return GateRefused(
@@ -195,7 +117,8 @@ def refusal(plan: Plan, chunk: PlanChunk, findings: list[GateFinding], put_back:
         f"Correct the cause; `{command}` and `backfill-assets plan cancel {plan.id}` let all days go, then plan again"
         if put_back
         else f"Look at these days; put it back with `{command}`, or go on with "
-        f"`backfill-assets run {plan.id} --accept {chunk.number}` if it is as it should be",
+        f"`backfill-assets run {plan.id} --accept {chunk.number}` if it is as it should be"
+        + (lifted if len(bounds) <= SHOWN and all(f.bounds for f in findings) else ""),
     ).with_facts(plan=plan.id, chunk=str(chunk.number), **{verb: command})
 
 
@@ -253,47 +176,3 @@ def _counted(
         engine.execute(f"CREATE TEMP TABLE deliveries AS SELECT * FROM ({rows}) WHERE event_key IN ({keys})")
         counted = engine.execute(table.account("SELECT * FROM deliveries")).fetchall()
         return {day: (delivered, superseded) for day, delivered, superseded in counted}
-
-
-def _null_shares(entry: DayEntry) -> dict[str, float]:
-    return {c: n / entry.rows for c, n in counted_nulls(entry.counts).items()} if entry.rows else {}
-
-
-def _read_back(evidence: TableEvidence, day: date, _: Tolerances) -> Iterator[str]:
-    entry, read = evidence.after[day], evidence.read.get(day, DayProfile())
-    if not entry.agrees_with(read):
-        files = f"the files {read.rows} ({read.fingerprint})"
-        yield f"the receipt says {entry.rows} rows ({entry.fingerprint}), {files}"
-
-
-def _rows(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[str]:
-    before, after = evidence.before.get(day), evidence.after[day]
-    if bounds.rows is None or before is None or Built.PENDING in (before.built, after.built):
-        return
-    change = abs(after.rows - before.rows) / max(before.rows, 1)
-    if change > bounds.rows and max(before.rows, after.rows) >= FEWEST_ROWS:
-        yield f"{before.rows} rows before, {after.rows} now ({change:.0%}, allowed {bounds.rows:.0%})"
-
-
-def _means(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[str]:
-    """A day whose mean moved is found also where the total over the chunk is what it was."""
-    read, before = evidence.read.get(day), evidence.read_before.get(day)
-    if bounds.means is None or read is None or before is None or min(read.rows, before.rows) < FEWEST_ROWS:
-        return
-    for column, total in before.sums.items():
-        was, now = float(total / before.rows), float(read.sums.get(column, 0) / read.rows)
-        change = abs(now - was) / abs(was) if was else float(bool(now))
-        if change > bounds.means:
-            figures = f"was {was:.4g}, is {now:.4g} ({change:.0%}, allowed {bounds.means:.0%})"
-            yield f"the mean of {column} {figures}"
-
-
-def _unless_none(bound: float | None, text: str) -> str:
-    return "" if bound is None else text.format(bound)
-
-
-PLAN_GATES = (
-    PlanGate("read-back", lambda _: "files read back equal receipts", _read_back),
-    PlanGate("rows", lambda bounds: _unless_none(bounds.rows, "rows within {:.0%}"), _rows),
-    PlanGate("means", lambda bounds: _unless_none(bounds.means, "means within {:.0%}"), _means),
-)

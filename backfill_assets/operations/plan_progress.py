@@ -17,7 +17,16 @@ from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import FINISHED, Resumption, going_on, resumed, state_of, why_waiting
+from backfill_assets.operations.plan_files import (
+    FINISHED,
+    Acceptance,
+    Resumption,
+    acceptances,
+    going_on,
+    resumed,
+    state_of,
+    why_waiting,
+)
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk, Price
 from backfill_assets.operations.plan_waits import hours_text, wait_of
 
@@ -128,13 +137,9 @@ class Took:
         entries = [e for w in chunk_writes for e in w.after.values()]
         if not receipts:
             return None
-        return cls(
-            sum(r.work_seconds for r in receipts),
-            sum(cpu) if cpu else None,
-            sum(e.rows for e in entries),
-            sum(size) if size else None,
-            sum(e.counts.get(KEPT, 0) for e in entries),
-        )
+        seconds, rows = sum(r.work_seconds for r in receipts), sum(e.rows for e in entries)
+        kept = sum(e.counts.get(KEPT, 0) for e in entries)
+        return cls(seconds, sum(cpu) if cpu else None, rows, sum(size) if size else None, kept)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
@@ -169,7 +174,7 @@ class ChunkProgress:
 class Progress:
     """A plan with its chunks as they are now. `state` is that of `state_of`, `why` the reason of a stop or pause;
     `resumed`: who ended pauses; `hours`: when chunks may start, by `[plan]`, and what they wait for now;
-    `going_on`: the subcommand that lets it go on."""
+    `accepted`: what a person let its gates pass; `going_on`: the subcommand that lets it go on."""
 
     plan: Plan
     state: str
@@ -178,6 +183,7 @@ class Progress:
     chunks: tuple[ChunkProgress, ...] = ()
     why: str = ""
     resumed: tuple[Resumption, ...] = ()
+    accepted: tuple[Acceptance, ...] = ()
     hours: str = ""
     going_on: str = ""
 
@@ -263,17 +269,15 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     commits = {t: [(c.version, c.receipt) for c in lake.store.commits(t) if c.receipt] for t in plan.tables}
     writes = {table: plan_writes(plan.id, log) for table, log in commits.items()}
     state = state_of(lake, plan)
-    states = pipeline.states(read_view(lake, pipeline.contracts))
-    current = Progress(plan, state, states, writes, why=why_waiting(lake, plan, state))
+    states, why = pipeline.states(read_view(lake, pipeline.contracts)), why_waiting(lake, plan, state)
+    current = Progress(plan, state, states, writes, (), why, resumed(lake, plan), acceptances(lake, plan))
     chunks: list[ChunkProgress] = []
     for chunk in plan.chunks:
         waits = chunk.kind is ChunkKind.BOUNDARY and any(c.state is not ChunkState.DONE for c in chunks)
         chunks.append(_chunk(current, chunk, waits))
     wait, hours = wait_of(lake, plan) if state in ("new", "active") else None, hours_text(lake.settings.plan)
     hours += f"; {wait.message}" if wait else ""
-    return replace(
-        current, chunks=tuple(chunks), resumed=resumed(lake, plan), hours=hours, going_on=going_on(lake, plan, state)
-    )
+    return replace(current, chunks=tuple(chunks), hours=hours, going_on=going_on(lake, plan, state))
 
 
 def _chunk(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:

@@ -30,7 +30,8 @@ from backfill_assets.operations.plan_files import (
     state_of,
     unmark,
 )
-from backfill_assets.operations.plan_gate import GateFinding, accept, is_accepted, judge, refusal
+from backfill_assets.operations.plan_gate import accept, is_accepted, judge, refusal
+from backfill_assets.operations.plan_gates import GateFinding
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk
 from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.operations.plan_progress import ChunkState, Progress, progress

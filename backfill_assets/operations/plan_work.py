@@ -85,7 +85,7 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
 
     Waits for another process that is still at the chunk because its runner was killed. With `force`, tables that the
     plan has written already are left out, and those of which only the rest is missing are not forced: nothing is
-    written twice.
+    written twice. The note of its receipts names the bounds that a person accepted.
     """
     plan, (lake, pipeline) = work.plan, open_lake()
     with plan_lock(lake, plan, work.chunk):
@@ -93,6 +93,8 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
         refuse_moved(plan, lake, pipeline, current.states)
         todo = current.undone(work.chunk)
         tables = tuple(t for t in work.tables if t in todo)
+        accepted = [str(a) for a in current.accepted if any("." in name for name in a.what)]  # not only a chunk
+        work = replace(work, plan=replace(plan, note="; ".join(filter(None, (plan.note, *accepted)))))
         if tables and plan.policy.force:
             work = replace(work, tables=tables, written=work.written | current.written(todo))
         return make(work) if tables else ""

@@ -14,6 +14,7 @@ from backfill_assets.cli.run import chunk_maker
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import find_plan, resume
+from backfill_assets.operations.plan_progress import progress
 from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
@@ -64,6 +65,13 @@ def test_a_plan_asked_of_the_daemon_is_active_and_nothing_is_made_here(lake: tup
     refused = CliRunner().invoke(app, [*words, plan.id, "--daemon", "--accept", "1"])
     assert refused.exit_code == 2
     assert "for the person who looked" in refused.output
+    for wrong, why in (
+        (["staging.flag.max_drift"], "Add --reason WHY"), (["staging.nix"], "no bound of its gates"),
+        (["99"], "no chunk"), (["1", "--accept", "2"], "one chunk at a time"),
+    ):  # fmt: skip
+        refused = CliRunner().invoke(app, [*words, plan.id, "--accept", *wrong])
+        assert (refused.exit_code, why in " ".join(refused.output.split())) == (2, True), refused.output
+    assert progress(*lake, plan).accepted == ()
 
 
 @pytest.mark.usefixtures("processes")

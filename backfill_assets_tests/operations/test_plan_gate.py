@@ -20,11 +20,13 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.candidates import create_candidate
-from backfill_assets.operations.plan_gate import GateFinding, judge, refusal
+from backfill_assets.operations.plan_files import keep_acceptance
+from backfill_assets.operations.plan_gate import judge, refusal
+from backfill_assets.operations.plan_gates import GateFinding, refuse_bound
 from backfill_assets.operations.plan_model import Plan, Tolerances
 from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
 from backfill_assets.operations.plan_run import run_plan
-from backfill_assets.operations.plan_work import ChunkWork
+from backfill_assets.operations.plan_work import ChunkWork, make_alone
 from backfill_assets_tests.operations.planning import (
     DAYS,
     ROWS,
@@ -205,5 +207,44 @@ def test_a_refusal_says_where_and_what_to_type_next(tmp_path: Path) -> None:
     assert "7 finding(s) on staging 2024-02-26: staging 2024-02-26 rows: 3 rows before, 9 now" in stands
     assert "2 more" in stands
     assert f"rollback --plan {plan.id} --chunk 2 --yes" in stands
-    assert f"run {plan.id} --accept 2" in stands
+    assert f"run {plan.id} --accept 2` if it is as it should be." in stands, "no bound lets it pass"
     assert f"release --plan {plan.id} --chunk 2 --yes" in gone
+
+
+def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_who_lifted_it_and_why(
+    tmp_path: Path,
+) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    plan, by = planned(lake, pipeline), HandWorker(lake, pipeline, lambda day: _without_entity(good_rows(day)))
+    with pytest.raises(BackfillError) as refused:
+        run_plan(lambda: (lake, pipeline), plan, by)
+    bound = "staging.entity.max_null_jump"
+    lift = f"or lift these bounds for all chunks with `backfill-assets run {plan.id} --accept {bound} --reason WHY`"
+    assert lift in str(refused.value)
+    keep_acceptance(lake, plan, [bound], "entities are gone by law")
+    done = run_plan(lambda: (lake, pipeline), plan, by)
+    assert done.state == "finished"
+    (accepted,) = done.accepted
+    assert str(accepted).startswith(f"{bound} accepted by ")
+    assert str(accepted).endswith(": entities are gone by law")
+    notes: list[str] = []
+
+    def make(work: ChunkWork) -> str:
+        notes.append(work.plan.note)
+        return ""
+
+    again = planned(lake, pipeline, force=True)
+    keep_acceptance(lake, again, ["chunk 1"], "")
+    keep_acceptance(lake, again, [bound], "law")
+    make_alone(lambda: (lake, pipeline), ChunkWork(again, again.chunk(1), again.tables, again.chunk(1).days), make)
+    assert [note.partition(" by ")[0] for note in notes] == [f"{bound} accepted"], "receipts have it in their note"
+
+
+@pytest.mark.parametrize("name", ["staging", "staging.max_null_jump", "staging.nix.max_drift", "raw.max_row_change"])
+def test_what_is_no_bound_of_a_plan_cannot_be_lifted(tmp_path: Path, name: str) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    refuse_bound(plan, pipeline.contracts, "staging.max_row_change")
+    with pytest.raises(BackfillError, match="is no bound of its gates that can be lifted"):
+        refuse_bound(plan, pipeline.contracts, name)

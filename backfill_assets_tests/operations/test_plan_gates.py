@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Rule
 from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, NULL_COUNT, SCHEME, DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.gates import TableGate
-from backfill_assets.operations.plan_gate import GateFinding, TableEvidence, judge_chunk
+from backfill_assets.operations.plan_gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.operations.plan_model import Tolerances
 from backfill_assets_tests.builders import STAGING, day
 
@@ -69,6 +69,10 @@ def test_a_gate_names_rule_and_figures(
     (found,) = judged(evidence(before, after, read), Tolerances())
     assert (found.day, found.rule) == (day(20), rule)
     assert told in found.message
+    lifts = {"rows": ("staging.max_row_change",), "profile": ("staging.value.max_null_jump",)}
+    assert found.bounds == lifts.get(rule, ()), "what a person may lift for a whole plan"
+    left = judged(replace(evidence(before, after, read), accepted=found.bounds), Tolerances())
+    assert left == ([] if found.bounds else [found])
 
 
 def test_rules_of_the_contract_judge_the_files_of_a_chunk_too() -> None:
@@ -91,6 +95,9 @@ def test_a_mean_that_moved_is_found_where_rows_and_nulls_stayed() -> None:
     was, now = DayProfile(100, "A", {}, 0, {"value": 1000}), DayProfile(100, "B", {}, 0, {"value": 1500})
     found = judged(evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4))
     assert [(f.rule, f.message) for f in found] == [("means", "the mean of value was 10, is 15 (50%, allowed 40%)")]
+    assert found[0].bounds == ("staging.value.max_mean_change",)
+    lifted = replace(evidence(entry(100), entry(100, fingerprint="B"), now, was), accepted=found[0].bounds)
+    assert judged(lifted, Tolerances(means=0.4)) == []
 
 
 def test_means_of_decimals_are_compared_and_a_column_without_a_sum_has_the_mean_zero() -> None:

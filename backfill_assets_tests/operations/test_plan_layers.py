@@ -20,7 +20,8 @@ from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_gate import GateFinding, layers
+from backfill_assets.operations.plan_gate import layers
+from backfill_assets.operations.plan_gates import GateFinding
 from backfill_assets.operations.plan_progress import progress
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.pipeline.tables import tables

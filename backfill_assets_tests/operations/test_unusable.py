@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.cli.landing import _lines
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import Lake, open_lake
@@ -102,15 +103,14 @@ def test_the_commands_that_look_say_it_in_one_line(tmp_path: Path, command: str)
     assert run(command, "--lake", lake.root).output.count("2 landed row(s) are unusable") == 1
 
 
-def test_a_source_of_which_no_row_is_usable_is_named_first_and_a_scan_of_it_ends_with_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_source_of_which_no_row_is_usable_is_named_first_and_a_scan_says_why(
+    tmp_path: Path,
 ) -> None:
     lake = bare_lake(tmp_path)
     landed(lake, SPOILED)
     assert str(unusable(lake)).startswith("[source] in lake.toml gives not one usable row; quarantine: 2 landed")
-    monkeypatch.setattr("backfill_assets.load.scan.scan_all", lambda _: ScanReport(example="event_ts is NULL", known=2))
-    scanned = run("scan", "--lake", lake.root)
-    assert (scanned.exit_code, "unusable because e.g. event_ts is NULL\n" in scanned.stdout) == (1, True)
+    told = [*_lines(ScanReport(new={"a.csv": (2, 2)}, example="event_ts is NULL"))]
+    assert told[:2] == ["new        a.csv: 2 rows, 2 unusable", "unusable because e.g. event_ts is NULL"]
     landed(lake, {"good.csv": (day(0), 5, 0, None)})
     assert not unusable(lake).fruitless
 
