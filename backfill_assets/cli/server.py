@@ -13,8 +13,6 @@ from backfill_assets.engine.server import ensure_server, server_status, stop_ser
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 
-MIB = 1 << 20
-
 
 @click.group()
 def server() -> None:
@@ -61,6 +59,4 @@ def _draw(lake: Path, as_json: bool) -> None:
     if (running := server_status(lake)) is None:
         answer({"running": False}, as_json, ["not running; it starts at the first use"])
         return
-    used, memory = "in use" if running.in_use else "idle", f"{running.rss_bytes // MIB} MiB"
-    line = f"process {running.pid}, {running.version}, {used}, up {running.uptime_seconds:.0f} s, {memory}"
-    answer({"running": True, **vars(running)}, as_json, [line])
+    answer({"running": True, **vars(running)}, as_json, [f"{running}, {running.version}"])

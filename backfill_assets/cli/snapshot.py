@@ -57,10 +57,7 @@ def create(name: str, named: str | None, note: str, as_json: bool, **options: An
     lake, pipeline = opened()
     tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
     kept = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, options["unfit"]))
-    if as_json:
-        print_json(kept)
-    else:
-        _draw(kept)
+    _draw(kept, as_json)
 
 
 @snapshot.command("list", short_help="All snapshots of the lake.")
@@ -89,10 +86,7 @@ def show_snapshot(name: str, as_json: bool) -> None:
     for table in shown.tables.values():
         for file in table.files:
             file_of(lake, name, file)
-    if as_json:
-        print_json(shown)
-    else:
-        _draw(shown)
+    _draw(shown, as_json)
 
 
 @snapshot.command("drop", short_help="Let go of it.")
@@ -110,7 +104,10 @@ def drop(name: str, yes: bool, as_json: bool) -> None:
     answer({"name": name, "held_bytes": held, "dropped": yes}, as_json, [line])
 
 
-def _draw(shown: "Snapshot") -> None:
+def _draw(shown: "Snapshot", as_json: bool) -> None:
+    if as_json:
+        print_json(shown)
+        return
     say(f"snapshot {shown.name}, made {shown.made_at:%Y-%m-%dT%H:%MZ} by {shown.by}{shown.note and ': '}{shown.note}")
     rows = [
         (name, str(t.version), t.rows, len(t.days), len(t.files), ranges(t.days)) for name, t in shown.tables.items()

@@ -79,6 +79,11 @@ class ServerStatus:
     rss_bytes: int
     in_use: bool
 
+    def __str__(self) -> str:
+        """The server as one line, without what it runs."""
+        used = "in use" if self.in_use else "idle"
+        return f"process {self.pid}, {used}, up {self.uptime_seconds:.0f} s, {self.rss_bytes >> 20} MiB"
+
 
 def hold(lake: Path) -> None:
     """Keep the lake's server from going idle for the life of this process (or until `release`).

@@ -52,19 +52,19 @@ class _Seen:
 def checklist(lake: Lake, pipeline: Pipeline) -> tuple[Item, ...]:
     """Judge the six items of loads that can be recovered, and the six of the newest plan; changes nothing."""
     seen = _Seen(lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)))
-    loads = (_idempotent, _atomic, _one_path, _event_time, _deduplicated, _skew)
-    return (*(_item(LOAD, judge, seen) for judge in loads), *plan_items(lake, pipeline))
+    loads = (_item(LOAD, name, judge(seen)) for name, judge in LOADS.items())
+    return (*loads, *plan_items(lake, pipeline))
 
 
-Judged = tuple[str, bool, str, str]  # the item's name, whether it holds, the evidence, and what mends it
+Answer = tuple[bool, str, str]  # whether it holds, the evidence, and what mends it
 
 
-def _item(about: str, judge: Callable[[_Seen], Judged], seen: _Seen) -> Item:
-    name, holds, evidence, fix = judge(seen)
+def _item(about: str, name: str, answer: Answer) -> Item:
+    holds, evidence, fix = answer
     return Item(about, name, holds, evidence, "" if holds else fix)
 
 
-def _idempotent(seen: _Seen) -> Judged:
+def _idempotent(seen: _Seen) -> Answer:
     """A rerun of the same inputs, code and settings gives the same rows: shown by proofs, and by no receipt refuted."""
     unlike = {n: [d for d, s in t.stamps.items() if s.unlike] for n, t in seen.states.view.tables.items()}
     wrong = [f"{name} {ranges(days)}" for name, days in unlike.items() if days]
@@ -76,10 +76,10 @@ def _idempotent(seen: _Seen) -> Judged:
         else "no day was computed again"
     )
     evidence = f"the same inputs gave other rows: {'; '.join(wrong[:3])}" if wrong else evidence
-    return "a rerun changes nothing", bool(equal) and not wrong, evidence, "backfill-assets prove --random 3"
+    return bool(equal) and not wrong, evidence, "backfill-assets prove --random 3"
 
 
-def _atomic(seen: _Seen) -> Judged:
+def _atomic(seen: _Seen) -> Answer:
     """Every day is one commit of ours, and no switch of several tables stopped halfway."""
     foreign = [f"{n} {ranges(t.foreign)}" for n, t in seen.states.view.tables.items() if t.foreign]
     halfway = [line] if (line := str(switch_of(seen.lake))) else []
@@ -87,11 +87,10 @@ def _atomic(seen: _Seen) -> Judged:
     well = f"all {days} days of tables are files of one commit with a receipt; no switch of tables stopped halfway"
     wrong = [f"another program wrote {'; '.join(foreign[:3])}"] if foreign else []
     wrong += halfway
-    name = "a load is seen whole or not at all"
-    return name, bool(days) and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
+    return bool(days) and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
 
 
-def _one_path(seen: _Seen) -> Judged:
+def _one_path(seen: _Seen) -> Answer:
     """Daily loads, late data and backfills are the same function: the newest receipts carry one code per table."""
     view, codes = seen.states.view, seen.pipeline.codes
     runs = Counter(c.receipt.reason for n in view.tables for c in seen.lake.store.commits(n) if c.receipt)
@@ -102,24 +101,24 @@ def _one_path(seen: _Seen) -> Judged:
     well = f"{sum(runs.values())} commits ({reasons}), and every day's newest one is by today's code of its table"
     names = ",".join(n for n, days in outdated.items() if days)
     mend = f"backfill-assets plan --from DAY --to DAY --tables {names}" if names else "backfill-assets catch-up"
-    return "one load path", bool(runs) and not wrong, "; ".join(wrong) or well, mend
+    return bool(runs) and not wrong, "; ".join(wrong) or well, mend
 
 
-def _event_time(seen: _Seen) -> Judged:
+def _event_time(seen: _Seen) -> Answer:
     """Late rows reach the day they happened on: no day is stale, however late its rows came."""
     share, days = seen.lake.settings.lateness.watermark_share, known_days(seen.states.view)
     stale = {n: [d for d in days or () if seen.states.of(n, d) is State.STALE] for n in seen.states.contracts}
     wrong = [f"{name} {ranges(found)} lack rows that arrived" for name, found in stale.items() if found]
-    name, fix = "event time, however late a row comes", "backfill-assets catch-up"
+    fix = "backfill-assets catch-up"
     try:
         late = lateness_of(seen.lake, seen.states, LatenessScope(share=share), utc_now())
     except BackfillError:
-        return name, False, "nothing is loaded", fix
+        return False, "nothing is loaded", fix
     well = f"{late.late:,} of {late.rows:,} rows came a day or more late; the days that they change are made again"
-    return name, not wrong, "; ".join(wrong[:3]) or well, fix
+    return not wrong, "; ".join(wrong[:3]) or well, fix
 
 
-def _deduplicated(seen: _Seen) -> Judged:
+def _deduplicated(seen: _Seen) -> Answer:
     """Keys are unique in each written day, and every landed row is accounted for."""
     landed = together(accounts(seen.lake, seen.states.view).values())
     keys = ", ".join(
@@ -131,10 +130,10 @@ def _deduplicated(seen: _Seen) -> Judged:
     )
     if wrong:
         evidence = f"{wrong:,} landed row(s) are in no table: {', '.join(map(str, contiguous(landed.wrong)))}"
-    return "one row per key, the latest wins", bool(landed.rows) and not wrong, evidence, "backfill-assets doctor"
+    return bool(landed.rows) and not wrong, evidence, "backfill-assets doctor"
 
 
-def _skew(seen: _Seen) -> Judged:
+def _skew(seen: _Seen) -> Answer:
     """The greatest key of each table that others group or join is known, and bounded."""
     days = known_days(seen.states.view)
     reads = {n: {i.table: [days] for i in c.inputs if i.by} for n, c in seen.states.contracts.items()} if days else {}
@@ -152,7 +151,7 @@ def _skew(seen: _Seen) -> Judged:
         mend = f"backfill-assets plan --force --from DAY --to DAY --tables {','.join(keyed)}"
     else:
         mend = f"set [gates.tables.{(unbounded or [s.table for s in shares])[0]}] max_key_share in lake.toml"
-    return "skew is known and bounded", bool(shares) and not beyond and not unbounded, evidence, mend
+    return bool(shares) and not beyond and not unbounded, evidence, mend
 
 
 def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[Item]:
@@ -161,11 +160,7 @@ def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[Item]:
     newest = next((plan for plan in plans if tables.issuperset(plan.tables)), None)
     current = progress(lake, pipeline, newest) if newest else None
     for name, judge in PLANNED.items():
-        holds, evidence, fix = judge(current) if current else (False, "no backfill was ever planned", PLAN_FIX)
-        yield Item(PLAN, name, holds, evidence, "" if holds else fix)
-
-
-Answer = tuple[bool, str, str]
+        yield _item(PLAN, name, judge(current) if current else (False, "no backfill was ever planned", PLAN_FIX))
 
 
 def _strategy(current: Progress) -> Answer:
@@ -201,6 +196,14 @@ def _verified(current: Progress) -> Answer:
     return current.is_done and current.state == "finished", evidence, f"backfill-assets run {current.plan.id}"
 
 
+LOADS: dict[str, Callable[[_Seen], Answer]] = {
+    "a rerun changes nothing": _idempotent,
+    "a load is seen whole or not at all": _atomic,
+    "one load path": _one_path,
+    "event time, however late a row comes": _event_time,
+    "one row per key, the latest wins": _deduplicated,
+    "skew is known and bounded": _skew,
+}
 PLANNED: dict[str, Callable[[Progress], Answer]] = {
     "a key and a write strategy": _strategy,
     "chunks, each validated": _chunked,

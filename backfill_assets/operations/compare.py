@@ -32,6 +32,17 @@ class Moment:
     version: int | None = None
     at: datetime | None = None
 
+    @classmethod
+    def after_write(cls, lake: Lake, table: str, write_id: str) -> "Moment":
+        """Return the moment of the write whose id begins so; raises BackfillError where the table has none."""
+        for commit in lake.store.commits(table) if write_id else ():
+            if commit.receipt is not None and commit.receipt.write_id.startswith(write_id):
+                return cls(lake, commit.version)
+        raise BackfillError(
+            f"the table {table}", f"it has no write {write_id[:40]!r}", "Nothing was read",
+            f"`backfill-assets audit --table {table}` lists all writes",
+        )  # fmt: skip
+
     def of(self, table: str) -> int:
         """Return the version of the table; raises BackfillError where it had none then."""
         known = [(c.version, c.at) for c in self.lake.store.commits(table)]

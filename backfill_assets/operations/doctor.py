@@ -41,7 +41,6 @@ from backfill_assets.operations.doctor_tables import (
 )
 from backfill_assets.operations.verify import VerifyRequest, verify
 
-MIB = 1 << 20
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
 PAGES = (
     "`dagster dev` answers every user of this machine, who may then start runs and roll back, too; "
@@ -111,9 +110,7 @@ def _server(lake: Lake) -> Iterator[Diagnosis]:
     elif (status := server_status(lake.root)) is None:
         yield fine(name, "not running; it starts at the first use")
     else:
-        used = "in use" if status.in_use else "idle"
-        memory = f"{status.rss_bytes // MIB} MiB"
-        yield fine(name, f"process {status.pid}, {used}, up {status.uptime_seconds:.0f} s, {memory}")
+        yield fine(name, str(status))
 
 
 def _rights(lake: Lake) -> Iterator[Diagnosis]:

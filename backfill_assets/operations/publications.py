@@ -107,15 +107,12 @@ class PublishRequest:
         """The states of the lake's days now."""
         return self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
 
-    def candidate_states(self) -> States:
-        """The states of the candidate's days now."""
-        return self.candidate_pipeline.states(read_view(self.candidate, self.candidate_pipeline.contracts))
-
 
 def _chosen(request: PublishRequest) -> list[tuple[Table, TableView]]:
     """The candidate's own tables, upstream first, each with the newest receipts of its days."""
-    states, chosen = request.candidate_states(), list[tuple[Table, TableView]]()
-    for table in request.candidate_pipeline.tables:
+    pipeline, chosen = request.candidate_pipeline, list[tuple[Table, TableView]]()
+    states = pipeline.states(read_view(request.candidate, pipeline.contracts))
+    for table in pipeline.tables:
         name = table.name
         if not request.candidate.writes(name):
             continue

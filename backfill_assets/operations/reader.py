@@ -152,19 +152,10 @@ class TableReader(Readable):
         if sum(given is not None for given in (version, time, write_id)) > 1:
             raise ValueError("name one of version, time and write_id: they say the same")
         if write_id is not None:
-            version = self._version_of(write_id)
+            return replace(self, moment=Moment.after_write(self.lake, self.contract.name, write_id))
         moment = Moment(self.lake, version, _instant(time))
         moment.of(self.contract.name)
         return replace(self, moment=moment if version is not None or time is not None else None)
-
-    def _version_of(self, write_id: str) -> int:
-        for commit in self.lake.store.commits(self.contract.name):
-            if commit.receipt is not None and commit.receipt.write_id == write_id:
-                return commit.version
-        raise BackfillError(
-            f"the table {self.contract.name}", f"it has no write {write_id[:40]!r}", NOTHING,
-            f"`backfill-assets audit --table {self.contract.name}` lists all writes",
-        )  # fmt: skip
 
     def pinned(self) -> PinnedRows:
         """Return the version, its files and the days; raises UnfitDays for days that are not fit.

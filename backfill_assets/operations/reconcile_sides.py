@@ -123,11 +123,7 @@ def _moment(lake: Lake, table: str, text: str) -> Moment:
     if text.isdigit():
         return Moment(lake, int(text))
     if text.startswith(WRITE):
-        wanted = text.removeprefix(WRITE)
-        writes = (c for c in lake.store.commits(table) if c.receipt and c.receipt.write_id.startswith(wanted))
-        if wanted and (found := next(writes, None)):
-            return Moment(lake, found.version)
-        raise _refused(f"{table}@{text}", "the table has no such write", f"`backfill-assets audit --table {table}`")
+        return Moment.after_write(lake, table, text.removeprefix(WRITE))
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -85,9 +85,10 @@ def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
 
 def known_tables(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
     """Return the contracts of the lake's tables and of existing ledgers, by name."""
-    late = {c.source: too_late_contract(c) for c in reversed(pipeline.contracts) if c.is_landed}.values()
-    existing = (c for c in (*ledgers_of(pipeline.contracts), *late) if lake.store.exists(c.name))
-    return {c.name: c for c in (*pipeline.contracts, *existing)}
+    contracts = pipeline.contracts
+    late = {c.source: too_late_contract(c) for c in reversed(contracts) if c.is_landed}.values()
+    existing = (c for c in (*ledgers_of(contracts), *late) if lake.store.exists(c.name))
+    return {c.name: c for c in (*contracts, *existing)}
 
 
 def _tables(

@@ -4,7 +4,6 @@ Not here: which days are proven, and when they are paid for (`operations.prove`;
 0), judging controls (`operations.controls`), and where alarms go (`sensors`).
 """
 
-from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -16,7 +15,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables
 from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.lake.session import explaining_losses
-from backfill_assets.operations.controls import ControlOutcome, judge_controls
+from backfill_assets.operations.controls import judge_controls
 from backfill_assets.operations.proof_history import Proof, alarms, unproven
 from backfill_assets.operations.prove import Prover, prove, prove_days, waits
 from backfill_assets.orchestration import runs
@@ -130,18 +129,14 @@ def controls_tick(lake_context: LakeContext) -> Tick:
     """Judge all controls: an alarm per broken one, an evaluation of each control's check."""
     lake, pipeline = lake_context.open()
     tick = Tick(is_kept=True)
-    outcomes = judge_controls(lake, pipeline)
-    for outcome in outcomes:
+    tables = control_tables(pipeline, lake.settings.controls)
+    for outcome in judge_controls(lake, pipeline):
         if not outcome.holds:
             tick.alarm(f"control {outcome.name}", str(outcome))
-    tick.verdicts.extend(_evaluations(outcomes, control_tables(pipeline, lake.settings.controls)))
-    return tick
-
-
-def _evaluations(outcomes: list[ControlOutcome], tables: dict[str, Contract]) -> Iterator[dg.AssetCheckEvaluation]:
-    for outcome in outcomes:
         if (contract := tables.get(outcome.name)) is not None:
-            yield dg.AssetCheckEvaluation(
+            evaluation = dg.AssetCheckEvaluation(
                 asset_key=dg.AssetKey(contract.name), check_name=f"control_{outcome.name}", passed=outcome.holds,
                 metadata={"outcome": str(outcome)},
             )  # fmt: skip
+            tick.verdicts.append(evaluation)
+    return tick

@@ -180,12 +180,9 @@ def _scan_requests(tick: Tick, state: TickState, comparisons: Mapping[str, Compa
     tried = next_attempt(state.instance, base)
     if tried < settings.lateness.attempts:
         return [whole_request(state.lake, LANDING, SCAN, base, tried)]
-    tick.alarm("scan", f"{files} file(s) {_tried_text(tried)}, or run `backfill-assets scan`")
+    in_vain = f"were tried {tried} times in vain and are not tried again as they are: look at the failed runs"
+    tick.alarm("scan", f"{files} file(s) {in_vain}, or run `backfill-assets scan`")
     return []
-
-
-def _tried_text(tried: int) -> str:
-    return f"were tried {tried} times in vain and are not tried again as they are: look at the failed runs"
 
 
 def _note_landing(tick: Tick, comparison: Comparison, source: str) -> set[date]:
