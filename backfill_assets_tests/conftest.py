@@ -236,8 +236,7 @@ def spark(request: pytest.FixtureRequest, _sessions: engines.Sessions) -> "Itera
 
     What only Spark itself can tell says so: `pytestmark = pytest.mark.on_spark("why")`.
     """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("backfill_assets.lake.session.open_session", _sessions.of_lake)
+    with _sessions.shared():
         engine = os.environ.get(engines.OF_LAKES, EMBEDDED)
         if engine == EMBEDDED:
             request.getfixturevalue("class_archive")

@@ -8,7 +8,8 @@ Sail to one user. With BACKFILL_ASSETS_TESTS_ENGINE=spark, the full run, every t
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,6 +96,13 @@ class Sessions:
         is_usual = (settings.memory, settings.cores, dict(settings.confs)) == (MEMORY, 0, {})
         shares = settings.engine == SAIL or (settings.engine == EMBEDDED and is_usual)
         return self.on(SERVERS[settings.engine]) if shares else open_session(lake, settings)
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Within, lakes of this process get their sessions here."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("backfill_assets.lake.session.open_session", self.of_lake)
+            yield
 
     def close(self) -> None:
         """Stop what was opened, before pyspark would ask it for leave."""
