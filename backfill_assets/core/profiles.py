@@ -8,13 +8,13 @@ toward 0; yes is 1 and no 0; NaN has no bucket, and of DOUBLE 2^62 stands for al
 values of a day are buckets, and one more holds the others.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import log, sqrt
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 EMPTY_FINGERPRINT = "0"
 # The number of the fingerprints' method (`lake.fingerprints`), kept in receipts; each change of the method raises it.
@@ -27,6 +27,7 @@ VALUE = "value "  # + length + value + column: rows with this text
 OTHER = "other "  # + column: rows with other texts than those
 Bucket = int | str  # of a number, or a text
 Histogram = Mapping[Any, int]  # rows by `Bucket`
+T = TypeVar("T")
 NULL_BUCKET, REST = -1000, -1001  # no number has so many bits; REST: texts that have no bucket of their own
 
 
@@ -133,20 +134,21 @@ REST_SHARE = 0.1
 
 def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Median NULL share (0..1) per column over earlier days, of columns that `MEDIAN_NEEDS_DAYS` of them have."""
-    shares: dict[str, list[float]] = {}
-    for day in earlier:
-        for column, share in day.items():
-            shares.setdefault(column, []).append(share)
-    return {c: median(found) for c, found in shares.items() if len(found) >= MEDIAN_NEEDS_DAYS}
+    return {c: median(shares) for c, shares in _by_column(earlier).items() if len(shares) >= MEDIAN_NEEDS_DAYS}
 
 
 def usual_histograms(earlier: Sequence[Mapping[str, Histogram]]) -> dict[str, dict[Bucket, int]]:
     """Histogram per column over all rows of earlier days, of columns that `MEDIAN_NEEDS_DAYS` of them have."""
-    found: dict[str, list[Histogram]] = {}
+    found = _by_column(earlier).items()
+    return {c: pooled(days) for c, days in found if len(days) >= MEDIAN_NEEDS_DAYS and recurs(days)}
+
+
+def _by_column(earlier: Iterable[Mapping[str, T]]) -> dict[str, list[T]]:
+    found = defaultdict[str, list[T]](list)
     for day in earlier:
-        for column, histogram in day.items():
-            found.setdefault(column, []).append(histogram)
-    return {c: pooled(days) for c, days in found.items() if len(days) >= MEDIAN_NEEDS_DAYS and recurs(days)}
+        for column, value in day.items():
+            found[column].append(value)
+    return found
 
 
 def recurs(days: Sequence[Histogram]) -> bool:
@@ -220,11 +222,10 @@ def drift(current: Histogram, usual: Histogram) -> Drift:
 
 def pooled(histograms: Iterable[Histogram]) -> dict[Bucket, int]:
     """All rows of several days in one histogram."""
-    found: dict[Bucket, int] = {}
+    found = Counter[Bucket]()
     for histogram in histograms:
-        for bucket, rows in histogram.items():
-            found[bucket] = found.get(bucket, 0) + rows
-    return found
+        found.update(histogram)
+    return dict(found)
 
 
 def _share(rows: int, total: int) -> float:
