@@ -6,14 +6,14 @@ keeps rows of a day whose key the new rows lack. Mostly a correction removed or 
 data replaces it.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import partial
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.days import DayRange, ranges
-from backfill_assets.core.errors import BackfillError, InputMissing, SettingsError
+from backfill_assets.core.days import DayRange, from_inclusive, ranges
+from backfill_assets.core.errors import OTHER_ROWS_ALONE, BackfillError, ContractBroken, InputMissing, SettingsError
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.profiles import DayProfile, kept_counts
@@ -21,11 +21,11 @@ from backfill_assets.core.readings import rows_read
 from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit, sample_keys
+from backfill_assets.lake.matching import differences
 from backfill_assets.lake.replace import Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import conform, keep_rows, stage
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate
-from backfill_assets.load.day_independence import refuse_dependent
 from backfill_assets.load.making import plan_rows, version_read
 from backfill_assets.load.steadiness import refuse_changed_settings, refuse_expressions
 
@@ -50,7 +50,7 @@ def build(request: RebuildRequest) -> Candidate:
         return settled
     staged = stage_days(request, states, todo)
     try:
-        refuse_dependent(request, states, staged, todo, partial(stage_days, request, states))
+        refuse_dependent(request, states, staged, todo)
         with phase("merge"):
             kept_rows = _add_kept_rows(request, states, staged, todo) if request.mode.upserts else {}
         return _computed(request, states, settled, staged, kept_rows)
@@ -67,6 +67,45 @@ def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) ->
     with request.phases.phase("write"):
         refuse_changed_settings(request.lake_session.spark(), f"the table {contract.name}")
         return stage(request.lake_session.lake, contract, conform(frame, contract), len(todo))
+
+
+def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> None:
+    """Compute the middle one of these days alone, too, and raise ContractBroken if its rows are not those in `staged`:
+    a join or window that does not name the day reads rows of the other days that a run hands over at once.
+
+    Done at the first write of several days by each version of a table's code; for no table of this package, and not
+    where rows of other days came, which are refused by name. Values of DOUBLE columns may differ: their sums depend on
+    the order of rows.
+    """
+    table, came = request.table, {f.partition for f in staged.files}
+    others = came - {str(d) for d in days} if table.contract.partition_column == table.contract.day_column else ()
+    if not table.brings_code or len(days) == 1 or others or _has_passed(states, table.name):
+        return
+    day, lake = days[len(days) // 2], request.lake_session.lake
+    with request.phases.phase("alone"):
+        alone = stage_days(request, states, [day])
+        try:
+            found = differences(lake, table.contract, staged.paths, alone.paths, from_inclusive(day, day)).days
+        finally:
+            alone.drop()
+    doubles = {c.name for c in table.contract.columns if c.kind.kind == "DOUBLE"}
+    for other in found:
+        if other.added or other.removed or set(other.columns) - doubles:
+            columns = f", in {', '.join(other.columns)}" if other.columns else ""
+            raise ContractBroken(
+                f"the transform of {table.name}",
+                f"{day} {OTHER_ROWS_ALONE} {len(days)} days: {other.added} added, {other.removed} removed, "
+                f"{other.changed} changed{columns}",
+                "Nothing was written",
+                "A run hands over all its days at once: join and aggregate within the window of each row's own day "
+                "(`backfill-assets guide own-tables`)",
+            )
+
+
+def _has_passed(states: States, table: str) -> bool:
+    """Whether one write by today's code made several of the table's present days."""
+    codes, stamps = states.codes[table], states.view.table(table).stamps.values()
+    return max(Counter(s.version for s in stamps if codes.are_of(s)).values(), default=0) > 1
 
 
 def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, DayProfile]:

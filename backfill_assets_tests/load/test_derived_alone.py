@@ -1,6 +1,6 @@
 """A transform that reads other days of a run is found at the first write of several days by its code, and only then.
 
-Tested here: `load.day_independence` through the load path. Not tested here: the catch-up that stops for it
+Tested here: `load.derived.refuse_dependent` through the load path. Not tested here: the catch-up that stops for it
 (`cli.test_catch_up`), and proofs of written days (`operations.test_prove`).
 """
 
