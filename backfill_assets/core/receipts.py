@@ -146,7 +146,7 @@ def _built(value: Any, body: Mapping[str, Any]) -> Built:
 
 def _from_body(body: Mapping[str, Any]) -> Receipt:
     parts = body.get("parts", {})  # receipts of earlier versions have neither these nor counts
-    counts = {day: {str(k): int(n) for k, n in found.items()} for day, found in body.get("counts", {}).items()}
+    counts = _shared({day: {str(k): int(n) for k, n in found.items()} for day, found in body.get("counts", {}).items()})
     nothing: Mapping[str, Any] = {}  # one for all days without counts or parts
     scheme, schemes = int(body.get("scheme", UNNUMBERED)), body.get("schemes", {})
     days = {
@@ -173,6 +173,12 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
         **measured,
         bytes=int(size) if (size := body.get("bytes")) is not None else None,
     )
+
+
+def _shared(counts: dict[str, dict[str, int]]) -> Mapping[str, Mapping[str, int]]:
+    """The counts of each day; days with equal counts share one mapping, which saves memory."""
+    known: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
+    return {day: known.setdefault(tuple(found.items()), found) for day, found in counts.items()}
 
 
 def _number(value: Any) -> float | None:
