@@ -150,15 +150,13 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
         yield odd(name, "its folder does not exist", advice)
         return
     comparison = compare(listing, records, Hashes(lake.stock))
-    if comparison.altered:
-        paths = some(plain(r.path) for r in comparison.altered)
-        what = f"{len(comparison.altered)} file(s) altered since they were loaded: {paths}"
-        yield broken(name, what, f"Put it back, {ACCEPT}")
-    if comparison.missing:
-        paths = some(plain(r.path) for r in comparison.missing)
-        unseen = any(UNLISTED in r.reason for r in listing.refused)
-        advice = "Make the folders below readable first, then look again" if unseen else f"Put it back, {ACCEPT}"
-        yield broken(name, f"{len(comparison.missing)} file(s) missing since they were loaded: {paths}", advice)
+    unseen = any(UNLISTED in r.reason for r in listing.refused)
+    back, readable = f"Put it back, {ACCEPT}", "Make the folders below readable first, then look again"
+    found = ("altered", comparison.altered, back), ("missing", comparison.missing, readable if unseen else back)
+    for word, changed, advice in found:
+        if changed:
+            paths = some(plain(r.path) for r in changed)
+            yield broken(name, f"{len(changed)} file(s) {word} since they were loaded: {paths}", advice)
     if disputed := [r for r in records if r.contradicted and not r.withdrawn]:
         paths = some(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
         what = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"

@@ -9,7 +9,7 @@ and alarm (`orchestration.proofs`). What a person proves by command goes into th
 import random
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 from backfill_assets.core.clock import utc_now
@@ -117,7 +117,7 @@ def prove_days(lake: Lake, pipeline: Pipeline, today: date, prover: Prover = pro
         outcomes += _outcomes(lake, pipeline, proof, day)
     seconds = max(round((time.monotonic() - began) / max(len(outcomes), 1), 3), 0.001)
     at = utc_now().isoformat()
-    timed = [Proof(**{**asdict(p), "at": at, "seconds": seconds}) for p in outcomes]
+    timed = [replace(p, at=at, seconds=seconds) for p in outcomes]
     keep_proofs(lake, timed)
     return timed
 

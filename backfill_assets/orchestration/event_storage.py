@@ -174,31 +174,30 @@ def _planned_rows(event: dg.EventLogEntry, number: int, stored: Mapping[str, Any
     the event again for each day."""
     planned = event.get_dagster_event().asset_check_planned_data
     days = planned.partitions_subset
+    row = _row(planned, event, number, stored)
     for day in days.get_partition_keys() if days else [None]:
-        yield {
-            "asset_key": planned.asset_key.to_string(),
-            "check_name": planned.check_name,
-            "run_id": event.run_id,
-            "partition": day,
-            "execution_status": "PLANNED",
-            "evaluation_event": stored["event"],
-            "evaluation_event_timestamp": stored["timestamp"],
-            "evaluation_event_storage_id": number,
-        }
+        yield {**row, "partition": day, "execution_status": "PLANNED"}
 
 
 def _check_row(event: dg.EventLogEntry, number: int, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of an evaluation among the executions of checks. `stored` is the event's own row: its text is reused."""
+    """The row of an evaluation among the executions of checks."""
     evaluation = event.get_dagster_event().asset_check_evaluation_data
     target = evaluation.target_materialization_data
     return {
-        "asset_key": evaluation.asset_key.to_string(),
-        "check_name": evaluation.check_name,
-        "run_id": event.run_id,
+        **_row(evaluation, event, number, stored),
         "partition": evaluation.partition,
         "execution_status": "SUCCEEDED" if evaluation.passed else "FAILED",
+        "materialization_event_storage_id": target.storage_id if target else None,
+    }
+
+
+def _row(check: Any, event: dg.EventLogEntry, number: int, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What both rows have in common. `stored` is the event's own row: its text is reused."""
+    return {
+        "asset_key": check.asset_key.to_string(),
+        "check_name": check.check_name,
+        "run_id": event.run_id,
         "evaluation_event": stored["event"],
         "evaluation_event_timestamp": stored["timestamp"],
         "evaluation_event_storage_id": number,
-        "materialization_event_storage_id": target.storage_id if target else None,
     }

@@ -14,7 +14,7 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeVerdict
-from backfill_assets.operations.controls import judge_controls
+from backfill_assets.operations.controls import broken_controls, judge_controls
 from backfill_assets.operations.proof_history import alarms
 from backfill_assets.operations.prove import ProofRequest
 from backfill_assets.operations.status import attention
@@ -124,11 +124,13 @@ def test_an_alarm_of_the_sensor_is_kept_once_for_status(controlled: Path, instan
     double(controlled)
     result = controls_sensor(LakeContext(controlled, tables))(dg.build_sensor_context(instance=instance))
     assert "control versions" in str(getattr(result, "cursor", ""))
-    assert len([line for line in attention(controlled) if "expected 2" in line]) == 1
+    opened = LakeContext(controlled, tables).open()
+    kept = (*attention(controlled), *broken_controls(*opened))
+    assert len([line for line in kept if "expected 2" in line]) == 1
     (controlled / "totals.csv").write_text("day,value\n2024-03-01,4\n2024-03-02,4\n")
     lake = open_lake(controlled)
     judge_controls(lake, chosen_pipeline(lake))
-    assert attention(controlled) == [], "the command alone ends what the sensor found"
+    assert [*attention(controlled), *broken_controls(*opened)] == [], "the command alone ends what the sensor found"
 
 
 def test_each_control_is_a_check_of_the_table_that_it_reads(controlled: Path) -> None:
