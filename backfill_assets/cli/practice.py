@@ -37,7 +37,10 @@ def lab(name: str | None, html: Path | None, as_json: bool) -> None:
         for step in run_lab(name, Path(folder) / "lake"):
             done.append(step)
             if not as_json:
-                _draw(step)
+                click.secho(f"\n{step.title or step.form}", bold=True)
+                for line in step.text.splitlines():
+                    say(line)
+                _section(step).draw()
     if html:
         page = Page(f"lab {name}", LABS[name], "a lake of its own", [_section(s) for s in done])
         write_whole(html, html_of(page))
@@ -52,13 +55,6 @@ def _section(step: LabStep) -> PageSection:
         step.title or step.form, tables, [step.verdict] if step.form else [], about=[] if is_code else [step.text],
         code=step.text if is_code else "",
     )  # fmt: skip
-
-
-def _draw(step: LabStep) -> None:
-    click.secho(f"\n{step.title or step.form}", bold=True)
-    for line in step.text.splitlines():
-        say(line)
-    _section(step).draw()
 
 
 @click.command()

@@ -77,7 +77,9 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **op
     else:
         report = reconcile_of(lake, pipeline, _truths(pipeline, options) if truths else _request(options))
         title = f"{shortened(report.left, NAME_CHARS)} and {shortened(report.right, NAME_CHARS)}"
-        lines = [_headline(report)]
+        rows = f"{number(report.rows[0])} row(s) left, {number(report.rows[1])} right, by {', '.join(report.key)}"
+        verdict = f"{number(report.mismatches)} mismatch(es)" if report.mismatches else "no mismatch"
+        lines = [f"{report.left} against {report.right}: {verdict}; {rows}"]
         sections = [*_sections(report), *(_later(lake, pipeline, report) if truths else ())]
         failed = bool(report.mismatches) and not truths  # what became known later is no mistake
         remark(f"kept {keep_report(lake, report)} and its .sql")
@@ -154,12 +156,6 @@ def _sums(balances: "Iterable[Balance]", side: str) -> list[str]:
         for name, rows in getattr(balance, side).items():
             total[name] = total.get(name, 0) + rows
     return [f"{number(rows)} {name}" for name, rows in total.items()]
-
-
-def _headline(report: "ReconcileReport") -> str:
-    rows = f"{number(report.rows[0])} row(s) left, {number(report.rows[1])} right, by {', '.join(report.key)}"
-    verdict = f"{number(report.mismatches)} mismatch(es)" if report.mismatches else "no mismatch"
-    return f"{report.left} against {report.right}: {verdict}; {rows}"
 
 
 def _sections(report: "ReconcileReport") -> list[PageSection]:

@@ -163,16 +163,13 @@ class PostgresSink:
             with connection(self.lake) as engine:
                 rows = f"SELECT * FROM ({selection(files, self.contract)})"
                 rows += f" WHERE {quoted(self.contract.day_column)} IN ({listed})"
-                self._insert(cursor, engine.sql(rows).to_arrow_reader())
+                schema, _, table = self.table.rpartition(".")
+                named = {"db_schema_name": _plain(schema)} if schema else {}
+                cursor.adbc_ingest(_plain(table), engine.sql(rows).to_arrow_reader(), mode="create_append", **named)
             cursor.execute(f"DELETE FROM {TABLE_OF_NOTES} WHERE target = $1 AND day IN ({listed})", (self.table,))
             for day, held in older.items():
                 cursor.execute(NOTE, (self.table, str(day), held.version, held.rows, held.fingerprint))
         self.connection.commit()
-
-    def _insert(self, cursor: Any, rows: Any) -> None:
-        schema, _, table = self.table.rpartition(".")
-        named = {"db_schema_name": _plain(schema)} if schema else {}
-        cursor.adbc_ingest(_plain(table), rows, mode="create_append", **named)
 
 
 Sink = FolderSink | PostgresSink

@@ -112,7 +112,9 @@ def first_source(file: LandedFile, form: str, chosen: Mapping[str, str]) -> tupl
         if copy.refused is not None:
             raise _unfit(file, f"it cannot be read: {copy.refused}", "Correct the file, or name its --format")
         engine.execute(f"CREATE VIEW landed AS SELECT * FROM read_parquet({literal(str(copy.parquet))})")
-        columns = _columns(engine, form)
+        own = {f.name for f in OWN_FIELDS} if form != "parquet" else set()
+        described = engine.execute("DESCRIBE landed").fetchall()
+        columns = tuple(_column(engine, str(name), str(kind)) for name, kind, *_ in described if name not in own)
         guess = _guess(engine, file, form, columns, chosen)
         return guess, _preview(engine, guess)
 
@@ -147,12 +149,6 @@ class Preview:
     header: tuple[str, ...]
     deliveries: list[tuple[Any, ...]]
     refused: dict[str, int]
-
-
-def _columns(engine: "DuckDBPyConnection", form: str) -> tuple[FileColumn, ...]:
-    described = engine.execute("DESCRIBE landed").fetchall()
-    own = {f.name for f in OWN_FIELDS} if form != "parquet" else set()
-    return tuple(_column(engine, str(name), str(kind)) for name, kind, *_ in described if name not in own)
 
 
 def _column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColumn:

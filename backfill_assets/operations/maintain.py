@@ -100,7 +100,8 @@ def maintain(
     since, chosen = _since(lake, keep_days), _contracts(lake, pipeline, tables)
     lay_out, clear = (_compacted, remove_unneeded) if act else (uneven_files, find_unneeded)
     size = lake.settings.retention.file_mib * MIB
-    uneven = {c.name: _days(found) for scoped, c in chosen if (found := lay_out(scoped, c, size))}
+    layouts = {c.name: lay_out(scoped, c, size) for scoped, c in chosen}
+    uneven = {name: tuple(date.fromisoformat(day) for day in found if day) for name, found in layouts.items() if found}
     cleared = tuple(clear(scoped, c, since, _first(scoped, c, since)) for scoped, c in chosen)
     return Upkeep(since, cleared, uneven, (0, 0) if tables else _copies(lake, act), act)
 
@@ -117,10 +118,6 @@ def _copies(lake: Lake, act: bool) -> tuple[int, int]:
                 discard(scoped.stock, content)
         count, size = count + len(found), size + sum(found.values())
     return count, size
-
-
-def _days(found: Layout) -> tuple[date, ...]:
-    return tuple(date.fromisoformat(value) for value in found if value)
 
 
 def _compacted(lake: Lake, contract: Contract, size: int) -> Layout:

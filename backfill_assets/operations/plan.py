@@ -234,7 +234,7 @@ def impacts(
         held = [d for d in days if name in reason_of and states.of(name, d) is State.HELD]
         outside = tuple(contiguous(following_days[name] - inside))
         if name in reason_of or outside:
-            write = _spans_by(why)
+            write = {w: tuple(contiguous(d for d in why if why[d] == w)) for w in sorted({*why.values()})}
             result.append(
                 TableImpact(name, contract.key, write, _reads(states, contract, why), outside, tuple(contiguous(held)))
             )
@@ -255,13 +255,6 @@ def _why(states: States, log: Mapping[int, Receipt], table: str, day: date, poli
     if not states.is_settled(table, day, policy.mode.upserts):
         return OUTDATED
     return FORCED if policy.force else ""
-
-
-def _spans_by(why: Mapping[date, str]) -> dict[str, tuple[DayRange, ...]]:
-    days_by_reason = defaultdict(list)
-    for day, reason in why.items():
-        days_by_reason[reason].append(day)
-    return {reason: tuple(contiguous(days)) for reason, days in sorted(days_by_reason.items())}
 
 
 def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[str, tuple[DayRange, ...]]:

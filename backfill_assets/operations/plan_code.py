@@ -52,7 +52,8 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
     named = [(lake.root / place).resolve()] if place else []
     named += [_resolved(lake.root, pipeline.sql)] if pipeline.sql else []
     folder = _repository(named)
-    commit = _commit(folder, ref)
+    named_so = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    commit = _git(folder, *named_so).decode().strip()
     files: set[Path] = set()
     tables = os.path.relpath(named[0], folder) if place else ""
     sql = os.path.relpath(named[-1], folder) if pipeline.sql else ""
@@ -140,11 +141,6 @@ def working_by(code: PlanCode | None) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def _commit(folder: Path, ref: str) -> str:
-    """The commit of `ref` in the repository of the folder."""
-    return _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
 
 
 def _git(folder: Path, *words: str) -> bytes:

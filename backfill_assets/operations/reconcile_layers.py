@@ -95,7 +95,9 @@ def later_deliveries(lake: Lake, pipeline: Pipeline, days: Collection[date]) -> 
     as_known = first_reading(pipeline.contracts, Basis.KNOWN_AT_CUT)
     if as_known is None or not days:
         return []
-    ledger, before = named(ARRIVALS, _source(pipeline, as_known)), as_known.inputs[0].before
+    contracts = {c.name: c for c in pipeline.contracts}
+    staging, before = contracts[as_known.inputs[0].table], as_known.inputs[0].before
+    ledger = named(ARRIVALS, contracts[staging.inputs[0].table].source)
     listed = ", ".join(f"(DATE '{d}')" for d in sorted(days))
     query = (
         f"SELECT day, arrival_date, CAST(sum(deliveries) AS BIGINT) AS n FROM (VALUES {listed}) AS wanted (day) "
@@ -104,13 +106,6 @@ def later_deliveries(lake: Lake, pipeline: Pipeline, days: Collection[date]) -> 
     )
     batches = lake.store.query(query, {"ledger": (ledger, None)}) if lake.store.exists(ledger) else ()
     return [LaterDelivery(*r) for b in batches for r in zip(*(c.to_pylist() for c in b.columns), strict=True)]
-
-
-def _source(pipeline: Pipeline, as_known: Contract) -> str:
-    """Return the name of the source whose deliveries reach the table."""
-    contracts = {c.name: c for c in pipeline.contracts}
-    staging = contracts[as_known.inputs[0].table]
-    return contracts[staging.inputs[0].table].source
 
 
 Counts = Mapping[date, int]

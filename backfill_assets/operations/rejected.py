@@ -127,7 +127,8 @@ class Unusable:
     def __str__(self) -> str:
         """Return one line; empty where every row can be used."""
         none = (f"{section} in lake.toml gives not one usable row" for section in self.fruitless)
-        return "; ".join(filter(None, (*none, self._unusable(), self._late())))
+        late = f"too late: {self.late:,} landed row(s) wait in {TOO_LATE} for `replay-late`" if self.late else ""
+        return "; ".join(filter(None, (*none, self._unusable(), late)))
 
     def _unusable(self) -> str:
         if not self.rows:
@@ -142,9 +143,6 @@ class Unusable:
         listed = f": {newest}{why}{further}" if why else ""
         show = "shows" if len(self.queries) == 1 else "show"
         return f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{listed}; {commands} {show} them"
-
-    def _late(self) -> str:
-        return f"too late: {self.late:,} landed row(s) wait in {TOO_LATE} for `replay-late`" if self.late else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts and the reasons as JSON values."""
