@@ -31,7 +31,7 @@ IMPORTED = (
     "backfill_assets.cli.dagster_home",
     "backfill_assets.cli.runner",
     "backfill_assets.lake.session",
-    "backfill_assets.operations.plan_run",
+    "backfill_assets.backfill.run",
     "backfill_assets.orchestration.assemble",
     "dagster_graphql",
     "deltalake",

@@ -18,7 +18,9 @@ FLOORS = (
     ("__main__",),
     ("definitions", "cli", "reading"),
     ("labs", "orchestration"),
+    ("backfill",),
     ("operations",),
+    ("plans",),
     ("pipeline", "load"),
     ("lake",),
     ("engine", "landing", "examples"),
@@ -103,7 +105,9 @@ def test_core_knows_the_standard_library_only() -> None:
 @pytest.mark.parametrize(
     ("room", "forbidden"),
     [
+        ("backfill", ("dagster", "pyspark", "delta")),
         ("operations", ("dagster", "pyspark", "delta")),
+        ("plans", ("dagster", "pyspark", "delta")),
         ("pipeline", ("dagster",)),
         ("load", ("dagster",)),
         ("lake", ("dagster",)),

@@ -34,7 +34,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import days_of_active_plans, find_plan, held_back, state_of
+from backfill_assets.plans.files import days_of_active_plans, find_plan, held_back, state_of
 
 Day = tuple[str, date]
 PLANNING = re.compile(r"\b(Analysis|Parse)Exception: ")

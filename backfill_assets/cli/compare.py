@@ -19,7 +19,7 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.matching import DayDifference, SampleRow
 from backfill_assets.operations.compare import CompareReport, CompareRequest, Moment, of_plan
 from backfill_assets.operations.compare import compare as compare_of
-from backfill_assets.operations.plan_files import find_plan
+from backfill_assets.plans.files import find_plan
 
 if TYPE_CHECKING:
     from backfill_assets.load.recompute import Recomputation

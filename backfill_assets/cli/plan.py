@@ -1,6 +1,6 @@
 """`backfill-assets plan`: makes a plan, and lists, shows, pauses, resumes and cancels plans.
 
-Elsewhere: making a plan (`operations.plan`), its output (`plan_page`), running it (`run`).
+Elsewhere: making a plan (`backfill.plan`), its output (`plan_page`), running it (`run`).
 """
 
 import time
@@ -10,6 +10,9 @@ from typing import Any
 
 import click
 
+from backfill_assets.backfill.code import pin_code, working_by
+from backfill_assets.backfill.expect import read_expectations
+from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, make_plan, refuse_append
 from backfill_assets.cli.backfill import allowed, chosen
 from backfill_assets.cli.candidate import make_target
 from backfill_assets.cli.common import (
@@ -28,14 +31,11 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.plan_page import draw_list, show_progress
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
-from backfill_assets.operations.plan import TEMPLATES, PlanRequest, make_plan, refuse_append
-from backfill_assets.operations.plan_code import pin_code, working_by
-from backfill_assets.operations.plan_expect import read_expectations
-from backfill_assets.operations.plan_files import CANCELLED, find_plan, keep_plan, mark, marked, plans, state_of
-from backfill_assets.operations.plan_files import resume as resume_plan
-from backfill_assets.operations.plan_model import Policy
-from backfill_assets.operations.plan_progress import progress
-from backfill_assets.operations.plan_waits import usual_parallel
+from backfill_assets.plans.files import CANCELLED, find_plan, keep_plan, mark, marked, plans, state_of
+from backfill_assets.plans.files import resume as resume_plan
+from backfill_assets.plans.model import Policy
+from backfill_assets.plans.progress import progress
+from backfill_assets.plans.waits import usual_parallel
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 POLICY_OPTIONS = ("chunk", "canary", "order", "max_parallel", "retries", "force", "write_mode", "keep_removed",
@@ -125,7 +125,7 @@ def _make(options: dict[str, Any], as_json: bool) -> bool:
 
 def _policy(options: dict[str, Any]) -> Policy:
     """The template's, or the defaults, with the given options on top."""
-    from backfill_assets.operations.plan_model import Policy
+    from backfill_assets.plans.model import Policy
 
     base = TEMPLATES[options["template"]] if options["template"] else Policy()
     overrides = {name: options[name] for name in POLICY_OPTIONS if options[name] is not None}

@@ -1,6 +1,6 @@
 """Output of a plan: one report of sections, drawn on the screen or written as a runbook in Markdown; and JSON.
 
-Elsewhere: the figures (`operations.plan_model`, `operations.plan_progress`).
+Elsewhere: the figures (`plans.model`, `plans.progress`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets.backfill.gates import described
 from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import PageSection, TextTable, draw_table, number, say, size
 from backfill_assets.core.days import DayRange, contiguous
-from backfill_assets.operations.plan_gates import described
-from backfill_assets.operations.plan_model import Plan, PlanLook, Price, TableImpact, plan_dict
+from backfill_assets.plans.model import Plan, PlanLook, Price, TableImpact, plan_dict
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.plan_progress import Progress, Took
+    from backfill_assets.plans.progress import Progress, Took
 
 SHOWN = 3
 TABLE_COLUMNS = ("table", "key", "write", "why", "reads", "follows", "price", "took")

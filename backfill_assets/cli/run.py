@@ -1,12 +1,16 @@
 """`backfill-assets run`: runs a plan, or what is left of it, and reports on stderr.
 
-Elsewhere: the order of chunks and the gates (`operations.plan_run`), the runs of Dagster (`runner`).
+Elsewhere: the order of chunks and the gates (`backfill.run`), the runs of Dagster (`runner`).
 """
 
 from collections.abc import Mapping, Sequence
 
 import click
 
+from backfill_assets.backfill.code import working_by
+from backfill_assets.backfill.gates import refuse_bound
+from backfill_assets.backfill.run import ask_for, run_plan
+from backfill_assets.backfill.work import PARENT, ROOT, ChunkMaker, ChunkWork
 from backfill_assets.cli.backfill import work
 from backfill_assets.cli.common import json_and_lake, opened, say_unusable, target_option, usage
 from backfill_assets.cli.drawing import remark
@@ -16,13 +20,9 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan_code import working_by
-from backfill_assets.operations.plan_files import find_plan, keep_acceptance
-from backfill_assets.operations.plan_gates import refuse_bound
-from backfill_assets.operations.plan_model import Plan, PlanChunk
-from backfill_assets.operations.plan_progress import Progress, progress
-from backfill_assets.operations.plan_run import ask_for, run_plan
-from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkMaker, ChunkWork
+from backfill_assets.plans.files import find_plan, keep_acceptance
+from backfill_assets.plans.model import Plan, PlanChunk
+from backfill_assets.plans.progress import Progress, progress
 
 WAITS = 3  # the exit code of a plan that waits as it was told to
 

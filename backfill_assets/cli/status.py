@@ -28,13 +28,13 @@ from backfill_assets.core.ownership import BY
 from backfill_assets.core.receipts import SPREAD, Built
 from backfill_assets.core.states import State
 from backfill_assets.operations.controls import broken_controls
-from backfill_assets.operations.plan_files import held_back
 from backfill_assets.operations.proof_history import alarms
 from backfill_assets.operations.rejected import kinds, unusable
 from backfill_assets.operations.show import DayReport, InputDay, find
 from backfill_assets.operations.show import show as day_report
 from backfill_assets.operations.status import STUCK, DayStatus, StatusReport, attention
 from backfill_assets.operations.status import status as report_of
+from backfill_assets.plans.files import held_back
 
 GRID_DAYS = 45  # more rows than a screen has: days of equal states share a row
 FOLLOWS = "*"  # behind the state of a day that will change

@@ -1,6 +1,6 @@
 """Tags and values by which runs and receipts name a plan, its chunk, its write mode, and the versions of a rollback.
 
-Elsewhere: the plan itself (`operations.plan_model`), restoring files (`lake.restore`).
+Elsewhere: the plan itself (`plans.model`), restoring files (`lake.restore`).
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 Here: the lists of functions that the row does not decide, for every search for them, and the search of Spark's plans.
 An order is total if its columns hold a key: of an input (with its day), or of the grouped or deduplicated rows just
 below; any other order is refused. Not here: parsing the plan's text (`plan_text`), asking Spark for it and refusing
-(`load.steadiness`), and the search of a text (`landing.select`, `operations.plan_preflight`).
+(`load.steadiness`), and the search of a text (`landing.select`, `backfill.preflight`).
 """
 
 import re

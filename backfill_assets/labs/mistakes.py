@@ -1,6 +1,6 @@
 """Lab `mistakes`: four ways to spoil a backfill, each run and seen to fail beside the way that holds.
 
-Not here: the same checks of a plan of one's own (`operations.plan_preflight`).
+Not here: the same checks of a plan of one's own (`backfill.preflight`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,16 +10,16 @@ from pathlib import Path
 
 import duckdb
 
+from backfill_assets.backfill.plan import PlanRequest, cut, make_plan, refuse_append
+from backfill_assets.backfill.preflight import unsteady
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.labs.lakes import append, events, first_events, make_lake, replace_by_day, totals, with_control
 from backfill_assets.labs.model import LabStep
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.controls import judge_controls
-from backfill_assets.operations.plan import PlanRequest, cut, make_plan, refuse_append
-from backfill_assets.operations.plan_model import Policy
-from backfill_assets.operations.plan_preflight import unsteady
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.plans.model import Policy
 
 FIRST, DAYS = date(2024, 1, 1), 90
 NOON, SPAN = datetime(2024, 1, 1, 12, tzinfo=UTC), DayRange(FIRST, FIRST + ONE_DAY * DAYS)

@@ -1,7 +1,7 @@
 """Lab `skew`: NULLs in one place, one customer with 60 % of the rows, a remedy for each, shares by Spark's own metrics.
 
 Not here: the choices of a contract against skew (`pipeline.transforms.spread`) and the shares of a lake of one's own
-(`operations.skew`). The lab starts a local Spark server whatever the lakes run on: other engines have no
+(`plans.skew`). The lab starts a local Spark server whatever the lakes run on: other engines have no
 metrics of tasks.
 """
 

@@ -1,6 +1,6 @@
 """The gates of a write: conditions on a day's rows that refuse it or only warn, one entry of `GATES` each.
 
-Not here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`), plans (`operations.plan_gate`).
+Not here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`), plans (`backfill.gate`).
 A new gate is a function that returns a `Finding`, an entry in `GATES`, and its bounds in `TableGate`. A figure that it
 needs: `audit` figures, `DayProfile`, `kept_counts`. Sample keys: `audit.sample_keys`.
 """

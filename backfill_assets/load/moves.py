@@ -1,6 +1,6 @@
 """Diff preview: days of raw and of its versions that gain, lose or change rows under today's `[source]`.
 
-Not here: days that follow through windows (`operations.plan`). Another time zone in `select` moves rows over midnight,
+Not here: days that follow through windows (`backfill.plan`). Another time zone in `select` moves rows over midnight,
 which no receipt shows beforehand. Nothing is written. Both sides are the same contents: those with rows near the range,
 each whole.
 """

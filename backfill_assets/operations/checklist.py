@@ -19,11 +19,11 @@ from backfill_assets.lake.switch import switch_of
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import accounts, together
 from backfill_assets.operations.lateness import LatenessScope, lateness_of
-from backfill_assets.operations.plan_files import find_plan, plan_ids
-from backfill_assets.operations.plan_progress import ChunkState, Progress, progress
 from backfill_assets.operations.proof_history import EQUAL, proofs, unproven
-from backfill_assets.operations.skew import key_shares
 from backfill_assets.operations.status import known_days
+from backfill_assets.plans.files import find_plan, plan_ids
+from backfill_assets.plans.progress import ChunkState, Progress, progress
+from backfill_assets.plans.skew import key_shares
 
 LOAD, PLAN = "loads", "newest plan"
 PLAN_FIX = "backfill-assets plan --from DAY --to DAY --tables TABLE"

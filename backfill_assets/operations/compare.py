@@ -18,8 +18,8 @@ from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matching import NULL_BUCKET, DayDifference, SampleRow, differences
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan_model import Plan
-from backfill_assets.operations.plan_progress import plan_writes
+from backfill_assets.plans.model import Plan
+from backfill_assets.plans.progress import plan_writes
 
 STATISTIC = "population stability index"
 

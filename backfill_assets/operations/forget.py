@@ -27,8 +27,8 @@ from backfill_assets.lake.traces import Trace, holds, traced
 from backfill_assets.landing.listing import parse_pattern
 from backfill_assets.landing.select import columns_of
 from backfill_assets.operations.candidates import discard_candidate
-from backfill_assets.operations.plan_files import active_plans
 from backfill_assets.operations.snapshots import drop_snapshot
+from backfill_assets.plans.files import active_plans
 
 NOTHING = "Nothing was erased"
 DROPS = {SNAPSHOTS: drop_snapshot, CANDIDATES: discard_candidate}

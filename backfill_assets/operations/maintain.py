@@ -35,7 +35,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.switch import switch_of
 from backfill_assets.landing.content_store import discard
 from backfill_assets.load.landed_changes import unneeded_copies
-from backfill_assets.operations.plan_files import active_plans
+from backfill_assets.plans.files import active_plans
 
 T = TypeVar("T")
 

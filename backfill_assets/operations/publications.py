@@ -25,8 +25,8 @@ from backfill_assets.lake.view import read_view, writes_of
 from backfill_assets.load.candidate import VERSIONS, made_with
 from backfill_assets.load.making import version_read
 from backfill_assets.operations.candidates import FIT, refused, switch_name
-from backfill_assets.operations.plan_files import find_plan, held_back, new_id
 from backfill_assets.operations.widening import Widening, widen_tables
+from backfill_assets.plans.files import find_plan, held_back, new_id
 
 NOTHING = "Nothing was published"
 

@@ -22,7 +22,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import PreparedRestore, RestoreRequest
 from backfill_assets.lake.switch import switching
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import find_plan, plan_ids
+from backfill_assets.plans.files import find_plan, plan_ids
 
 UNDOING = (ROLLBACK, RELEASE)
 NOTHING = "Nothing was put back"

@@ -25,9 +25,9 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.switch import FILE as SWITCH_FILE
 from backfill_assets.lake.switch import Switch
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.operations.rejected import ledgers_of
 from backfill_assets.operations.show import Hold, brief, holds, in_full
+from backfill_assets.plans.files import days_of_active_plans
 
 STUCK = "cannot be written: "  # the prefix of changes that only a new table can follow
 FOLDER = ".attention"

@@ -17,11 +17,11 @@ from backfill_assets.core.needs import RunRequest, identities, needs, run_reques
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import tag_values
 from backfill_assets.orchestration.runs import end_dead_runs
+from backfill_assets.plans.files import days_of_active_plans
 
 DaySets = Mapping[str, Set[date]]
 GivenUp = Mapping[str, str]  # per table a text about days that no sensor requests any more

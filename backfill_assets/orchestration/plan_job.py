@@ -1,7 +1,7 @@
 """The job `backfill_range`, which makes and runs a plan from the browser, and the sensor `plans`, which requests it for
 each active plan that no process runs.
 
-Elsewhere: making a plan (`operations.plan`), the order of chunks and the gates (`operations.plan_run`), whose lock lets
+Elsewhere: making a plan (`backfill.plan`), the order of chunks and the gates (`backfill.run`), whose lock lets
 no second runner in. A plan that stopped with a reason, was paused or cancelled has a mark; a plan whose runner was
 killed has none and is taken up.
 """
@@ -14,6 +14,10 @@ from typing import Literal
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets.backfill.code import working_by
+from backfill_assets.backfill.plan import PlanRequest, make_plan, refuse_append
+from backfill_assets.backfill.run import run_plan
+from backfill_assets.backfill.work import PARENT, ROOT, ChunkMaker, ChunkWork
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, from_inclusive, parse_day
 from backfill_assets.core.digests import digest_of
@@ -23,22 +27,6 @@ from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append
-from backfill_assets.operations.plan_code import working_by
-from backfill_assets.operations.plan_files import (
-    active_plans,
-    find_plan,
-    held_back,
-    is_running,
-    keep_plan,
-    plans,
-    state_of,
-)
-from backfill_assets.operations.plan_model import Plan, Policy
-from backfill_assets.operations.plan_progress import Progress
-from backfill_assets.operations.plan_run import run_plan
-from backfill_assets.operations.plan_waits import wait_of
-from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkMaker, ChunkWork
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.backfill_requests import next_attempt, whole_request
 from backfill_assets.orchestration.context import LakeContext
@@ -49,6 +37,18 @@ from backfill_assets.orchestration.rollbacks import one_op_job
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 from backfill_assets.orchestration.sensors import lake_sensor
 from backfill_assets.orchestration.ticks import Tick
+from backfill_assets.plans.files import (
+    active_plans,
+    find_plan,
+    held_back,
+    is_running,
+    keep_plan,
+    plans,
+    state_of,
+)
+from backfill_assets.plans.model import Plan, Policy
+from backfill_assets.plans.progress import Progress
+from backfill_assets.plans.waits import wait_of
 
 BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
 NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed

@@ -18,7 +18,6 @@ from backfill_assets.lake.folder import CANDIDATE_FILE
 from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.scan import scan_all
-from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.operations.status import keep_attention
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import report_alarms
@@ -28,6 +27,7 @@ from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.rollbacks import one_op_job
 from backfill_assets.orchestration.runs import markers_of
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
+from backfill_assets.plans.files import days_of_active_plans
 
 INTERVAL_SECONDS = 10  # a tick with nothing to do costs a few hundred milliseconds, and there are five levels
 CURSOR_CHARS = 2000

@@ -20,7 +20,6 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.files import is_complete
 from backfill_assets.load.landed_changes import Comparison, compared
-from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.status import unlike_days
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.backfill_requests import (
@@ -34,6 +33,7 @@ from backfill_assets.orchestration.backfill_requests import (
 from backfill_assets.orchestration.checks import changed_standing_checks
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.reconcile import follow_receipts
+from backfill_assets.plans.files import left_to_plans
 
 SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"

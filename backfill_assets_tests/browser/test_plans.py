@@ -1,7 +1,7 @@
 """A person plans, is stopped by a gate, and puts the chunk back, all at Dagster's pages.
 
 Tested here: the launchpads of `backfill_range` and `rollback`, typed into and launched, and what their runs say. Not
-tested here: single days and ranges (`test_ui`), the gates' rules (`operations/test_plan_gates.py`).
+tested here: single days and ranges (`test_ui`), the gates' rules (`backfill/test_gates.py`).
 """
 
 import re
@@ -14,8 +14,8 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import plans, state_of
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.plans.files import plans, state_of
 from backfill_assets_tests.browser.site import Site, site
 from backfill_assets_tests.browser.ui import LOCATION, Ui
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.cli.catch_up import CaughtUp, report, until_settled
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.landing import findings
@@ -22,9 +23,8 @@ from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import held_back, keep_plan, mark, only_runner
-from backfill_assets.operations.plan_model import Policy
+from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner
+from backfill_assets.plans.model import Policy
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 DAYS = 16

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from backfill_assets.backfill.plan import PlanRequest, make_plan
+from backfill_assets.backfill.run import run_plan
 from backfill_assets.cli.app import app
 from backfill_assets.core.days import DayRange
 from backfill_assets.operations.compare import compare, of_plan
-from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import keep_plan
-from backfill_assets.operations.plan_model import Policy
-from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.plans.files import keep_plan
+from backfill_assets.plans.model import Policy
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import instead
 from backfill_assets_tests.operations.planned import Planned

@@ -1,6 +1,6 @@
 """The look on the screen: days beyond the range come first, so that a long list does not hide them.
 
-Tested here: `cli.plan_page`. Not tested here: the words (`operations/test_plan_impact.py`).
+Tested here: `cli.plan_page`. Not tested here: the words (`backfill/test_impact.py`).
 """
 
 from datetime import date
@@ -8,7 +8,7 @@ from datetime import date
 from backfill_assets.cli.plan_page import LISTED_DAYS, look_rows
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.plans import DayMove
-from backfill_assets.operations.plan_model import PlanLook
+from backfill_assets.plans.model import PlanLook
 
 START = date(2024, 3, 1)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from backfill_assets.backfill.run import run_plan
 from backfill_assets.cli.app import app
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.home import open_lake
-from backfill_assets.operations.plan_files import mark
-from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.plans.files import mark
 from backfill_assets_tests.operations.planning import HandWorker, planned, versions_of
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 

@@ -1,6 +1,6 @@
 """A plan as people read it: prices in a line, and a runbook whose tables are whole.
 
-Tested here: `cli.plan_page`. Not tested here: the commands (`test_plan.py`).
+Tested here: `cli.plan_page`. Not tested here: the commands (`backfill/test_plan.py`).
 """
 
 import json
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.backfill.run import run_plan
 from backfill_assets.cli.drawing import size
 from backfill_assets.cli.plan_page import priced, runbook, show_progress, so_far, took_text, total
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.operations.plan_model import Price
-from backfill_assets.operations.plan_progress import ChunkProgress, ChunkState, Took, progress
-from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.plans.model import Price
+from backfill_assets.plans.progress import ChunkProgress, ChunkState, Took, progress
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 

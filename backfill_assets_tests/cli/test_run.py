@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from backfill_assets.backfill.work import ChunkWork
 from backfill_assets.cli.app import app
 from backfill_assets.cli.run import chunk_maker
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan_files import find_plan, resume
-from backfill_assets.operations.plan_progress import progress
-from backfill_assets.operations.plan_work import ChunkWork
+from backfill_assets.plans.files import find_plan, resume
+from backfill_assets.plans.progress import progress
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 

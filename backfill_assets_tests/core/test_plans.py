@@ -1,17 +1,17 @@
 """The tags of a chunk's receipts: its write mode and its code.
 
-Tested here: `core.plans` with `Plan.tags`. Not tested here: what a plan does to a lake (`operations/test_plan.py`).
+Tested here: `core.plans` with `Plan.tags`. Not tested here: what a plan does to a lake (`backfill/test_plan.py`).
 """
 
 from datetime import UTC, date, datetime
 
 import pytest
 
+from backfill_assets.backfill.plan import cut
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CODE_TAG, MODE_TAG, WriteMode, mode_of
-from backfill_assets.operations.plan import cut
-from backfill_assets.operations.plan_model import Pins, Plan, PlanCode, Policy
+from backfill_assets.plans.model import Pins, Plan, PlanCode, Policy
 
 
 @pytest.mark.parametrize(

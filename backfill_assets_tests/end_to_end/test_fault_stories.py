@@ -36,7 +36,6 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import markers, sweep
 from backfill_assets.lake.view import read_view
 from backfill_assets.load import scan
-from backfill_assets.operations.plan_files import find_plan
 from backfill_assets.operations.rollback import RollbackRequest, release
 from backfill_assets.operations.snapshots import (
     SnapshotRequest,
@@ -46,6 +45,7 @@ from backfill_assets.operations.snapshots import (
     find_snapshot,
     snapshot_names,
 )
+from backfill_assets.plans.files import find_plan
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.end_to_end import test_plan_stories as plans
 from backfill_assets_tests.end_to_end.test_plan_stories import EVERY_DAY, SAID, Draw

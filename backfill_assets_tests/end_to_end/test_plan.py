@@ -1,7 +1,7 @@
 """A plan run by the command line, with Spark behind it, killed in the middle; and by the job with a launchpad.
 
 Tested here: SIGKILL of `run` after its second chunk wrote, then the same command again; the job `backfill_range` on the
-same lake. Not tested here: kills at every chunk and what gates refuse (`operations/test_plan_run.py`).
+same lake. Not tested here: kills at every chunk and what gates refuse (`backfill/test_run.py`).
 """
 
 import json
@@ -68,7 +68,7 @@ import json, sys
 from pathlib import Path
 from backfill_assets.core.plans import CHUNK_TAG
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.operations.plan_work import PARENT
+from backfill_assets.backfill.work import PARENT
 from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.homes import opened_home

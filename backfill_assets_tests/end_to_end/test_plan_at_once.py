@@ -1,8 +1,8 @@
 """Chunks at once: never more than the plan allows, and so many; from the command line and from the browser's job.
 
 Tested here: the runs of Dagster behind a plan of five and of seven days, two and three at a time (two waves and a part
-of a third), and what an interrupt leaves. Not tested here: waves alone (`operations/test_plan_run.py`), children alone
-(`operations/test_plan_work.py`). $BACKFILL_ASSETS_AT_ONCE=all looks at one, two and three from both sides.
+of a third), and what an interrupt leaves. Not tested here: waves alone (`backfill/test_run.py`), children alone
+(`backfill/test_work.py`). $BACKFILL_ASSETS_AT_ONCE=all looks at one, two and three from both sides.
 """
 
 import json

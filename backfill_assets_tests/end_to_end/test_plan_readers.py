@@ -11,10 +11,10 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from backfill_assets.backfill.run import run_plan
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations.plan_model import ChunkKind, Plan
-from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets.plans.model import ChunkKind, Plan
 from backfill_assets_tests.operations.planning import (
     DAYS,
     ROWS,

@@ -19,6 +19,9 @@ from deltalake import CommitProperties, write_deltalake
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from backfill_assets.backfill.plan import PlanRequest, make_plan
+from backfill_assets.backfill.run import run_plan
+from backfill_assets.backfill.work import ChunkWork, make_alone
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import PARAMETERS, parameters_of
 from backfill_assets.core.errors import BackfillError
@@ -32,12 +35,9 @@ from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import keep_plan, mark
-from backfill_assets.operations.plan_model import Plan, Policy
-from backfill_assets.operations.plan_run import run_plan
-from backfill_assets.operations.plan_work import ChunkWork, make_alone
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
+from backfill_assets.plans.files import keep_plan, mark
+from backfill_assets.plans.model import Plan, Policy
 from backfill_assets_tests.builders import WINDOW, day, receipt
 from backfill_assets_tests.clocks import Jumping, set_to
 from backfill_assets_tests.files import arrow_schema, stage_by_hand

@@ -1,7 +1,7 @@
 """A wrong `select` was loaded for days on end: planned, corrected in chunks, one chunk taken back and made once more.
 
 Tested here: the real changes of OpenStack, by the command line alone, with amounts that were lost and with a clock that
-moved rows over midnight at both ends. Not tested here: gates that stop (`operations/test_plan_gate.py`).
+moved rows over midnight at both ends. Not tested here: gates that stop (`backfill/test_gate.py`).
 $BACKFILL_ASSETS_WRONG_DAYS=45 takes 45 days in chunks of seven; without it one chunk of a day and one of three, of
 fewer changes.
 """

@@ -1,7 +1,7 @@
 """Days of one write are told together, with its receipt.
 
 Tested here: `lake.view.writes_of`, on logs written by hand. Not tested here: what is made of
-receipts (`load.test_recompute`, `operations.test_held`, `operations.test_plan_layers`).
+receipts (`load.test_recompute`, `operations.test_held`, `backfill.test_layers`).
 """
 
 from collections.abc import Iterator

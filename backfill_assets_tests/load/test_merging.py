@@ -1,7 +1,7 @@
 """The write mode merge in the load path: what a correction removed is refused unless told, and a merged day says so.
 
 Tested here: `load.derived`, by itself and once through Spark. Not tested here: copying rows
-(`lake.test_writing_upsert`), plans that merge (`operations.test_plan`).
+(`lake.test_writing_upsert`), plans that merge (`backfill.test_plan`).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Transforms that give other rows from the same inputs are refused, and those that look alike are not, on every path.
 
 Tested here: `load.steadiness` beside `load.steadiness`, as `load.making` calls them. Not tested here: more expressions
-(`test_steadiness.py`), the word search of plans (`operations/test_plan_preflight.py`). A clock whose value reaches no
+(`test_steadiness.py`), the word search of plans (`backfill/test_preflight.py`). A clock whose value reaches no
 row cannot be told from one that does: it is refused, unless it only measures how long something takes.
 """
 

@@ -11,6 +11,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.backfill.plan import PlanRequest, make_plan
+from backfill_assets.backfill.work import ChunkWork
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.plans import MODE_TAG, PLAN_REASON
 from backfill_assets.core.profiles import kept_counts
@@ -22,10 +24,8 @@ from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets.lake.writing import keep_rows
 from backfill_assets.load.derived import as_merged
-from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import keep_plan
-from backfill_assets.operations.plan_model import Plan, Policy, TableImpact
-from backfill_assets.operations.plan_work import ChunkWork
+from backfill_assets.plans.files import keep_plan
+from backfill_assets.plans.model import Plan, Policy, TableImpact
 from backfill_assets_tests.clocks import Clock
 from backfill_assets_tests.files import Cells, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake

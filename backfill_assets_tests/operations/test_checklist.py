@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.backfill.run import run_plan
 from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.operations.checklist import LOAD, Item, checklist, plan_items
-from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.proof_history import DIFFERS, FILE, Proof
 from backfill_assets.operations.prove import ProofRequest, keep_proof, prove
 from backfill_assets.pipeline.tables import tables

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError, Cleaned
 from backfill_assets.core.states import State
@@ -25,14 +26,13 @@ from backfill_assets.lake.restore import restore_partitions
 from backfill_assets.lake.switch import FILE as SWITCH_FILE
 from backfill_assets.lake.switch import switch_of
 from backfill_assets.operations.maintain import Upkeep, maintain
-from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import keep_plan, mark
-from backfill_assets.operations.plan_model import Policy
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets.operations.show import show
 from backfill_assets.operations.status import status
 from backfill_assets.operations.verify import VerifyRequest, verify
 from backfill_assets.operations.writes import audit, writes
+from backfill_assets.plans.files import keep_plan, mark
+from backfill_assets.plans.model import Policy
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError, DaysHeld
@@ -26,11 +27,10 @@ from backfill_assets.operations.candidates import (
     discard_candidate,
 )
 from backfill_assets.operations.maintain import maintain
-from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import find_plan, keep_plan, mark
-from backfill_assets.operations.plan_model import Policy
 from backfill_assets.operations.publications import publish
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets.plans.files import find_plan, keep_plan, mark
+from backfill_assets.plans.model import Policy
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.lakes import LONG_AGO

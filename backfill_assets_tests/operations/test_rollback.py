@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.needs import needs
 from backfill_assets.core.states import State
 from backfill_assets.lake.log import read_commit
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import keep_plan
-from backfill_assets.operations.plan_model import Policy
 from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
+from backfill_assets.plans.files import keep_plan
+from backfill_assets.plans.model import Policy
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.operations.planned import BUILT, Planned

@@ -11,9 +11,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backfill_assets.backfill.work import ChunkWork
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.plan_job import chunk_maker
 from backfill_assets.pipeline.tables import tables

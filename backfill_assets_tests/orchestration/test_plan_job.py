@@ -9,13 +9,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.core.days import from_inclusive, parse_day
-from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import FINISHED, keep_plan, mark, resume, state_of
-from backfill_assets.operations.plan_model import Policy
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.plans.files import FINISHED, keep_plan, mark, resume, state_of
+from backfill_assets.plans.model import Policy
 from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 

@@ -10,18 +10,18 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backfill_assets.backfill.run import ask_for, run_plan
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.operations.plan_files import held_back, mark, only_runner, resume, unmark
-from backfill_assets.operations.plan_model import Plan
-from backfill_assets.operations.plan_run import ask_for, run_plan
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.plan_job import plans_tick
 from backfill_assets.orchestration.ticks import Tick
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.plans.files import held_back, mark, only_runner, resume, unmark
+from backfill_assets.plans.model import Plan
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.orchestration.ticking import ran

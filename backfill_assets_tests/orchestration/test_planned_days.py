@@ -1,7 +1,7 @@
 """Days of active plans: sensors and schedules leave them alone and say so, and take them up when the plan has ended.
 
 Tested here: `ticks` and the schedules of `sensors` with a plan's marks. Not tested here: what a plan is
-(`operations/test_plan.py`).
+(`backfill/test_plan.py`).
 """
 
 from pathlib import Path
@@ -9,15 +9,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import keep_plan, mark
-from backfill_assets.operations.plan_model import Policy
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.sensors import missed_days
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.plans.files import keep_plan, mark
+from backfill_assets.plans.model import Policy
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.orchestration.ticking import DAYS, asked, day, late, stale
 

@@ -1,7 +1,7 @@
 """Queries of the embedded engine over rows written here: lateness, accounting of deliveries, and turned labels.
 
 Tested here: `pipeline.transforms.queries`, without Spark. Not tested here: the gate that compares
-(`operations/test_plan_layers.py`), and which days are looked at (`load/test_candidate.py`).
+(`backfill/test_layers.py`), and which days are looked at (`load/test_candidate.py`).
 """
 
 from collections import Counter

@@ -1,0 +1,193 @@
+"""Whether a plan may run: the preflight's checks, and pins of code, settings and packages that must not have moved.
+
+Elsewhere: requests refused before there is a plan (`plan`), the gate after each chunk (`gate`). Table versions are
+pinned for the record only: late data that lands while a plan runs belongs in it.
+"""
+
+import ast
+import platform
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from backfill_assets.core.contracts import Basis
+from backfill_assets.core.days import ranges
+from backfill_assets.core.states import States
+from backfill_assets.core.unsteady import CHANCE, CLOCK, UNDECIDED
+from backfill_assets.engine.confs import scrub
+from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.code import LIBRARIES, installed_versions
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline, source_files
+from backfill_assets.lake.queries import unanswered
+from backfill_assets.lake.restore import can_restore, files_held
+from backfill_assets.plans.model import Pins, Plan, PreflightTick
+
+PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
+# Names whose value differs from call to call, and with it a day made with them: in SQL, and in Python.
+UNSTEADY_NAMES = (
+    CLOCK | CHANCE | {"monotonically_increasing_id", "today", "utcnow", "time", "time_ns", "uuid1", "uuid4"}
+)
+UNSTEADY_SQL = re.compile(rf"\b({'|'.join(sorted(UNDECIDED))})\s*\(|\bcurrent_(date|timestamp)\b", re.IGNORECASE)
+
+
+def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tuple[PreflightTick, ...]:
+    """All checks, in a fixed order."""
+    first = (_deterministic(pipeline, plan), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
+    return (*first, _equal(pipeline, states, plan), _keys(lake, states, plan), *_skew(plan), *_reads(lake, pipeline))
+
+
+def _reads(lake: Lake, pipeline: Pipeline) -> Iterator[PreflightTick]:
+    """Each write of the plan is refused where a read fails that answers today; so one that fails today stops it."""
+    if reads := lake.settings.gates.reads:
+        failed = unanswered(lake, (*pipeline.contracts, *pipeline.followers), reads)
+        yield _tick("reads of consumers answer", failed, "", f"{len(reads)} of [gates] reads, tried before each write")
+
+
+def _tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick:
+    """A check that passed if nothing is `wrong`."""
+    return PreflightTick(name, not wrong, f"{'; '.join(wrong)}{fix}" if wrong else well)
+
+
+def _deterministic(pipeline: Pipeline, plan: Plan) -> PreflightTick:
+    tables = [pipeline.table(name) for name in plan.tables]
+    files = {path for t in tables if not t.is_landed for path in source_files(t)}
+    calls = [f"{path.name}:{line} {word}" for path in sorted(files) for line, word in _unsteady_in(path)]
+    well = f"no clock and no chance in the {len(files)} file(s) of the transforms"
+    return _tick("transforms deterministic", calls[:5], "", well)
+
+
+def _unsteady_in(path: Path) -> Iterator[tuple[int, str]]:
+    text = path.read_text("utf-8")
+    if path.suffix != ".sql":
+        return unsteady(text)
+    return ((text.count("\n", 0, match.start()) + 1, match[0]) for match in UNSTEADY_SQL.finditer(text))
+
+
+def unsteady(source: str) -> Iterator[tuple[int, str]]:
+    """Line and name of each call whose value differs from call to call, in Python or in a text that Spark parses."""
+    nodes = tuple(ast.walk(ast.parse(source)))
+    prose = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            called = node.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            if name in UNSTEADY_NAMES:
+                yield node.lineno, name
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield from ((node.lineno, match[0]) for match in UNSTEADY_SQL.finditer(node.value))
+
+
+def _inputs(states: States, plan: Plan) -> PreflightTick:
+    """Check that the day itself exists in every input table, or that the plan makes it before."""
+    lacking: dict[str, None] = {}
+    for impact in plan.impacts:
+        for wanted in states.contracts[impact.table].inputs:
+            if wanted.basis not in (Basis.ARRIVALS, Basis.FILES) and wanted.table not in plan.tables:
+                absent = impact.days() - states.view.table(wanted.table).stamps.keys()
+                lacking |= {f"never made: {wanted.table} {ranges(absent)}": None} if absent else {}
+    fix = "; name these tables too, or build them first"
+    return _tick("inputs present", [*lacking], fix, "every input has the days to be written, or gets them by the plan")
+
+
+def _held(plan: Plan) -> PreflightTick:
+    held = [f"{i.table} {', '.join(map(str, i.held[:3]))}" for i in plan.impacts if i.held]
+    wrong = [f"put back by a rollback and held: {'; '.join(held)}"] if held else []
+    return _tick("no day is held", wrong, "; `backfill-assets release` them first", "none was put back by a rollback")
+
+
+def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
+    """Check that the files of the days to write exist as the log names them: a rollback needs them. Raw has none."""
+    gone, held, never = [], [], ""
+    for impact in plan.impacts:
+        contract, days = states.contracts[impact.table], impact.days()
+        if not days or states.view.table(impact.table).version < 0:
+            continue
+        if not can_restore(contract):
+            never += f"; {impact.table} is never put back"
+            continue
+        files, lost = files_held(lake, contract, days)
+        gone += [f"{impact.table} {f.path}" for f in lost]
+        held += [f"{len(files)} of {impact.table}"] if files else []
+    wrong = [f"{len(gone)} file(s) that these days hold are gone or altered, first {gone[0]}"] if gone else []
+    until = plan.created.date() + timedelta(days=plan.retention_days or 0)
+    well = f"the files that these days hold now ({', '.join(held) or 'none'}) are there, and are kept until {until}"
+    fix = "; make these days first, by `backfill-assets backfill --force`"
+    return _tick("rollback possible", wrong, fix, well + never)
+
+
+def _equal(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTick:
+    """Check that no day to write was last made with other rows than the same inputs, by today's code, gave before."""
+    wrong = []
+    for impact in plan.impacts:
+        code, stamps = pipeline.codes[impact.table].code_digest, states.view.table(impact.table).stamps
+        days = [d for d in impact.days() if d in stamps and stamps[d].unlike and stamps[d].code_digest == code]
+        wrong += [f"{impact.table} {ranges(days)} got other rows from the same inputs and code"] if days else []
+    fix = "; correct the transform, or, if the cause is gone, make these days again: `backfill-assets backfill --force`"
+    return _tick("last rerun equal", wrong, fix, "no day's last rerun gave other rows from the same inputs and code")
+
+
+def _keys(lake: Lake, states: States, plan: Plan) -> PreflightTick:
+    """Check that the days to write have no key twice as they stand: receipts vouch for what was audited before its
+    commit, and files that another program wrote are read."""
+    wrong, read = [], 0
+    for impact in plan.impacts:
+        days = impact.days() & states.view.table(impact.table).foreign
+        profiles = audit_table(lake, states.contracts[impact.table], days=days, altered=True) if days else {}
+        twice = {d: p.duplicates for d, p in profiles.items() if d is not None and p.duplicates}
+        wrong += [f"{impact.table} {ranges(twice)}: {sum(twice.values())} row(s) repeat a key"] if twice else []
+        read += len(days)
+    fix = "; another program wrote them: make these days first, by `backfill-assets backfill`, and see who writes there"
+    well = f"audited before each commit; {read} day(s) that another program wrote were read"
+    return _tick("keys unique", wrong, fix, well)
+
+
+def _skew(plan: Plan) -> Iterator[PreflightTick]:
+    """Check that no day to be read has a key beyond the bound that the lake sets, if it sets one."""
+    bounded = [s for s in plan.shares if s.bound is not None]
+    wrong = [f"{s}; max_key_share = {s.bound:g} on {ranges(s.beyond)}" for s in bounded if s.beyond]
+    fix = "; choose [features] by_day_first (of an input of your own: salt, isolate_nulls), or raise the bound"
+    if bounded:
+        yield _tick("keys within max_key_share", wrong, fix, "; ".join(map(str, bounded)))
+
+
+def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
+    """Pin today's code, settings, packages, engine, table versions and `as_of`."""
+    return Pins(
+        {name: c.code_digest for name, c in pipeline.codes.items()},
+        {name: c.settings_digest for name, c in pipeline.codes.items()},
+        {
+            "engine": scrub(lake.settings.spark.engine),
+            "python": platform.python_version(),
+            **installed_versions(PACKAGES),
+        },
+        {name: table.version for name, table in states.view.tables.items()},
+        states.view.as_of,
+    )
+
+
+def refuse_moved(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> None:
+    """Raise if code, settings, packages, engine or `as_of` differ from the plan's pins."""
+    moved = moved_pins(plan.pins, take_pins(lake, pipeline, states), plan.tables)
+    if moved:
+        more = f"; {len(moved) - 3} more" if len(moved) > 3 else ""
+        raise plan.error(
+            f"its pins hold no longer: {'; '.join(moved[:3])}{more}",
+            "No further chunk was run; what is written stays",
+            f"Put back what moved and run it again, or `backfill-assets plan cancel {plan.id}` and plan the rest again",
+        )
+
+
+def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> list[str]:
+    """A text per pin that moved, with the pinned value and today's."""
+
+    def values(pins: Pins) -> Mapping[str, str]:
+        """The pinned values that must not move, by what they are of."""
+        codes = {f"the code of {name}": pins.codes.get(name, "none") for name in tables}
+        settings = {f"the settings of {name}": pins.settings.get(name, "none") for name in tables}
+        packages = {name: scrub(pins.packages.get(name, "none")) for name in pinned.packages}
+        return {**codes, **settings, **packages, "as_of": str(pins.as_of)}
+
+    today = values(now)
+    return [f"{what} was {was}, is {today[what]}" for what, was in values(pinned).items() if was != today[what]]

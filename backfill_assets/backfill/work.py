@@ -1,0 +1,153 @@
+"""The work of a plan's chunks: one in this process, several at once each by the command `run PLAN --only CHUNK`.
+
+Elsewhere: the order of chunks and the gates (`run`), and the runs of Dagster that make days, which the caller
+hands in. A chunk has one maker at a time, and every process that works on a plan checks its pins.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import sleep
+
+from backfill_assets.backfill.preflight import refuse_moved
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.process import python_command, with_package
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.plans.files import plan_lock
+from backfill_assets.plans.model import Plan, PlanChunk
+from backfill_assets.plans.progress import progress
+
+PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # tags by which Dagster shows which run began which
+LOOK_SECONDS = 5.0  # between two looks of a plan that waits
+END_SECONDS = 15.0  # an interrupted run ends by itself within ten
+Opener = Callable[[], tuple[Lake, Pipeline]]
+
+
+@dataclass(frozen=True)
+class ChunkWork:
+    """Days of some tables (upstream first) for one run, in the name of a chunk. Tables in `written` are not forced:
+    right days are left alone; what belongs to them, such as raw's ledger, may be missing."""
+
+    plan: Plan
+    chunk: PlanChunk
+    tables: tuple[str, ...]
+    days: DayRange
+    written: frozenset[str] = frozenset()
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The tags of its receipts."""
+        return self.plan.tags(self.chunk)
+
+
+class Terminated(KeyboardInterrupt):
+    """TERM came while processes of chunks were at work; they have ended."""
+
+    number = signal.SIGTERM
+
+
+@dataclass(frozen=True)
+class ChunkMaker:
+    """Makes one chunk in this process by `make_one`, which gives the cause of a failure, and several at once in
+    processes of the command `run` with these `options`. `report` shows a line. `patient`: it waits for the hours of
+    `[plan]`; otherwise it ends, and a sensor comes back."""
+
+    root: Path
+    open_lake: Opener
+    make_one: Callable[[ChunkWork], str]
+    report: Callable[[str], None]
+    options: Sequence[str] = ()
+    patient: bool = True
+
+    def rest(self, seconds: float) -> bool:
+        """Sleep at most `LOOK_SECONDS`, so that a pause is seen; gives whether it waits at all."""
+        if self.patient:
+            sleep(min(seconds, LOOK_SECONDS))
+        return self.patient
+
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """Make the days of each work; gives per work the cause of its failure, or an empty text."""
+        if len(works) == 1:
+            return [make_alone(self.open_lake, works[0], self.make_one)]
+        command = python_command("backfill_assets", "--lake", str(self.root), "run")
+        return causes_of([(*command, w.plan.id, "--only", str(w.chunk.number), *self.options) for w in works])
+
+
+def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], str]) -> str:
+    """Do what is left of the work by `make`, which gives the cause of a failure. Passes no gate and sets no mark.
+
+    Waits for another process that is still at the chunk because its runner was killed. With `force`, tables that the
+    plan has written already are left out, and those of which only the rest is missing are not forced: nothing is
+    written twice. The note of its receipts names the bounds that a person accepted.
+    """
+    plan, (lake, pipeline) = work.plan, open_lake()
+    with plan_lock(lake, plan, work.chunk):
+        current = progress(lake, pipeline, plan)
+        refuse_moved(plan, lake, pipeline, current.states)
+        todo = current.undone(work.chunk)
+        tables = tuple(t for t in work.tables if t in todo)
+        accepted = [str(a) for a in current.accepted if any("." in name for name in a.what)]  # not only a chunk
+        work = replace(work, plan=replace(plan, note="; ".join(filter(None, (plan.note, *accepted)))))
+        if tables and plan.policy.force:
+            work = replace(work, tables=tables, written=work.written | current.written(todo))
+        return make(work) if tables else ""
+
+
+def causes_of(commands: Sequence[Sequence[str]]) -> list[str]:
+    """Run commands at once; gives per command the last line it printed if it failed, else an empty text.
+
+    Ends all of them before an interrupt leaves this function.
+    """
+    started: list[subprocess.Popen[str]] = []
+    environment = with_package(os.environ, sys.path[:1])
+    with _terminated_by_an_error():
+        try:
+            for command in commands:
+                started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
+            return [_cause(process) for process in started]
+        finally:
+            _end(started)
+
+
+def _cause(process: "subprocess.Popen[str]") -> str:
+    printed = process.communicate()[0].strip().splitlines()
+    if not process.returncode:
+        return ""
+    return printed[-1] if printed else f"its process ended with exit code {process.returncode}; see its lines above"
+
+
+def _end(started: Sequence["subprocess.Popen[str]"]) -> None:
+    alive = [process for process in started if process.poll() is None]
+    for process in alive:
+        process.terminate()
+    for process in alive:
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _raise_terminated(*_: object) -> None:
+    raise Terminated
+
+
+@contextlib.contextmanager
+def _terminated_by_an_error() -> Iterator[None]:
+    """Raise `Terminated` at TERM inside the block, unless TERM has a handler already (Dagster's, in its runs)."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _raise_terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

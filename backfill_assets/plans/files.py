@@ -1,0 +1,300 @@
+"""The plans of a lake as files (`.plans/ID.json`), the marks beside them, and the locks of runners and chunks.
+
+Elsewhere: how far a plan is, which receipts show (`progress`). A mark (`started`, `paused`, `waiting`, `stopped`,
+`ended`) holds a plan back or ends it; it never says that a chunk is done. The kernel frees a lock when its process
+ends.
+"""
+
+import contextlib
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock, Timeout
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.days import ranges
+from backfill_assets.core.errors import BackfillError, GateRefused, UnknownName
+from backfill_assets.core.ownership import whoami
+from backfill_assets.lake.files import publish, read_json, write_json
+from backfill_assets.lake.folder import CANDIDATES
+from backfill_assets.lake.home import Lake
+from backfill_assets.plans.model import Plan, PlanChunk, parse_plan, plan_json
+
+FOLDER = ".plans"
+ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
+Mark = Literal["started", "paused", "waiting", "stopped", "ended"]
+HOLDS: tuple[Mark, ...] = ("paused", "waiting")  # which `plan resume` takes back
+WAITING: tuple[Mark, ...] = (*HOLDS, "stopped")  # for a person
+FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
+CHUNKS, CONTROLS = "chunks", "controls"  # of what a person accepted; of `started`, too: broken values by control
+WHO = "who"  # accepted what, when and why
+PATIENCE_SECONDS = 1.0  # longer than `is_running` holds the lock
+
+
+def new_id(now: datetime) -> str:
+    """An id for a plan made at that instant: sorts by time, and differs from those of the same second."""
+    return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+
+
+def keep_plan(lake: Lake, plan: Plan) -> None:
+    """Write the plan's file atomically; raises BackfillError if it exists, or if an active plan has days of it."""
+    refuse_overlap(lake, plan)
+    path = _path(lake, plan.id, "json")
+    if path.exists():
+        raise plan.error("it is there already", "Nothing was written", "Plan again")
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    part.write_text(plan_json(plan), encoding="utf-8")
+    publish(part, path)
+
+
+def find_plan(lake: Lake, named: str) -> Plan:
+    """The plan with this id, or the only one whose id begins so; raises UnknownName for none or several."""
+    ids = [i for i in plan_ids(lake) if i.startswith(named)] if named else []
+    if named in ids:
+        ids = [named]
+    if len(ids) != 1:
+        why = f"{len(ids)} plans begin so" if ids else "this lake has no such plan"
+        beside = lake.root.glob(f"{CANDIDATES}/[!.]*/{FOLDER}/*.json") if named and not ids else ()
+        names = [path.parts[-3] for path in beside if path.name.startswith(named)]
+        fix = f"Say --target {names[0]}: its candidate has it" if names else "See `backfill-assets plan list`"
+        raise UnknownName(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
+    return parse_plan(_path(lake, ids[0], "json").read_text(encoding="utf-8"))
+
+
+def plan_ids(lake: Lake) -> list[str]:
+    """The ids of all plans, oldest first."""
+    return sorted(p.stem for p in (lake.root / FOLDER).glob("*.json") if ID.fullmatch(p.stem))
+
+
+def plans(lake: Lake) -> Iterator[Plan]:
+    """All plans, oldest first, without files that cannot be read (`find_plan` says why)."""
+    for plan_id in plan_ids(lake):
+        with contextlib.suppress(BackfillError):
+            yield find_plan(lake, plan_id)
+
+
+def mark(lake: Lake, plan_id: str, name: Mark, text: str = "", **facts: Any) -> None:
+    """Set a mark with a text and JSON values; a mark that is set stays as it is."""
+    path = _path(lake, plan_id, name)
+    if not path.exists():
+        write_json(path, {"at": utc_now().isoformat(), "told": text, **facts})
+
+
+def unmark(lake: Lake, plan_id: str, name: Mark) -> None:
+    """Remove a mark, if it is set."""
+    _path(lake, plan_id, name).unlink(missing_ok=True)
+
+
+def marked(lake: Lake, plan_id: str, name: Mark) -> str | None:
+    """The text of a mark; None if it is not set."""
+    path = _path(lake, plan_id, name)
+    return str(read_json(path).get("told", "")) if path.exists() else None
+
+
+def fact(lake: Lake, plan_id: str, name: Mark, key: str) -> Any:
+    """A value that a mark was set with; None without it."""
+    return read_json(_path(lake, plan_id, name)).get(key)
+
+
+def accepted_by_person(lake: Lake, plan: Plan) -> dict[str, Any]:
+    """What `run --accept` let pass: the write ids of chunks by number, broken values by control, and `Acceptance`s."""
+    return {CHUNKS: {}, CONTROLS: {}, WHO: []} | read_json(_path(lake, plan.id, "accepted"))
+
+
+def keep_accepted(lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], controls: Mapping[str, int]) -> None:
+    """Record that a person accepted a chunk as these writes left it, with these broken controls."""
+    accepted = accepted_by_person(lake, plan)
+    accepted[CHUNKS][str(chunk.number)] = writes
+    accepted[CONTROLS] |= controls
+    write_json(_path(lake, plan.id, "accepted"), accepted)
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What a person let a plan's gates pass, who, when and why: `chunk N`, or for all chunks a bound, TABLE.SETTING or
+    TABLE.COLUMN.SETTING."""
+
+    what: Sequence[str]
+    by: str
+    at: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.what)} accepted by {self.by} at {self.at}{f': {self.reason}' if self.reason else ''}"
+
+
+def acceptances(lake: Lake, plan: Plan) -> tuple[Acceptance, ...]:
+    """All that a person let pass, oldest first."""
+    return tuple(Acceptance(**found) for found in accepted_by_person(lake, plan)[WHO])
+
+
+def keep_acceptance(lake: Lake, plan: Plan, what: Sequence[str], reason: str) -> None:
+    """Record that this user lets the gates pass these chunks and bounds."""
+    accepted, at = accepted_by_person(lake, plan), utc_now().isoformat(timespec="seconds")
+    accepted[WHO] = [*accepted[WHO], asdict(Acceptance(what, whoami(), at, reason))]
+    write_json(_path(lake, plan.id, "accepted"), accepted)
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Who let a held plan go on, when, and why; `chunk`: the last one before `--stop-after` (None: it was paused)."""
+
+    at: str
+    by: str
+    reason: str
+    chunk: int | None = None
+
+    def __str__(self) -> str:
+        after = f" after chunk {self.chunk}" if self.chunk else ""
+        return f"resumed{after} by {self.by} at {self.at}{f': {self.reason}' if self.reason else ''}"
+
+
+def resumed(lake: Lake, plan: Plan) -> tuple[Resumption, ...]:
+    """Every time that somebody resumed the plan, oldest first."""
+    return tuple(Resumption(**r) for r in read_json(_path(lake, plan.id, "resumed")).get("times", ()))
+
+
+def resume(lake: Lake, plan: Plan, reason: str) -> None:
+    """Take `paused` and `waiting` back, and record who did so and why. Raises BackfillError if it waits for a person
+    who has looked, and no reason is given."""
+    with plan_lock(lake):
+        if not any(marked(lake, plan.id, name) is not None for name in HOLDS):
+            return
+        if not reason and marked(lake, plan.id, "waiting") is not None:
+            culprit = f"it waits for someone who has looked ({marked(lake, plan.id, 'waiting')})"
+            raise plan.error(culprit, "It still waits", f"Say `backfill-assets plan resume {plan.id} --reason WHY`")
+        at = utc_now().isoformat(timespec="seconds")
+        times = [*resumed(lake, plan), Resumption(at, whoami(), reason, fact(lake, plan.id, "waiting", "chunk"))]
+        write_json(_path(lake, plan.id, "resumed"), {"times": [asdict(t) for t in times]})
+        for name in HOLDS:
+            unmark(lake, plan.id, name)
+
+
+def state_of(lake: Lake, plan: Plan) -> str:
+    """The state of a plan by its marks: `new`, `active`, `paused`, `waiting` (at its `stop_after`), `stopped` (its last
+    run ended early with a reason), `finished` or `cancelled`. A plan whose runner was killed is `active`."""
+    ended = marked(lake, plan.id, "ended")
+    if ended is not None:
+        return CANCELLED if ended.startswith(CANCELLED) else FINISHED
+    begun = "new" if marked(lake, plan.id, "started") is None else "active"
+    return next((name for name in WAITING if marked(lake, plan.id, name) is not None), begun)
+
+
+def why_waiting(lake: Lake, plan: Plan, state: str) -> str:
+    """Why a plan in this state waits for a person; empty if it does not."""
+    return next((marked(lake, plan.id, name) or "" for name in WAITING if name == state), "")
+
+
+def active_plans(lake: Lake) -> list[Plan]:
+    """The plans that were started and neither finished nor cancelled, oldest first. Their days are left to them."""
+    started = [i for i in plan_ids(lake) if _path(lake, i, "started").exists()]
+    return [find_plan(lake, i) for i in started if marked(lake, i, "ended") is None]
+
+
+def days_of_active_plans(lake: Lake) -> dict[str, set[date]]:
+    """Per table the days of active plans, which sensors and schedules leave alone."""
+    days_of: dict[str, set[date]] = {}
+    for plan in active_plans(lake):
+        for table in plan.tables:
+            days_of.setdefault(table, set()).update(plan.days)
+    return days_of
+
+
+def left_to_plans(planned: Mapping[str, Set[date]], tables: Iterable[str]) -> list[str]:
+    """A line per table of `tables` that has days in `planned`."""
+    why = "left alone: of an active plan (`backfill-assets plan list`)"
+    return [f"{name}: {ranges(planned[name])} {why}" for name in tables if planned.get(name)]
+
+
+def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
+    """Per id of an active plan that waits for a person, a line: why, which days it holds back, and which command frees
+    them. `also_idle`: also plans whose runner was killed."""
+    lines = {}
+    for plan in active_plans(lake):
+        state = state_of(lake, plan)
+        if state not in WAITING and not (also_idle and not is_running(lake, plan)):
+            continue
+        gate = fact(lake, plan.id, "stopped", "gate") if state == "stopped" else None
+        refused_by = f"by the gate of chunk {gate}: see `backfill-assets plan show {plan.id}`" if gate else ""
+        why = f" ({refused_by or why_waiting(lake, plan, state)})" if state in WAITING else " and no process runs it"
+        step = going_on(lake, plan, state)
+        steps = f"{step}`" if step.startswith("run") else f"{step}`, then `backfill-assets run {plan.id}`"
+        lines[plan.id] = (
+            f"the plan {plan.id} is {state}{why}; nothing else makes {plan.days} of {', '.join(plan.tables)} until it "
+            f"ends: `backfill-assets {steps}, or `backfill-assets plan cancel {plan.id}`"
+        )
+    return lines
+
+
+def going_on(lake: Lake, plan: Plan, state: str) -> str:
+    """The subcommand that lets a plan go on from this state."""
+    if state in HOLDS:
+        return f"plan resume {plan.id}{' --reason WHY' if state == 'waiting' else ''}"
+    gate = fact(lake, plan.id, "stopped", "gate") if state == "stopped" else None
+    if gate and fact(lake, plan.id, "stopped", "put_back"):
+        return f"release --plan {plan.id} --chunk {gate} --yes"
+    return f"run {plan.id}{f' --accept {gate}' if gate else ''}"
+
+
+def refuse_overlap(lake: Lake, plan: Plan) -> None:
+    """Raise if another active plan has days of the same tables."""
+    for other in active_plans(lake):
+        shared = sorted(set(other.tables) & set(plan.tables))
+        days = sorted(set(other.days) & set(plan.days))
+        if other.id != plan.id and shared and days:
+            raise plan.error(
+                f"the plan {other.id} is active and has {days[0]}..{days[-1]} of {', '.join(shared)}",
+                "Nothing was run",
+                f"End it first: `backfill-assets run {other.id}`, or `backfill-assets plan cancel {other.id}`",
+            )
+
+
+def _path(lake: Lake, plan_id: str, suffix: str) -> Path:
+    return lake.root / FOLDER / f"{plan_id}.{suffix}"
+
+
+@contextlib.contextmanager
+def only_runner(lake: Lake, plan: Plan) -> Iterator[None]:
+    """Hold the lock of the plan's runner; raises BackfillError if another process has it."""
+    try:
+        lock = plan_lock(lake, plan).acquire(timeout=PATIENCE_SECONDS)
+    except Timeout:
+        fix = f"Watch it with `backfill-assets plan show {plan.id} --watch`"
+        raise plan.error("another process is running it", "Nothing was started", fix) from None
+    with lock:
+        yield
+
+
+def is_running(lake: Lake, plan: Plan) -> bool:
+    """Whether a process holds the lock of the plan's runner now."""
+    try:
+        with plan_lock(lake, plan).acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def plan_lock(lake: Lake, plan: Plan | None = None, chunk: PlanChunk | None = None) -> FileLock:
+    """The lock of a plan's runner, of the maker of a chunk, or of everything that starts a plan."""
+    name = f"plan-{plan.id}" if plan else "plans"
+    lake.locks.mkdir(parents=True, exist_ok=True)
+    return FileLock(lake.locks / (f"{name}-chunk-{chunk.number}.lock" if chunk else f"{name}.lock"))
+
+
+@contextlib.contextmanager
+def marking_stops(lake: Lake, plan: Plan) -> Iterator[None]:
+    """Set the mark `stopped` with the error that ends the block, so that a person looks, and with the chunk whose
+    `gate` refused. A kill sets no mark."""
+    try:
+        yield
+    except BaseException as error:
+        facts = error.facts if isinstance(error, GateRefused) else {}
+        text = str(error) if isinstance(error, Exception) else "it was interrupted"
+        mark(lake, plan.id, "stopped", text, gate=facts.get("chunk"), put_back="release" in facts)
+        raise

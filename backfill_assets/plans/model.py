@@ -1,0 +1,286 @@
+"""A plan and its JSON: a range of days of some tables in chunks, with its pins, impact, preflight and prices.
+
+Elsewhere: making a plan (`backfill.plan`), its file (`files`). Fields that older files lack have defaults; unknown keys
+of a file are ignored.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationError
+
+from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, DayMove, WriteMode
+from backfill_assets.plans.skew import KeyShare
+
+SCHEMA = 1
+
+Order = Literal["ascending", "newest-first"]
+
+
+def _days(value: Any) -> Any:
+    """The range of `[first, last]`, both included."""
+    if not isinstance(value, list):
+        return value
+    first, last = map(date.fromisoformat, value)
+    return from_inclusive(first, last)
+
+
+Days = Annotated[DayRange, BeforeValidator(_days), PlainSerializer(lambda days: [str(days.start), str(days.last)])]
+Instant = Annotated[datetime, PlainSerializer(datetime.isoformat)]
+
+
+class ChunkKind(StrEnum):
+    """The purpose of a chunk."""
+
+    CANARY = "canary"  # the first days, alone: what is wrong everywhere shows here
+    CHUNK = "chunk"
+    BOUNDARY = "seams"  # last: days of earlier chunks whose inputs later chunks changed (windows reach over the edges)
+
+
+@dataclass(frozen=True)
+class PlanChunk:
+    """Contiguous days of all tables of a plan. `number` counts from 1 in the order of the runs.
+
+    The final boundary chunk has the plan's full range; the days that it rebuilds are computed when it runs.
+    """
+
+    number: int
+    days: Days
+    kind: ChunkKind = ChunkKind.CHUNK
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """How far a day may differ from what it was before a gate stops the plan; None: no bound. All are shares.
+
+    `rows`: relative change of the day's rows (of days with at least 20). `nulls`: rise of a column's NULL share over
+    what is usual. `means`: relative change of the mean of a number column. `drift`: population stability index of a
+    column against the receipts before the plan (no share; above 0.25 is large), beyond what is chance.
+    """
+
+    rows: float | None = 0.5
+    nulls: float | None = 0.2
+    means: float | None = None
+    drift: float | None = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a plan is run. `canary`: days (0: none). `on_failure`: a failed gate leaves the chunk as it is, or rolls it
+    back. `max_parallel`: chunks at once, at most. `force`: rebuild days that are up to date, too. `keep_removed`: a
+    merge keeps rows that the new ones lack; otherwise such a merge is refused. `stop_after`: the point (`canary`,
+    `chunk`, a day) at which it waits for a person; `expect`: what every chunk must give (`backfill.expect`)."""
+
+    chunk: str = "7d"
+    canary: int = 1
+    order: Order = "ascending"
+    max_parallel: int = 1
+    write_mode: Literal["overwrite", "merge"] = "overwrite"
+    on_failure: Literal["stop", "rollback"] = "stop"
+    retries: int = 0
+    force: bool = False
+    template: str = ""
+    tolerances: Tolerances = field(default_factory=Tolerances)
+    keep_removed: bool = False
+    stop_after: str = ""
+    expect: tuple[str, ...] = ()
+
+    @property
+    def mode(self) -> WriteMode:
+        """How each run changes its days."""
+        merge = WriteMode.MERGE_KEEPING if self.keep_removed else WriteMode.MERGE
+        return merge if self.write_mode == "merge" else WriteMode.OVERWRITE
+
+    def __post_init__(self) -> None:
+        if self.canary < 0 or self.max_parallel < 1 or self.retries < 0:
+            raise ValueError(f"canary and retries are at least 0, max_parallel at least 1, got {self}")
+
+
+@dataclass(frozen=True)
+class Pins:
+    """Digests of code and settings per table, packages, and table `versions` (-1: no table) when a plan was made."""
+
+    codes: Mapping[str, str]
+    settings: Mapping[str, str]
+    packages: Mapping[str, str]
+    versions: Mapping[str, int]
+    as_of: Instant | None = None
+
+
+@dataclass(frozen=True)
+class Price:
+    """Expected cost of writes: seconds with bounds, rows, bytes, processor seconds `cpu` (None: unknown). `writes`
+    counts the past writes behind it (0: a guess)."""
+
+    seconds: float
+    least: float
+    most: float
+    rows: int = 0
+    bytes: int = 0
+    writes: int = 0
+    cpu: float | None = None
+
+    @classmethod
+    def total(cls, parts: "Iterable[Price]") -> "Price":
+        """The sum of prices, with the smallest number of past writes; nothing of no parts."""
+        found = list(parts)
+        cpu = [p.cpu for p in found if p.cpu is not None]
+        seconds, least, most = (sum(getattr(p, name) for p in found) for name in ("seconds", "least", "most"))
+        rows, size = sum(p.rows for p in found), sum(p.bytes for p in found)
+        writes = min((p.writes for p in found), default=0)
+        return cls(seconds, least, most, rows, size, writes, sum(cpu) if len(cpu) == len(found) else None)
+
+
+@dataclass(frozen=True)
+class TableImpact:
+    """Impact of a plan on one table: days to `write` by reason (inside the range, each once), input days per table that
+    it `reads`, days that are `held`, and days that it makes stale and does not rebuild (`follows`)."""
+
+    table: str
+    key: tuple[str, ...]
+    write: Mapping[str, tuple[Days, ...]]
+    reads: Mapping[str, tuple[Days, ...]]
+    follows: tuple[Days, ...]
+    held: tuple[Days, ...]
+    price: Price | None = None
+
+    def days(self) -> frozenset[date]:
+        """All days to write, whatever the reason."""
+        return frozenset(d for spans in self.write.values() for span in spans for d in span)
+
+
+@dataclass(frozen=True)
+class PlanCode:
+    """Older code of a plan: the git `ref` and its `commit`, `FILE:NAME` of the frozen tables and the pattern of the
+    frozen SQL files (empty: none), relative to the lake; the number of `files` and a digest over them."""
+
+    ref: str
+    commit: str
+    tables: str
+    sql: str = ""
+    digest: str = ""
+    files: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.ref} ({self.commit[:12]}; {self.files} file(s), digest {self.digest})"
+
+
+@dataclass(frozen=True)
+class PlanLook:
+    """Preview of a diff under today's settings: days with moved rows, also outside the range, and days per downstream
+    table that follow through its windows."""
+
+    moves: tuple[DayMove, ...] = ()
+    follows: Mapping[str, tuple[Days, ...]] = field(default_factory=dict)
+
+    def beyond(self, days: DayRange) -> list[date]:
+        """The days outside of `days` on which any table gains or loses rows, ascending."""
+        return sorted({m.day for m in self.moves if (m.gains or m.loses) and m.day not in days})
+
+
+@dataclass(frozen=True)
+class PreflightTick:
+    """One check of the preflight; if it did not pass, the plan may not run."""
+
+    name: str
+    passed: bool
+    told: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A frozen plan. `created` is an aware instant; `reason` and `note` are a person's words for receipts; `prices` are
+    those of the writes per chunk; `parallel` is why so many chunks run at once, if nobody chose."""
+
+    id: str
+    created: Instant
+    user: str
+    days: Days
+    tables: tuple[str, ...]
+    chunks: tuple[PlanChunk, ...]
+    policy: Policy
+    pins: Pins
+    impacts: tuple[TableImpact, ...] = ()
+    preflight: tuple[PreflightTick, ...] = ()
+    prices: Mapping[int, Price] = field(default_factory=dict)
+    reason: str = ""
+    note: str = ""
+    retention_days: int | None = None
+    look: PlanLook | None = None
+    code: PlanCode | None = None
+    parallel: str = ""
+    shares: tuple[KeyShare, ...] = ()
+
+    @property
+    def nothing_to_do(self) -> str:
+        """A line saying that no day needs a rebuild; empty if some do, or are held."""
+        if any(i.days() or i.held for i in self.impacts if i.table in self.tables):
+            return ""
+        return f"nothing to do: {self.days} of {', '.join(self.tables)} need nothing (--force makes them all the same)"
+
+    @property
+    def has_boundary(self) -> bool:
+        """Whether the last chunk is a boundary chunk."""
+        return self.chunks[-1].kind is ChunkKind.BOUNDARY
+
+    @property
+    def failed_ticks(self) -> list[PreflightTick]:
+        """The checks of the preflight that did not pass."""
+        return [tick for tick in self.preflight if not tick.passed]
+
+    def error(self, culprit: str, consequence: str, fix: str) -> BackfillError:
+        """An error about this plan."""
+        return BackfillError(f"the plan {self.id}", culprit, consequence, fix)
+
+    def chunk(self, number: int) -> PlanChunk:
+        """The chunk with this number; raises BackfillError if there is none."""
+        if 1 <= number <= len(self.chunks):
+            return self.chunks[number - 1]
+        raise self.error(f"it has no chunk {number}", "Nothing was done", f"Name one of 1 to {len(self.chunks)}")
+
+    def waves(self) -> list[tuple[PlanChunk, ...]]:
+        """The chunks that may run at once, in order: canary and boundary chunk alone, others up to `max_parallel`."""
+        alone = [(c,) for c in self.chunks if c.kind is ChunkKind.CANARY]
+        last = [(c,) for c in self.chunks if c.kind is ChunkKind.BOUNDARY]
+        others, most = [c for c in self.chunks if c.kind is ChunkKind.CHUNK], self.policy.max_parallel
+        return [*alone, *(tuple(others[i : i + most]) for i in range(0, len(others), most)), *last]
+
+    def tags(self, chunk: PlanChunk) -> dict[str, str]:
+        """The tags of the receipts of a chunk's runs."""
+        mode = {MODE_TAG: str(self.policy.mode)} if self.policy.mode else {}
+        code = {CODE_TAG: str(self.code)} if self.code is not None else {}
+        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode, **code}
+
+
+PLAN: TypeAdapter[Plan] = TypeAdapter(Plan)
+
+
+def plan_dict(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON values; ranges of days as `[first, last]`, both included. An empty `shares` is left out."""
+    return {k: v for k, v in PLAN.dump_python(plan, mode="json").items() if k != "shares" or v}
+
+
+def plan_json(plan: Plan) -> str:
+    """The text of the plan's file; keys sorted."""
+    return json.dumps({"backfill_assets_plan": SCHEMA} | plan_dict(plan), sort_keys=True, indent=1)
+
+
+def parse_plan(text: str) -> Plan:
+    """The plan of a file; raises BackfillError where it is torn, or of another version."""
+    try:
+        body = json.loads(text)
+        if body["backfill_assets_plan"] != SCHEMA:
+            raise ValueError(f"version {body['backfill_assets_plan']}")
+        return PLAN.validate_python(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except (ValueError, TypeError, KeyError) as error:
+        why = repr(error)
+    raise BackfillError("the plan", f"its file is not understood: {why}", "Nothing was run", "Make a new plan")

@@ -1,0 +1,297 @@
+"""How far a plan is, read from receipts: per chunk what it wrote and replaced, its state, its price and real figures.
+
+Elsewhere: marks and locks (`files`), the gate's rules (`backfill.gate`). No state of a chunk is stored: a kill loses
+nothing, and a rerun goes on where the plan stood.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from enum import StrEnum
+from typing import Any
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
+from backfill_assets.core.receipts import KEPT, DayEntry, Receipt
+from backfill_assets.core.states import State, States
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.plans.files import (
+    FINISHED,
+    Acceptance,
+    Resumption,
+    acceptances,
+    going_on,
+    resumed,
+    state_of,
+    why_waiting,
+)
+from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk, Price
+from backfill_assets.plans.waits import hours_text, wait_of
+
+COLD_SECONDS = 10.0  # what the first work of an engine that has just started takes longer
+
+
+class ChunkState(StrEnum):
+    """What is known of a chunk."""
+
+    PENDING = "pending"  # nothing of it is written
+    BEGUN = "begun"  # some of its days are: it is running, or was killed or refused
+    DONE = "done"  # every day of every table is the plan's, or right as it is
+    HELD = "held"  # put back by a rollback: left alone until released
+
+
+@dataclass
+class ChunkWrites:
+    """A chunk's writes of one table: receipts by version, ascending, and partition records after them."""
+
+    receipts: dict[int, Receipt] = field(default_factory=dict)
+    after: dict[date, DayEntry] = field(default_factory=dict)
+
+    @property
+    def last(self) -> int:
+        """The version of the last write; -1 without any."""
+        return max(self.receipts, default=-1)
+
+    @property
+    def ids(self) -> set[str]:
+        """The write ids."""
+        return {receipt.write_id for receipt in self.receipts.values()}
+
+
+@dataclass(frozen=True)
+class PlanWrites:
+    """A plan's writes of one table per chunk. `before` are the partition records before the plan's first write,
+    `put_back` the version of the newest rollback or release of a chunk."""
+
+    chunks: Mapping[int, ChunkWrites] = field(default_factory=dict)
+    before: Mapping[date, DayEntry] = field(default_factory=dict)
+    put_back: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def base(self) -> int:
+        """The table's version before the plan's first write; -1: there was no table."""
+        return min((version for own in self.chunks.values() for version in own.receipts), default=0) - 1
+
+    def of(self, chunk: int) -> ChunkWrites:
+        """The writes of a chunk."""
+        return self.chunks.get(chunk, ChunkWrites())
+
+    def is_put_back(self, chunk: int) -> bool:
+        """Whether a rollback undid the chunk in this table, and no write of the chunk followed."""
+        return self.put_back.get(chunk, -1) > self.of(chunk).last
+
+    def ids(self, chunk: int | None = None) -> set[str]:
+        """The write ids of a chunk; without one, of all."""
+        return {i for number, writes in self.chunks.items() if chunk in (None, number) for i in writes.ids}
+
+
+def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
+    """Sort a table's receipts (ascending, each with its version) by the plan's chunks."""
+    chunks: dict[int, ChunkWrites] = {}
+    put_back: dict[int, int] = {}
+    current: dict[date, DayEntry] = {}
+    before: Mapping[date, DayEntry] = current
+    for version, receipt in log:
+        if receipt.tags.get(PLAN_TAG) == plan_id:
+            number = receipt.tags.get(CHUNK_TAG, "")
+            if receipt.reason != PLAN_REASON:  # a rollback or release, of one chunk or of all
+                put_back |= dict.fromkeys([int(number)] if number.isdigit() else chunks, version)
+            elif number.isdigit():
+                before = before if chunks else dict(current)
+                own = chunks.setdefault(int(number), ChunkWrites())
+                own.receipts[version] = receipt
+                own.after |= receipt.days
+        current.update(receipt.days)
+    return PlanWrites(chunks, before, put_back)
+
+
+def held_against(lake: Lake, contract: Contract, writes: PlanWrites) -> tuple[Lake, int, Mapping[date, DayEntry]]:
+    """What gates compare a plan's writes of a table with, as a lake, a version (-1: there is no table) and partition
+    records: the table before the plan's first write; of a candidate, the table as it stands in the lake beside it."""
+    if (standing := lake.beside) is None:
+        return lake, writes.base, writes.before
+    view = standing.store.view(contract.name, contract.day_column)
+    return standing, view.version, {day: stamp.entry for day, stamp in view.stamps.items()}
+
+
+@dataclass(frozen=True)
+class Took:
+    """What writes cost: seconds without the wait for an engine, processor seconds and bytes of new data files (None: no
+    receipt has them), rows; of a merge the rows `kept` that the new ones lack."""
+
+    seconds: float
+    cpu: float | None
+    rows: int
+    bytes: int | None
+    kept: int = 0
+
+    @classmethod
+    def of(cls, writes: Iterable[ChunkWrites]) -> "Took | None":
+        """The sums over writes; None without any."""
+        chunk_writes = list(writes)
+        receipts = [r for w in chunk_writes for r in w.receipts.values()]
+        cpu = [r.cpu_seconds for r in receipts if r.cpu_seconds is not None]
+        size = [r.bytes for r in receipts if r.bytes is not None]
+        entries = [e for w in chunk_writes for e in w.after.values()]
+        if not receipts:
+            return None
+        seconds, rows = sum(r.work_seconds for r in receipts), sum(e.rows for e in entries)
+        kept = sum(e.counts.get(KEPT, 0) for e in entries)
+        return cls(seconds, sum(cpu) if cpu else None, rows, sum(size) if size else None, kept)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {"seconds": self.seconds, "cpu_s": self.cpu, "rows": self.rows, "bytes": self.bytes}
+
+
+@dataclass(frozen=True)
+class ChunkProgress:
+    """One chunk: its state, the number of days per table that are still to be made, its price, and the real figures of
+    its receipts (None: it has none yet)."""
+
+    chunk: PlanChunk
+    state: ChunkState
+    todo: Mapping[str, int]
+    price: Price | None
+    took: Took | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The chunk as JSON values."""
+        price, took = self.price, self.took
+        return {
+            "number": self.chunk.number, "from": str(self.chunk.days.start), "to": str(self.chunk.days.last),
+            "kind": self.chunk.kind.value, "state": self.state.value, "todo": dict(self.todo),
+            "expected_s": [price.least, price.seconds, price.most] if price else None,
+            "expected_cpu_s": price.cpu if price else None, "expected_rows": price.rows if price else None,
+            "expected_bytes": price.bytes if price else None, "kept": took.kept if took else 0,
+            **(took.to_dict() if took else dict.fromkeys(("seconds", "cpu_s", "rows", "bytes"))),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A plan with its chunks as they are now. `state` is that of `state_of`, `why` the reason of a stop or pause;
+    `resumed`: who ended pauses; `hours`: when chunks may start, by `[plan]`, and what they wait for now;
+    `accepted`: what a person let its gates pass; `going_on`: the subcommand that lets it go on."""
+
+    plan: Plan
+    state: str
+    states: States
+    writes: Mapping[str, PlanWrites]
+    chunks: tuple[ChunkProgress, ...] = ()
+    why: str = ""
+    resumed: tuple[Resumption, ...] = ()
+    accepted: tuple[Acceptance, ...] = ()
+    hours: str = ""
+    going_on: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every chunk is done; a chunk of a finished plan that was rolled back since is not."""
+        return all(c.state is ChunkState.DONE for c in self.chunks)
+
+    def took(self, *tables: str) -> Took | None:
+        """The real figures of the plan's writes of these tables so far (none: all); None without any write."""
+        return Took.of(w for t in tables or self.writes if t in self.writes for w in self.writes[t].chunks.values())
+
+    def write_ids(self, chunk: PlanChunk) -> list[str]:
+        """The ids of a chunk's writes, ascending."""
+        return sorted(i for writes in self.writes.values() for i in writes.ids(chunk.number))
+
+    def seconds_left(self, chunk: PlanChunk) -> float:
+        """The price of the chunks from this one on that are not done, at the pace of those that are; the first of these
+        may have found a cold engine, so that it counts alone only, and less `COLD_SECONDS`."""
+        done = [
+            (c.took.seconds, c.price.seconds)
+            for c in self.chunks
+            if c.state is ChunkState.DONE and c.took and c.price and c.price.seconds
+        ]
+        timed = done[1:] or [(max(spent - COLD_SECONDS, price), price) for spent, price in done]
+        pace = sum(spent for spent, _ in timed) / sum(price for _, price in timed) if timed else 1.0
+        remaining = [c for c in self.chunks if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number]
+        return pace * sum(c.price.seconds for c in remaining if c.price)
+
+    def undone(self, chunk: PlanChunk) -> dict[str, list[date]]:
+        """Per table, upstream first, the days of the chunk that are still to be made; tables without such are left out.
+
+        A day is made if the plan wrote it last, or if it is known to be right; only the boundary chunk's own writes
+        count for the boundary chunk. A day of raw is made once its ledger names it, because tables made from the ledger
+        would lack it before. Held days are never among them.
+        """
+        number = chunk.number if chunk.kind is ChunkKind.BOUNDARY else None
+        ids = {table: self.writes[table].ids(number) for table in self.plan.tables}
+        forced = self.plan.policy.force and number is None
+
+        def is_made(table: str, day: date) -> bool:
+            """Whether nothing is left to do for the day."""
+            stamp = self.states.stamp(table, day)
+            if stamp is not None and stamp.write_id in ids[table] and self.states.is_whole(table, day, stamp):
+                return True
+            if self.states.of(table, day) is State.HELD:
+                return True
+            return not forced and self.states.is_settled(table, day, self.plan.policy.mode.upserts)
+
+        todo = {table: [d for d in chunk.days if not is_made(table, d)] for table in self.plan.tables}
+        return {table: days for table, days in todo.items() if days}
+
+    def written(self, todo: Mapping[str, Collection[date]]) -> frozenset[str]:
+        """The tables of `todo` (from `undone`) whose days the plan wrote last: it was killed before raw's ledger named
+        them, and need not write them again, even by force."""
+        stamps = {table: [self.states.stamp(table, d) for d in days] for table, days in todo.items()}
+        ids = {table: self.writes[table].ids() for table in todo}
+        return frozenset(t for t, own in stamps.items() if all(s is not None and s.write_id in ids[t] for s in own))
+
+    def gate_is_passed(self, chunk: PlanChunk) -> bool:
+        """Whether receipts prove that the gate was passed: a chunk of a later wave, which waits for it, wrote."""
+        waves = self.plan.waves()
+        own_wave = next(i for i, wave in enumerate(waves) if chunk in wave)
+        later = {c.number for wave in waves[own_wave + 1 :] for c in wave}
+        proofs = []
+        for own in self.writes.values():
+            newest = max((w.last for number, w in own.chunks.items() if number in later), default=None)
+            # A chunk made again after a rollback has a newer write than they: its gate has not judged that one yet.
+            proofs += [newest > own.of(chunk.number).last] if newest is not None else []
+        return bool(proofs) and all(proofs)
+
+    def held(self, chunk: PlanChunk) -> dict[str, list[date]]:
+        """Per table the held days of the chunk: put back by a rollback, and not released."""
+        held = {t: [d for d in chunk.days if self.states.of(t, d) is State.HELD] for t in self.plan.tables}
+        return {table: days for table, days in held.items() if days}
+
+
+def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
+    """Read how far the plan is now. Raises BackfillError if a table of it is none of the lake's any more."""
+    if gone := [t for t in plan.tables if t not in {c.name for c in pipeline.contracts}]:
+        fix = f"Bring its file back, or `backfill-assets plan cancel {plan.id}`"
+        raise plan.error(f"the lake has no table {', '.join(gone)} any more", "Nothing was done", fix)
+    commits = {t: [(c.version, c.receipt) for c in lake.store.commits(t) if c.receipt] for t in plan.tables}
+    writes = {table: plan_writes(plan.id, log) for table, log in commits.items()}
+    state = state_of(lake, plan)
+    states, why = pipeline.states(read_view(lake, pipeline.contracts)), why_waiting(lake, plan, state)
+    current = Progress(plan, state, states, writes, (), why, resumed(lake, plan), acceptances(lake, plan))
+    chunks: list[ChunkProgress] = []
+    for chunk in plan.chunks:
+        waits = chunk.kind is ChunkKind.BOUNDARY and any(c.state is not ChunkState.DONE for c in chunks)
+        chunks.append(_chunk(current, chunk, waits))
+    wait, hours = wait_of(lake, plan) if state in ("new", "active") else None, hours_text(lake.settings.plan)
+    hours += f"; {wait.message}" if wait else ""
+    return replace(current, chunks=tuple(chunks), hours=hours, going_on=going_on(lake, plan, state))
+
+
+def _chunk(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
+    """The progress of a chunk; a boundary chunk that `waits` is pending: its days are known once all else is made."""
+    number, todo, writes = chunk.number, current.undone(chunk), current.writes.values()
+    is_held = chunk.kind is not ChunkKind.BOUNDARY and bool(current.held(chunk))
+    # Days of a finished plan that became stale since belong to those who look after new data.
+    is_finished = current.state == FINISHED and not any(w.is_put_back(number) for w in writes)
+    if is_held:
+        state = ChunkState.HELD
+    elif not todo or is_finished:
+        state = ChunkState.DONE
+    else:
+        state = ChunkState.BEGUN if any(number in w.chunks for w in writes) else ChunkState.PENDING
+    left = {} if state is ChunkState.DONE else {table: len(days) for table, days in todo.items()}
+    took = Took.of(w.of(number) for w in writes)
+    return ChunkProgress(chunk, ChunkState.PENDING if waits else state, left, current.plan.prices.get(number), took)

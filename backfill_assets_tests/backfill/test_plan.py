@@ -1,0 +1,231 @@
+"""Making plans: which days are written and why, what follows outside the range, what it costs, and what is refused.
+
+Tested here: `backfill.plan` with its parts, on lakes without an engine. Not tested here: running one
+(`backfill/test_run.py`).
+"""
+
+from dataclasses import replace
+from datetime import date
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, cut, make_plan, price_of
+from backfill_assets.cli.plan import TEMPLATE_NAMES
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import versions
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.plans.files import find_plan, keep_plan, plan_ids
+from backfill_assets.plans.model import ChunkKind, Order, Plan, Policy, Price
+from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.operations.planning import impact_on, versions_of
+from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+
+
+def day(number: int) -> date:
+    """The lake's day of that number."""
+    return START + ONE_DAY * number
+
+
+def made(
+    lake: tuple[Lake, Pipeline], first: int, end: int, *names: str, policy: Policy | None = None, most_days: int = 31
+) -> Plan:
+    """A plan of these days; nothing is kept."""
+    days = DayRange(day(first), day(end))
+    return make_plan(*lake, PlanRequest(days, names, policy or Policy(), most_days=most_days))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
+    """Twelve days, all fresh; windows of two and three days, a horizon of two."""
+    return synthetic_lake(tmp_path / "lake", 12)
+
+
+def test_a_plan_of_fresh_days_writes_nothing_and_says_so(lake: tuple[Lake, Pipeline]) -> None:
+    plan = made(lake, 0, 12, "staging", "features")
+    assert [i.days() for i in plan.impacts] == [frozenset(), frozenset()]
+
+
+def test_stale_days_are_written_and_windows_carry_them_beyond_the_range(lake: tuple[Lake, Pipeline]) -> None:
+    build(*lake, "staging", {day(4): 3, day(5): 3}, digests={day(4): "older", day(5): "older"})
+    plan = made(lake, 4, 6, "staging", "features")
+    staging, features = impact_on(plan, "staging"), impact_on(plan, "features")
+    assert staging.write == {"stale": (DayRange(day(4), day(6)),)}
+    assert staging.reads == {"raw": (DayRange(day(4), day(6)),)}
+    assert features.days() == {day(4), day(5)}
+    assert features.reads["staging"] == (DayRange(day(2), day(6)),)
+    # A trailing window of three days: the two days after the last one follow, and nothing makes them in this plan.
+    written = {d for i in plan.impacts for d in i.days() if i.table == "features"}
+    follows = {d for span in features.follows for d in span}
+    assert follows | written >= {day(4), day(5), day(6), day(7)}
+    assert not follows & written
+    labels = {d for span in impact_on(plan, "labels").follows for d in span}
+    assert {day(2), day(3)} <= labels  # a horizon looks ahead: days before the range follow, too
+
+
+def test_other_code_makes_days_outdated_and_force_makes_all(lake: tuple[Lake, Pipeline]) -> None:
+    there, pipeline = lake
+    other = replace(pipeline.codes["staging"], code_digest="other")
+    changed = replace(pipeline, codes={**pipeline.codes, "staging": other})
+    assert impact_on(made((there, changed), 3, 6, "staging"), "staging").write == {
+        "outdated": (DayRange(day(3), day(6)),)
+    }
+    forced = made(lake, 3, 6, "staging", policy=Policy(force=True))
+    assert impact_on(forced, "staging").write == {"forced": (DayRange(day(3), day(6)),)}
+
+
+def test_a_price_without_past_writes_is_a_guess_and_past_writes_teach_it(lake: tuple[Lake, Pipeline]) -> None:
+    guess = made(lake, 0, 6, "staging", policy=Policy(force=True, canary=0)).prices[1]
+    assert guess.writes == 0
+    path = lake[0].table_path("staging")
+    for _ in range(10):
+        entries = {day(n): DayEntry(3, "F1", "digest") for n in range(6)}
+        make_commit(
+            path, len(versions(path)), Receipt(f"w{len(versions(path))}", "staging", "manual", entries, seconds=30)
+        )
+    learnt = made(lake, 0, 6, "staging", policy=Policy(force=True, canary=0)).prices[1]
+    assert learnt.writes > 0
+    assert learnt.least < 30 < learnt.most < 60
+    assert learnt.rows == 18
+
+
+def test_a_kept_plan_is_found_by_the_beginning_of_its_id_as_it_was_made(lake: tuple[Lake, Pipeline]) -> None:
+    plan = made(lake, 3, 6, "staging", policy=Policy(force=True))
+    keep_plan(lake[0], plan)
+    assert find_plan(lake[0], plan.id[:-2]) == plan
+    assert plan_ids(lake[0]) == [plan.id]
+    with pytest.raises(BackfillError, match="this lake has no such plan"):
+        find_plan(lake[0], "../lake")
+
+
+def test_the_preflight_fails_where_an_input_was_never_made(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 6)
+    days = DayRange(day(3), day(9))
+    plan = make_plan(lake, pipeline, PlanRequest(days, ("features",), Policy()))
+    (failed,) = [t for t in plan.preflight if not t.passed]
+    assert failed.name == "inputs present"
+    assert f"staging {day(6)}..{day(8)}" in failed.told
+    both = make_plan(lake, pipeline, PlanRequest(days, ("staging", "features"), Policy()))
+    assert all(t.passed for t in both.preflight)
+
+
+@pytest.mark.parametrize(
+    ("policy", "most_days", "told"),
+    [
+        (Policy("12d", 0), 7, "12 days in one run are more than 7.*--max-chunk-days 12"),
+        (Policy(keep_removed=True), 31, "an overwrite keeps no row of a day"),
+        (Policy("fortnight"), 31, "is no size"),
+    ],
+)
+def test_what_is_not_safe_is_refused_and_nothing_changes(
+    lake: tuple[Lake, Pipeline], policy: Policy, most_days: int, told: str
+) -> None:
+    before = versions_of(lake[0])
+    with pytest.raises(BackfillError, match=told):
+        made(lake, 0, 12, "staging", policy=policy, most_days=most_days)
+    assert versions_of(lake[0]) == before
+
+
+def test_a_merge_is_never_planned_of_what_landed(lake: tuple[Lake, Pipeline]) -> None:
+    before = versions_of(lake[0])
+    with pytest.raises(BackfillError, match=r"the table raw: its days cannot be merged: .* \(--tables staging"):
+        made(lake, 4, 6, "raw", "staging", policy=Policy(write_mode="merge"))
+    assert versions_of(lake[0]) == before
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_every_template_is_a_policy_that_plans(lake: tuple[Lake, Pipeline], name: str) -> None:
+    plan = made(lake, 0, 12, "staging", policy=TEMPLATES[name])
+    assert plan.policy.template == name
+    assert plan.chunks[0].kind == "canary"
+
+
+def test_the_command_offers_every_template_and_each_begins_with_a_canary() -> None:
+    assert set(TEMPLATE_NAMES) == set(TEMPLATES)
+    assert all(policy.canary >= 1 and policy.template == name for name, policy in TEMPLATES.items())
+
+
+def wrote(version: int, days: int, seconds: float, cpu: float | None = None, **more: Any) -> Receipt:
+    """The receipt of so many days of ten rows."""
+    entries = {day(n): DayEntry(10, "F", "d") for n in range(days)}
+    return Receipt(f"w{version}", "staging", "manual", entries, seconds=seconds, cpu_seconds=cpu, **more)
+
+
+@given(st.lists(st.tuples(st.integers(1, 600), st.floats(1.0, 900.0)), min_size=1, max_size=40))
+def test_a_price_is_the_seconds_per_day_of_past_writes_times_the_days(writes: list[tuple[int, float]]) -> None:
+    past = [wrote(n, *write, bytes=800) for n, write in enumerate(writes)]
+    prices = [price_of(past, days) for days, _ in writes]
+    assert sum(p.seconds for p in prices) == pytest.approx(sum(seconds for _, seconds in writes))
+    assert sum(p.rows for p in prices) == 10 * sum(days for days, _ in writes)
+    assert all(p.least < p.seconds < p.most for p in prices)
+    assert price_of(past, sum(days for days, _ in writes)).bytes == 800 * len(writes)
+
+
+def test_the_wait_for_an_engine_is_no_part_of_a_price() -> None:
+    assert price_of([wrote(0, 7, 78.0, start_seconds=70.0)], 7).seconds == pytest.approx(8.0)
+
+
+def test_without_writes_a_price_is_a_guess_with_a_wider_interval() -> None:
+    guess, learnt = price_of([], 3), price_of([wrote(0, 3, 3.0)], 3)
+    assert (guess.writes, learnt.writes) == (0, 1)
+    assert guess.most / guess.seconds > learnt.most / learnt.seconds
+
+
+def test_processor_seconds_are_priced_where_all_receipts_have_them() -> None:
+    assert price_of([wrote(n, 2, 4.0) for n in range(9)], 2).cpu is None
+    priced = price_of([wrote(n, 2, 4.0, 6.0) for n in range(9)], 2)
+    assert priced.cpu == pytest.approx(6.0)
+    assert Price.total([priced, priced]).cpu == pytest.approx(12.0)
+
+
+units = st.sampled_from(("week", "month", "1d", "7", "7d", "30d"))
+orders = st.sampled_from(("ascending", "newest-first"))
+spans = st.builds(
+    lambda s, n: DayRange(s, s + ONE_DAY * n), st.dates(date(2020, 1, 1), date(2025, 1, 1)), st.integers(1, 200)
+)
+
+
+@given(spans, units, st.integers(0, 5), orders)
+def test_chunks_hold_every_day_once_and_follow_each_other(days: DayRange, unit: str, canary: int, order: Order) -> None:
+    chunks = cut(days, unit, canary, order)
+    worked = [c for c in chunks if c.kind is not ChunkKind.BOUNDARY]
+    made = [d for c in worked for d in c.days]
+    assert sorted(made) == list(days)
+    assert [c.number for c in chunks] == list(range(1, len(chunks) + 1))
+    for one, other in pairwise(worked):
+        first, second = (one, other) if order == "ascending" else (other, one)
+        assert first.days.end == second.days.start
+
+
+@given(spans, units, st.integers(1, 5), orders)
+def test_the_canary_is_first_and_the_seams_are_last(days: DayRange, unit: str, canary: int, order: Order) -> None:
+    chunks = cut(days, unit, canary, order)
+    assert chunks[0].kind is ChunkKind.CANARY
+    assert len(chunks[0].days) == min(canary, len(days))
+    assert (chunks[-1].kind is ChunkKind.BOUNDARY) == (len(chunks) > 1)
+    assert not [c for c in chunks[:-1] if c.kind is ChunkKind.BOUNDARY]
+
+
+def test_weeks_begin_on_monday_and_months_on_the_first() -> None:
+    days = DayRange(date(2024, 2, 28), date(2024, 3, 12))
+    weeks = [str(c.days) for c in cut(days, "week")]
+    assert weeks[:3] == ["2024-02-28..2024-03-03", "2024-03-04..2024-03-10", "2024-03-11"]
+    assert [str(c.days) for c in cut(days, "month")][:2] == ["2024-02-28..2024-02-29", "2024-03-01..2024-03-11"]
+
+
+def test_newest_first_begins_at_the_end() -> None:
+    chunks = cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), "3d", 1, "newest-first")
+    assert [str(c.days) for c in chunks[:3]] == ["2024-03-07", "2024-03-04..2024-03-06", "2024-03-01..2024-03-03"]
+
+
+@pytest.mark.parametrize("unit", ["", "0", "-1d", "seven", "1.5d", "٣"])
+def test_a_unit_that_is_no_size_is_refused(unit: str) -> None:
+    with pytest.raises(BackfillError, match="is no size"):
+        cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), unit)

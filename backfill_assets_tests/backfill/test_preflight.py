@@ -1,0 +1,187 @@
+"""Each check of the preflight can fail, and such a plan is refused when it is run; moved pins are named by both values.
+
+Tested here: `backfill.preflight` on tables without an engine. Not tested here: runs (`backfill/test_run.py`).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.backfill.plan import PlanRequest, make_plan
+from backfill_assets.backfill.preflight import moved_pins, take_pins, unsteady
+from backfill_assets.backfill.run import run_plan
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.engines import ENGINE
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import PLAN_REASON
+from backfill_assets.lake.gates import GateSettings, TableGate
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets.plans.files import keep_plan
+from backfill_assets.plans.model import Pins, Policy
+from backfill_assets_tests.operations.planning import (
+    DAYS,
+    HandWorker,
+    bare_staging,
+    good_rows,
+    versions_of,
+    write_by_hand,
+)
+
+FIRST = DayRange(DAYS.start, DAYS.start + ONE_DAY)
+Spoilt = tuple[str, Pipeline]  # what is told then, and the pipeline of that moment
+
+
+def a_clock(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    file = lake.root / "transforms.py"
+    file.write_text("x = F.current_timestamp()")
+    tables = tuple(t if t.is_landed else replace(t, sources=(file,)) for t in pipeline.tables)
+    return "transforms.py:1 current_timestamp", replace(pipeline, tables=tables)
+
+
+def an_input_never_made(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    return f"never made: staging {DAYS.start}", pipeline
+
+
+def a_held_day(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    write_by_hand(lake, pipeline, FIRST, lambda d: good_rows(d)[:5])
+    asked = RollbackRequest(table="staging", days=FIRST, to_version=1)
+    roll_back(lake, pipeline, asked, Provenance("", tags={}))
+    return f"held: staging {DAYS.start}", pipeline
+
+
+def a_rerun_with_other_rows(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    tags = {ENGINE: "spark 4.2.0"}
+    write_by_hand(lake, pipeline, FIRST, good_rows, PLAN_REASON, tags)
+    write_by_hand(lake, pipeline, FIRST, lambda d: good_rows(d)[1:], PLAN_REASON, tags)
+    return f"staging {DAYS.start} got other rows from the same inputs and code", pipeline
+
+
+def rows_that_another_program_appended(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    path = str(lake.table_path("staging"))
+    rows = DeltaTable(path).to_pyarrow_table(filters=[("event_date", "=", DAYS.start)])
+    write_deltalake(path, rows, mode="append")
+    return f"staging {DAYS.start}: 30 row(s) repeat a key", pipeline
+
+
+def a_key_of_most_rows(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    gates = GateSettings(tables={"staging": TableGate(max_key_share=0.4, skew="warn")})
+    object.__setattr__(lake, "settings", lake.settings.model_copy(update={"gates": gates}))
+    skewed = [{**row, "entity": "E0"} if n < 17 else row for n, row in enumerate(good_rows(FIRST.start))]
+    write_by_hand(lake, pipeline, FIRST, lambda _: skewed)
+    told = f"staging by entity (features; NULL apart): 70% of the 30 rows of {DAYS.start} have one key"
+    return told, pipeline
+
+
+def a_file_that_is_gone(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    _file(lake).unlink()
+    return "1 file(s) that these days hold are gone or altered, first staging ", pipeline
+
+
+def a_file_that_was_cut(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    file = _file(lake)
+    file.write_bytes(file.read_bytes()[:-1])
+    return "1 file(s) that these days hold are gone or altered, first staging ", pipeline
+
+
+def _file(lake: Lake) -> Path:
+    found = lake.table_path("staging").rglob("*.parquet")
+    return next(path for path in found if f"event_date={DAYS.start}" in path.parts)
+
+
+@pytest.mark.usefixtures("storages")
+def test_reads_of_consumers_are_tried_and_named_only_where_there_are_some(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    asked, name = PlanRequest(FIRST, ("staging",), Policy(force=True, canary=0)), "reads of consumers answer"
+    assert name not in {t.name for t in make_plan(lake, pipeline, asked).preflight}
+    for column, passes in (("entity", True), ("gone", False)):
+        gates = GateSettings(reads=(f"SELECT {column} FROM staging",))
+        reading = replace(lake, settings=lake.settings.model_copy(update={"gates": gates}))
+        (tick,) = [t for t in make_plan(reading, pipeline, asked).preflight if t.name == name]
+        assert (tick.passed, "gone" in tick.told) == (passes, not passes)
+
+
+@pytest.mark.usefixtures("storages")
+@pytest.mark.parametrize(
+    ("name", "spoil", "table"),
+    [
+        ("transforms deterministic", a_clock, "staging"),
+        ("inputs present", an_input_never_made, "features"),
+        ("no day is held", a_held_day, "staging"),
+        ("last rerun equal", a_rerun_with_other_rows, "staging"),
+        ("keys unique", rows_that_another_program_appended, "staging"),
+        ("rollback possible", a_file_that_is_gone, "staging"),
+        ("rollback possible", a_file_that_was_cut, "staging"),
+        ("keys within max_key_share", a_key_of_most_rows, "features"),
+    ],
+)
+def test_each_answer_can_fail_and_a_run_is_refused_by_its_name(
+    tmp_path: Path, name: str, spoil: Callable[[Lake, Pipeline], Spoilt], table: str
+) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    if table == "staging":
+        write_by_hand(lake, pipeline, DAYS, good_rows)
+    asked = PlanRequest(FIRST, (table,), Policy(force=True, canary=0))
+    passed = {t.name for t in make_plan(lake, pipeline, asked).preflight if t.passed}
+    told, pipeline = spoil(lake, pipeline)
+    plan = make_plan(lake, pipeline, asked)
+    (failed,) = [t for t in plan.preflight if not t.passed]
+    assert (failed.name, told in failed.told) == (name, True)
+    assert (name in passed) == (table == "staging")
+    keep_plan(lake, plan)
+    before = versions_of(lake)
+    with pytest.raises(BackfillError, match=f"its preflight failed: {name}: "):
+        run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
+    assert versions_of(lake) == before
+
+
+@pytest.mark.parametrize("code", ["x = F.current_timestamp()", "x = now()", "q = 'select rand()'", "uuid.uuid4()"])
+def test_what_differs_from_call_to_call_is_found(code: str) -> None:
+    assert len(list(unsteady(code))) == 1
+
+
+def test_prose_and_columns_of_such_names_are_not() -> None:
+    assert list(unsteady('"""now() is never called."""\nx = F.col("now")\n')) == []
+
+
+PINNED = Pins({"staging": "c1"}, {"staging": "s1"}, {"pyspark": "4"}, {"staging": 3})
+
+
+def test_what_moved_is_named_with_both_values() -> None:
+    now = replace(PINNED, codes={"staging": "c2"}, packages={"pyspark": "5"})
+    assert list(moved_pins(PINNED, now, ("staging",))) == ["the code of staging was c1, is c2", "pyspark was 4, is 5"]
+
+
+def test_newer_table_versions_and_other_tables_move_no_pin() -> None:
+    now = replace(PINNED, versions={"staging": 9}, codes={"staging": "c1", "features": "new"})
+    assert list(moved_pins(PINNED, now, ("staging",))) == []
+
+
+def test_the_engine_and_its_version_are_pinned(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    packages = take_pins(lake, pipeline, states).packages
+    assert packages["engine"] == lake.settings.spark.engine
+    assert packages["pysail"] == version("pysail")
+    spark = lake.settings.spark.model_copy(update={"engine": "sc://elsewhere:15002"})
+    other = replace(lake, settings=lake.settings.model_copy(update={"spark": spark}))
+    moved = list(moved_pins(take_pins(lake, pipeline, states), take_pins(other, pipeline, states), ("staging",)))
+    assert moved == [f"engine was {lake.settings.spark.engine}, is sc://elsewhere:15002"]
+    secret = replace(
+        lake,
+        settings=lake.settings.model_copy(update={"spark": spark.model_copy(update={"engine": "sc://e/;token=t0"})}),
+    )
+    assert take_pins(secret, pipeline, states).packages["engine"] == "sc://e/;token=***", "a plan is a file"
+    before = Pins({}, {}, {"engine": "sc://e/;token=t0"}, {}, None)  # as plans of before hold it
+    assert list(moved_pins(before, take_pins(secret, pipeline, states), ())) == []
+    assert list(moved_pins(before, take_pins(other, pipeline, states), ())) == [
+        "engine was sc://e/;token=***, is sc://elsewhere:15002"
+    ]
