@@ -206,7 +206,7 @@ def is_set(history: History) -> None:
         "select": SELECTS, "windows": ([2, 3], [1, 4]), "late": (None, 2), "gate": (None, None, "staging", "labels"),
         "as_of": (None, f"{LAST}T12:00:00Z"),
     }  # fmt: skip
-    name = history.chance.choice(("select", "select", *known))
+    name = history.chance.choice((*["select"] * 4, *known))
     history.set(name, history.chance.choice(known[name]))
     history.story.append(f"    {name} = {history.settings[name]}")
     if history.chance.random() < 0.3:
@@ -246,13 +246,14 @@ def plans_of(history: History) -> list[str]:
 def is_put_back(history: History) -> None:
     """A rollback of a plan or of days of a table; sometimes they are released again."""
     chance, days, plans = history.chance, sorted(history.chance.choices(DAYS, k=2)), plans_of(history)
-    which: tuple[str, ...] = ("--table", chance.choice(sorted(BUILT)), "--days", f"{days[0]}..{days[1]}")
-    how: tuple[object, ...] = ("--to-version", chance.randrange(1, 4), *chance.choice(((), ("--over-newer",))))
+    table, span = chance.choice(sorted(BUILT)), ("--days", f"{days[0]}..{days[1]}")
+    which: tuple[object, ...] = ("--table", table, *span, "--to-version", chance.randrange(1, 4))
+    again: tuple[object, ...] = (table, *span)
     if plans and chance.random() < 0.5:
-        which, how = ("--plan", chance.choice(plans)), ()
-    history.say("rollback", *which, *how, "--yes", "--note", "wrong")
+        which = again = ("--plan", chance.choice(plans))
+    history.say("rollback", *which, *chance.choice(((), ("--over-newer",))), "--yes", "--note", "wrong")
     if chance.random() < 0.4:
-        history.say("release", *which, "--yes", "--note", "right")
+        history.say("release", *again, "--yes", "--note", "right")
 
 
 def is_built_beside(history: History) -> None:
@@ -290,6 +291,6 @@ def is_caught_up(history: History) -> None:
 
 
 EVENTS: dict[Callable[[History], None], int] = {
-    lands: 6, is_copied: 3, is_altered: 2, is_set: 4, is_backfilled: 3, is_planned: 2, is_put_back: 1,
+    lands: 6, is_copied: 3, is_altered: 2, is_set: 6, is_backfilled: 3, is_planned: 2, is_put_back: 1,
     is_built_beside: 1, is_kept: 2, is_caught_up: 4,
 }  # fmt: skip

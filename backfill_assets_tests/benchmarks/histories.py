@@ -58,11 +58,14 @@ def end(history: History) -> None:
     history.story.append("the end")
     for name in ("gate", "as_of", *["late"] * bool(history.done["replayed"])):  # a new lake has no releases
         history.set(name, None)
-    for entity in history.forgotten:
-        history.say("forget", entity, "--drop", "snapshots", "--note", "asked", "--yes")
     for plan in plans_of(history):
         history.say("plan", "cancel", plan)
     history.say("landing", "accept", "--note", "the end")
+    if history.forgotten:
+        release(history)
+    for entity in history.forgotten:  # a new lake knows nothing of it
+        drops = ("--drop", "snapshots", "--drop", "candidates")
+        history.must("forget", entity, *drops, "--despite-differences", "--note", "asked", "--yes")
     history.say("scan")
     new = history.root.with_name("new")
     shutil.copytree(history.landing, new / "landing")
@@ -70,13 +73,18 @@ def end(history: History) -> None:
     history.must("backfill", *EVERY_DAY, at=new)
     compare(history, new, fresh_days(history))
     _settled(history, new)
-    for table in ("raw", *BUILT):
-        history.say("release", "--table", table, "--days", f"{DAYS[0]}..{LAST}", "--yes", "--note", "the end")
+    release(history)
     history.must("backfill", *EVERY_DAY)
     if short := {table for table in ("raw", *BUILT) if len(fresh_days(history).get(table, ())) < len(DAYS)}:
         raise Differs(f"days of {short} are not fresh")
     _settled(history, new)
     compare(history, new, {table: {*DAYS} for table in LEDGERS})
+
+
+def release(history: History) -> None:
+    """No day is held any more."""
+    for table in BUILT:
+        history.say("release", table, "--days", f"{DAYS[0]}..{LAST}", "--yes", "--note", "the end")
 
 
 def _settled(history: History, new: Path) -> None:
