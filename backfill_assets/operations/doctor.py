@@ -39,6 +39,7 @@ from backfill_assets.operations.doctor_tables import (
     run_checks,
     some,
 )
+from backfill_assets.operations.rejected import undeclared
 from backfill_assets.operations.verify import VerifyRequest, verify
 
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
@@ -79,6 +80,7 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], dee
         *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
     ])  # fmt: skip
     of_tables = verify(lake, contracts, VerifyRequest(rows=deep, deep=deep))
+    of_tables += run_checks([("the tables", partial(_undeclared, lake, contracts))])
     if not has_errors(of_tables):  # sums over broken tables would mislead
         of_tables += run_checks([("the ledger", partial(_sums, lake, contracts))])
     findings += [*of_tables, *run_checks([("snapshots", partial(examine_snapshots, lake))])]
@@ -166,6 +168,13 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
         yield odd(name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them")
     fresh = f", {len(comparison.fresh)} wait for the next scan or load" if comparison.fresh else ""
     yield fine(name, f"{len(listing.files)} file(s){fresh}")
+
+
+def _undeclared(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
+    """Name the tables that only this check and `forget`, which refuses beside them, see."""
+    if found := undeclared(lake, contracts):
+        what = f"the pipeline lacks {', '.join(found)}: nothing rebuilds or verifies them, and `forget` refuses"
+        yield odd("the tables", what, f"Declare them again, or move their folders out of {lake.tables}")
 
 
 def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:

@@ -27,6 +27,7 @@ from backfill_assets.lake.traces import Trace, holds, traced
 from backfill_assets.landing.listing import parse_pattern
 from backfill_assets.landing.select import columns_of
 from backfill_assets.operations.candidates import discard_candidate
+from backfill_assets.operations.rejected import undeclared
 from backfill_assets.operations.snapshots import drop_snapshot
 from backfill_assets.plans.files import active_plans
 
@@ -95,6 +96,9 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
         yield _obstacle("this is a candidate", "Work on the lake itself")
     if request.trace.is_in(request.note.encode()):
         yield _obstacle("the note names it, and receipts keep the note", "Say why without the name")
+    if lost := undeclared(lake, request.pipeline.contracts):
+        fix = f"Declare them again, or move their folders out of {lake.tables}"
+        yield _obstacle(f"the pipeline lacks {', '.join(lost)}, whose rows nothing rebuilds without it", fix)
     if plans := active_plans(lake):
         yield _obstacle(
             f"the plan {plans[0].id} is not finished", "Finish or cancel it, see `backfill-assets plan list`"

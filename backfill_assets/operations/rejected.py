@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import section_of
-from backfill_assets.core.ledgers import TOO_LATE, named
+from backfill_assets.core.ledgers import BESIDE, TOO_LATE, named
 from backfill_assets.core.scans import shown
 from backfill_assets.core.texts import plain, shortened
 from backfill_assets.core.view import TableView
@@ -67,6 +67,15 @@ def ledgers_of(contracts: Iterable[Contract]) -> list[Contract]:
     """Return the ledgers of each source that the landed tables among `contracts` load."""
     sources = dict.fromkeys(c.source for c in contracts if c.is_landed)
     return [of_source(ledger, name) for name in sources for ledger in (QUARANTINE, ARRIVALS, FILES)]
+
+
+def undeclared(lake: Lake, contracts: Iterable[Contract]) -> list[str]:
+    """Return the tables in the lake's folder that are neither tables of `contracts`, which are all, nor their
+    ledgers, such as those of a source that was renamed."""
+    known = {name for c in contracts for name in (c.name, *(named(n, c.source) for n in (*BESIDE, FILES.name)))}
+    return sorted(
+        name for path in lake.tables.glob("*") if (name := path.name) not in known and lake.store.exists(name)
+    )
 
 
 def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[SetAside]:

@@ -175,6 +175,15 @@ def test_rows_that_differ_from_the_receipts_are_told_with_the_command_that_mends
     assert f"--force --from {START + ONE_DAY} --to {START + ONE_DAY} --tables staging" in found.advice
 
 
+def test_a_table_that_the_pipeline_lacks_is_told_and_a_ledger_of_late_rows_is_none(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, 1)
+    make_commit(lake.tables / "too_late", 0)
+    make_commit(lake.tables / "down", 0)
+    (found,) = _about(lake, "the tables")
+    assert (found.level, found.what.split(":")[0]) == (Level.WARN, "the pipeline lacks down")
+    assert found.advice == f"Declare them again, or move their folders out of {lake.tables}"
+
+
 def test_files_of_no_version_are_counted_and_do_no_harm(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 1)
     (_staging(lake) / "event_date=2024-01-01-x.parquet").write_bytes(b"12345")

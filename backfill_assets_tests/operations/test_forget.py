@@ -25,6 +25,7 @@ from backfill_assets.operations.forget import (
     obstacles,
     trace_of,
 )
+from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.lakes import configure
 from backfill_assets_tests.operations.beside import Beside
 from backfill_assets_tests.operations.planned import Planned
@@ -74,6 +75,16 @@ def test_what_stands_against_it_is_named_with_the_way_out(request_: ForgetReques
     assert told(request_) == []
     assert "the note names it" in told(replace(request_, note="for ann-77"))[0]
     assert "this is a candidate" in told(replace(request_, lake=replace(request_.lake, shared=Path("x"))))[0]
+
+
+def test_nothing_is_erased_while_a_table_lies_there_that_no_declaration_rebuilds(request_: ForgetRequest) -> None:
+    make_commit(request_.lake.tables / "down", 0)
+    make_commit(request_.lake.tables / "raw_orders", 0)
+    (found,) = told(request_)
+    assert found == (
+        "the entity: the pipeline lacks down, raw_orders, whose rows nothing rebuilds without it. Nothing was erased. "
+        f"Declare them again, or move their folders out of {request_.lake.tables}."
+    )
 
 
 def test_what_holds_it_is_counted_per_place_and_goes_but_files_of_the_user_stay_and_are_named(
