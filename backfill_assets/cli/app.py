@@ -126,9 +126,11 @@ class _Group(click.Group):
 
 def _interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
     """Return the interrupt that an error is or came from: Python 3.11 turns one during the creation of a class into a
-    RuntimeError, and libraries turn one during an import into errors of their own."""
+    RuntimeError, libraries turn one during an import into errors of their own, and DuckDB one during a query."""
     behind: BaseException | None = error
     while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        if isinstance(behind, RuntimeError) and str(behind) == "Query interrupted":
+            return KeyboardInterrupt()
         behind = behind.__cause__ or behind.__context__
     return behind
 

@@ -81,6 +81,16 @@ def test_an_interrupt_that_something_else_came_of_is_an_interrupt(
     assert result.stderr == "Interrupted: what was not committed is not written. Run the same command again.\n"
 
 
+def test_an_interrupt_while_duckdb_computes_is_an_interrupt(tmp_path: Path) -> None:
+    """DuckDB tells it as an error of its own, without what it came of."""
+
+    def busy() -> NoReturn:
+        raise RuntimeError("Query interrupted")
+
+    result = run("status", "--lake", tmp_path, overrides=Overrides(opened=busy))
+    assert (result.exit_code, result.stderr[:12]) == (130, "Interrupted:")
+
+
 @pytest.mark.parametrize(
     "words",
     [
