@@ -195,10 +195,16 @@ def list_known(heads: Sequence[str], known: Mapping[str, str], as_json: bool, hi
 
 
 def say_unusable(lake: "Lake") -> "Unusable":
-    """Name the rows that landed and that no table gets, in one line on stderr, if there are any; and return them."""
+    """Name the rows that landed and that no table gets, or that nothing ever landed, in one line on stderr; return the
+    former."""
     from backfill_assets.cli.drawing import remark
+    from backfill_assets.lake.ledger import FILES, of_source
     from backfill_assets.operations.rejected import unusable
 
+    ledgers = [of_source(FILES, each.source) for each in lake.by_source()]
+    if ledgers and all(lake.store.view(ledger.name, ledger.day_column).version < 0 for ledger in ledgers):
+        patterns = ", ".join(source.files for source in lake.settings.delivered.values())
+        remark(f"Nothing has landed where lake.toml says: {patterns}")
     if line := str(found := unusable(lake)):
         remark(line)
     return found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from backfill_assets.cli.backfill import work
+from backfill_assets.cli.backfill import allowed, work
 from backfill_assets.cli.common import DAY, answer, json_and_lake, lake_root, list_known, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
@@ -36,7 +36,7 @@ from backfill_assets.operations.status import DayStatus, StatusReport, status
 def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: str | None, as_json: bool) -> None:
     """Make a sample lake (unless there is one), load all of it through Dagster, twice."""
     stop = last + ONE_DAY if last else utc_today()
-    span = prepare(lake_root(), samples.days_until(stop, days), new, engine)
+    span = prepare(lake_root(), allowed(samples.days_until(stop, days), date.min), new, engine)
     lake, pipeline = opened()
     outcomes = []
     for title in ("Every table over every day:", "The same again: nothing changes:"):

@@ -30,9 +30,7 @@ def scan(ctx: click.Context, as_json: bool) -> None:
 
     lake = named_lake()
     report = scan_all(LakeSession(lake))
-    patterns = ", ".join(source.files for source in lake.settings.delivered.values())
-    empty = [] if report.new or report.known else [f"Nothing lies where lake.toml says: {patterns}"]
-    answer(report, as_json, [*_lines(report), *empty])
+    answer(report, as_json, _lines(report))
     if say_unusable(lake).fruitless or not report.is_clean:
         ctx.exit(1)
 

@@ -15,6 +15,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
 from backfill_assets.operations.writes import DayAudit, write_table
 from backfill_assets.operations.writes import audit as audit_of
+from backfill_assets.plans.files import find_plan
 
 COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "by", "reason", "plan", "run", "note")
 SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
@@ -35,6 +36,8 @@ def audit(html: Path | None, parquet: Path | None, as_json: bool, **options: Any
     """
     lake, pipeline = opened()
     found = audit_of(lake, pipeline, **options)
+    if options["plan"] and not found:
+        find_plan(lake, options["plan"])  # raises for a mistyped one; the file of one that wrote may be gone
     if parquet:
         remark(f"wrote {parquet}: {write_table(found, parquet)} rows")
     rows = [_row(list(days)) for _, days in groupby(found, lambda w: (w.at, w.table, w.version))]

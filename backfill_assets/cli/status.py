@@ -156,6 +156,8 @@ def _draw_stale(report: StatusReport) -> None:
     reasons += [(d.table, "will change after these", d.day) for d in following]
     for (table, reason), group in groupby(reasons, lambda line: line[:2]):
         say(f"{table} {text_of(contiguous(day for _, _, day in group))}: {reason}", 2)
+    if landed := [d for d in stale_days if "file(s) name it now" in d.reason]:
+        click.echo(f"its files:  backfill-assets show {landed[0].table} {landed[0].day}")
     _draw_commands("rebuild", report, [*stale_days, *following])
     for day in stale_days:
         for culprit in day.culprits:

@@ -28,7 +28,8 @@ class BackfillError(Exception):
 
     def __str__(self) -> str:
         """One line: object: culprit. Consequence. Fix."""
-        return f"{self.object}: {self.culprit}. {self.consequence}. {self.fix}."
+        end = "" if self.culprit.endswith((".", "?", "!")) else "."  # as another program's words may
+        return f"{self.object}: {self.culprit}{end} {self.consequence}. {self.fix}."
 
 
 def unwritten(what: str, consequence: str) -> BackfillError:

@@ -11,7 +11,7 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, is_mature
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import refuse_unknown
 from backfill_assets.core.profiles import (
     LARGE_DRIFT,
     NULL_BUCKET,
@@ -88,14 +88,12 @@ def measure_drift(
 ) -> DriftReport:
     """Compare the days (None: all written ones) of some tables (empty: all) with their usual histograms.
 
-    Raises BackfillError for an unknown table, and for a column that none of the tables has.
+    Raises UnknownName for an unknown table, and for a column that none of the tables has.
     """
     chosen = [pipeline.contract(n, "Nothing was compared") for n in tables] or list(pipeline.contracts)
-    if column is not None and not any(column in c.column_names for c in chosen):
-        raise BackfillError(
-            f"the column {column}", f"none of the tables {', '.join(c.name for c in chosen)} has it",
-            "Nothing was compared", "`backfill-assets show TABLE DAY` lists the columns of a table",
-        )  # fmt: skip
+    if column is not None:
+        known = dict.fromkeys(name for c in chosen for name in c.column_names)
+        refuse_unknown("column", [column], known, "Nothing was compared")
     found = (d for contract in chosen for d in _table(lake, contract, column, days))
     return DriftReport(tuple(sorted(found, key=lambda d: (-d.excess, d.table, d.day, d.column))))
 

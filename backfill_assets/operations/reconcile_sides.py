@@ -89,7 +89,7 @@ def open_elsewhere(engine: "DuckDBPyConnection", text: str, no: str = "database"
         return _query(engine, text.removeprefix(QUERY).strip())
     side = _database(engine, text) if text.startswith(DATABASE) else _location(engine, text)
     if side is None:
-        raise _refused(text, f"it is no {no} and no file or folder that {Path.cwd() / text} names", FORMS)
+        raise _refused(text, f"it is no {no}, and {Path.cwd() / text} is no file or folder", FORMS)
     return side
 
 

@@ -22,7 +22,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import PreparedRestore, RestoreRequest
 from backfill_assets.lake.switch import switching
 from backfill_assets.lake.view import read_view
-from backfill_assets.plans.files import find_plan, plan_ids
+from backfill_assets.plans.files import find_plan, is_running, plan_ids
 
 UNDOING = (ROLLBACK, RELEASE)
 NOTHING = "Nothing was put back"
@@ -116,8 +116,13 @@ def preview(lake: Lake, pipeline: Pipeline, request: RollbackRequest) -> Rollbac
 def roll_back(lake: Lake, pipeline: Pipeline, request: RollbackRequest, provenance: Provenance) -> RollbackReport:
     """Roll back in one commit per table, the last table first, so that no run reads days that are about to go.
 
-    Previews everything before the first commit. After a kill, the same call does the rest.
+    Previews everything before the first commit. After a kill, the same call does the rest. Raises BackfillError where a
+    process runs the plan that is to be put back as a whole: it would go on behind the rollback.
     """
+    plan = find_plan(lake, request.plan) if not request.chunk and request.plan in plan_ids(lake) else None
+    if plan is not None and is_running(lake, plan):
+        fix = f"Stop it first: `backfill-assets plan pause {plan.id}`, and wait until its chunk is done"
+        raise plan.error("another process is running it", NOTHING, fix)
     previewed = preview(lake, pipeline, request)
     done: list[PreparedRestore] = []
     with switching(lake, str(request), [t.contract for t in previewed.tables], takes_over=bool(request.plan)):
@@ -133,14 +138,14 @@ def release(
 ) -> dict[str, tuple[date, ...]]:
     """Release held days: those that a rollback of the plan (and chunk) put back, or `days` of `table`; gives them per
     table. Only lists them unless `act`. Raises BackfillError if there are none."""
-    view = read_view(lake, pipeline.contracts)
+    view, part = read_view(lake, pipeline.contracts), ChunkPart(lake, request)
     held_days: dict[str, tuple[date, ...]] = {}
     for contract in _contracts(pipeline, request):
         stamps = view.table(contract.name).stamps
         held = sorted(d for d, s in stamps.items() if s.entry.built is Built.HELD)
         if request.plan and held:
             receipts = dict(_history(lake, contract))
-            held = [d for d in held if request.names(receipts[stamps[d].version])]
+            held = [d for d in held if request.names(r := receipts[stamps[d].version]) or part.holds(d, r)]
         held = [d for d in held if request.days is None or d in request.days]
         held_days |= {contract.name: tuple(held)} if held else {}
     if not held_days:
@@ -179,20 +184,24 @@ def _history(lake: Lake, contract: Contract) -> Writes:
 
 
 class ChunkPart:
-    """The days of the chunk of a request that the plan's boundary chunk may have written again: these writes belong to
-    the chunk. No days if no chunk is named, the plan's file is gone, or there is no boundary chunk."""
+    """The days of the chunk of a request: what the plan's boundary chunk wrote of them belongs to it, and so does what
+    a rollback of the whole plan holds. No days if no chunk is named or the plan's file is gone."""
 
     def __init__(self, lake: Lake, request: RollbackRequest) -> None:
         self.plan, self.boundary, self.days = request.plan, "", frozenset[date]()
         if request.chunk.isdigit() and request.plan in plan_ids(lake):
             plan = find_plan(lake, request.plan)
-            if plan.has_boundary:
-                self.boundary, self.days = str(plan.chunks[-1].number), frozenset(plan.chunk(int(request.chunk)).days)
+            self.days = frozenset(plan.chunk(int(request.chunk)).days)
+            self.boundary = str(plan.chunks[-1].number) if plan.has_boundary else ""
 
     def has_rewritten(self, receipt: Receipt) -> bool:
         """Whether the boundary chunk wrote days of the chunk; it may be the only one that did."""
         of_boundary = receipt.tags.get(PLAN_TAG) == self.plan and receipt.tags.get(CHUNK_TAG) == self.boundary
         return of_boundary and not self.days.isdisjoint(receipt.days)
+
+    def holds(self, day: date, receipt: Receipt) -> bool:
+        """Whether a rollback of the whole plan holds a day of the chunk."""
+        return day in self.days and receipt.tags.get(PLAN_TAG) == self.plan and CHUNK_TAG not in receipt.tags
 
 
 def _choice(contract: Contract, history: Writes, request: RollbackRequest, part: ChunkPart) -> RestoreRequest:

@@ -24,7 +24,9 @@ def test_writes_are_listed_by_commit_and_told_to_programs_by_day(made: Planned, 
     assert told.exit_code == 0, told.output
     assert f"{day(3)}..{day(4)}" in told.stdout
     assert "p1 chunk 4" in told.stdout
-    none = CliRunner().invoke(app, ["audit", "--plan", "p9"], obj=instead(made))
+    unknown = CliRunner().invoke(app, ["audit", "--plan", "p9"], obj=instead(made))
+    assert (unknown.exit_code, "this lake has no such plan" in unknown.stderr) == (2, True)
+    none = CliRunner().invoke(app, ["audit", "--since", "2999-01-01"], obj=instead(made))
     assert (none.stdout, none.stderr) == ("", "No write is like that.\n")
     page, table = tmp_path / "audit.html", tmp_path / "audit.parquet"
     asked = [

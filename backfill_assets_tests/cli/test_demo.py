@@ -9,7 +9,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from backfill_assets.cli.app import app
 from backfill_assets.cli.demo import prepare
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange
@@ -31,6 +33,12 @@ def test_a_fresh_sample_ends_yesterday_and_its_settings_hold(tmp_path: Path) -> 
     assert len(made) == 14
     assert open_lake(tmp_path).settings.start_date == made.start
     assert prepare(tmp_path, days_until(date(2021, 1, 1), 30), new=False) == made, "an existing sample keeps its days"
+
+
+def test_a_sample_of_days_that_are_not_over_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["demo", "--to", str(utc_today()), "--lake", str(tmp_path / "new")])
+    assert (done.exit_code, "is not over yet (UTC)" in done.output) == (2, True)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_new_sample_replaces_an_old_one(tmp_path: Path) -> None:

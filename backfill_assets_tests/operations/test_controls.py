@@ -128,7 +128,7 @@ def test_a_control_takes_a_number_a_query_and_a_tolerance(root: Path, more: dict
     ("more", "words"),
     [
         ({"query": "SELECT nix AS value FROM staging"}, "nix"),
-        ({"expected": "gone.csv"}, "no file or folder"),
+        ({"expected": "gone.csv"}, "gone.csv is no file or folder"),
         ({"query": f"SELECT * FROM ({SUMS}) WHERE false"}, "the query has no rows"),
         (
             {"expected": "duckdb:SELECT DATE '2024-03-01' AS day, NULL AS value"},

@@ -17,7 +17,7 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.log import read_commit
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
-from backfill_assets.plans.files import keep_plan
+from backfill_assets.plans.files import keep_plan, only_runner
 from backfill_assets.plans.model import Policy
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.files import publish_by_hand
@@ -175,6 +175,25 @@ def test_what_the_seams_wrote_again_of_a_chunks_days_goes_back_with_the_chunk(tm
     found.write("staging", {3: 9})
     with pytest.raises(BackfillError, match="written since by another run"):
         preview(found.lake, found.pipeline, RollbackRequest(plan.id, "2"))
+
+
+def test_a_whole_plan_that_a_process_runs_is_not_put_back_and_a_chunk_of_one_that_was_is_released_alone(
+    tmp_path: Path,
+) -> None:
+    found = Planned(tmp_path / "lake")
+    request = PlanRequest(DayRange(day(1), day(5)), BUILT, Policy(chunk="2d", canary=0))
+    keep_plan(found.lake, plan := make_plan(found.lake, found.pipeline, request))
+    found.chunk(1, (1, 2), 2, plan.id)
+    found.chunk(2, (3, 4), 3, plan.id)
+    whole = RollbackRequest(plan.id)
+    with (
+        only_runner(found.lake, plan),
+        pytest.raises(BackfillError, match=r"another process is running it\. Nothing was put back\. Stop it first"),
+    ):
+        roll_back(found.lake, found.pipeline, whole, SAID)
+    roll_back(found.lake, found.pipeline, whole, SAID)
+    released = release(found.lake, found.pipeline, RollbackRequest(plan.id, "2"), SAID)
+    assert released == dict.fromkeys(BUILT, (day(3), day(4))), "as a run that meets held days says"
 
 
 def test_days_that_the_seams_alone_wrote_go_back_with_the_chunk_they_lie_in(tmp_path: Path) -> None:
