@@ -17,7 +17,8 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.lake.folder import refuse_file
 from backfill_assets.lake.settings import lake_toml
-from backfill_assets.operations.first_source import FirstSource, Preview, first_source, first_toml, landed_form
+from backfill_assets.landing.listing import landed_form
+from backfill_assets.operations.first_source import FirstSource, Preview, first_source, first_toml
 
 ANYWHERE = "landing/**/*"
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
@@ -73,11 +74,11 @@ def init(files: str | None, form: str | None, select: str | None, ask: bool | No
 
 def _settled(landed: tuple[str, str, Any], named_roles: dict[str, str], asks: bool) -> tuple[FirstSource, Preview]:
     """The guess; on a terminal each role that no option names is put to the person, and the guess made again."""
-    _, form, file = landed
-    guess, preview = first_source(file, form, named_roles)
+    _, form, files = landed
+    guess, preview = first_source(files, form, named_roles)
     if not asks:
         return guess, preview
-    click.echo(f"{file.name} has the columns {', '.join(c.name for c in guess.columns)}.")
+    click.echo(f"{files[0].name} has the columns {', '.join(c.name for c in guess.columns)}.")
     roles = {**guess.roles, "entity": guess.payload[guess.entity].name}
     words = {"event_key": "Names an event", "event_ts": "Time of the event", "arrival_ts": "Time of arrival"}
     answers = {
@@ -85,7 +86,7 @@ def _settled(landed: tuple[str, str, Any], named_roles: dict[str, str], asks: bo
         for role, word in {**words, "entity": "Features are of"}.items()
         if role not in named_roles
     }
-    return first_source(file, form, named_roles | {role: name for role, name in answers.items() if name != "-"})
+    return first_source(files, form, named_roles | {role: name for role, name in answers.items() if name != "-"})
 
 
 def _show(guess: FirstSource, preview: Preview) -> None:
@@ -104,6 +105,13 @@ def _show(guess: FirstSource, preview: Preview) -> None:
     if "arrival_ts" not in guess.roles and not guess.path_names_day:
         click.echo(
             "No column and no path says when a row arrived, so it counts as arrived when it happened: no row is late."
+        )
+    if not guess.is_ordered:
+        click.echo(
+            "Of a key's rows in several files of one day the one counts whose file has the greatest number in its name."
+            if guess.numbered
+            else "No column says which of a key's rows is the newest. Name one as version_ts, or give seq as lake.toml "
+            "says, if several files of one day may hold the same key."
         )
     click.echo()
 

@@ -1,12 +1,13 @@
 """The landing folder: the files that `[source] files` offers for reading, and a reason for each other file.
 
+Also which format lies there, and whether numbers in names order the files of a day.
 Not here: reading the files (`files`, `ingest`), and comparing them with the ledger (`load.landed_changes`).
 """
 
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -16,6 +17,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.texts import plain
 from backfill_assets.landing.declared import BESIDE, FOLDER, Declarations
 from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.select import DAY
 from backfill_assets.landing.text_lines import Limits
 
 WILDCARD = re.compile(r"[*?\[]")
@@ -24,6 +26,8 @@ EXTENSIONS = {
     "csv": (".csv", ".csv.gz"),
     "jsonl": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
 }
+NUMBER = r"([0-9]{1,9})[^0-9/]*$"  # the last one in a path, if it is the file's
+BY_NUMBER = f"CAST(concat(regexp_extract(_file, '{NUMBER}', 1), lpad(CAST(_row AS string), 9, '0')) AS bigint) AS seq"
 TEMPORARY = (".tmp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
 
 
@@ -193,3 +197,21 @@ def _unfit(name: str, path: str, status: os.stat_result, glob: Glob, extensions:
     if status.st_size == 0 and lower.endswith(".gz"):
         return "a gzip file of 0 bytes: it was cut off"
     return None if os.access(path, os.R_OK) else "this user may not read it"
+
+
+def are_numbered(files: Iterable[LandedFile]) -> bool:
+    """Whether some files are of one day, and the last number in the name tells each from the others of its day."""
+    numbered = ((re.search(DAY, f.name), re.search(NUMBER, f.name)) for f in files)
+    found = [(tuple(map(int, day.groups())), int(number[1]) if number else 0) for day, number in numbered if day]
+    return len({day for day, _ in found}) < len(found) == len({*found})
+
+
+def landed_form(root: Path, form: str | None, files: str | None) -> tuple[str, str, list[LandedFile]] | None:
+    """The glob, the format and the files that lie there; of several formats the one with most files. None
+    if no file is there yet. `form` and `files` (a glob) narrow the search. Raises SettingsError for a bad glob."""
+    candidates = list[tuple[str, str, list[LandedFile]]]()
+    for known, extensions in EXTENSIONS.items():
+        for glob in [files] if files else [f"landing/**/*{extension}" for extension in extensions]:
+            if form in (None, known) and (matching := [f for f in list_landing(glob, root, known).files if f.size]):
+                candidates.append((glob, known, matching))
+    return max(candidates, key=lambda c: len(c[2])) if candidates else None

@@ -274,7 +274,8 @@ def defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[s
 
 
 def number_of(sha256: "Column", row_number: "Column") -> "Column":
-    """A delivery number from a row's place: ascending within its file, and distinct from other contents.
+    """A delivery number from a row's place: ascending within its file, distinct from other contents, and in no order
+    between files.
 
     Two files of a million rows share numbers once in 10^12 pairs; their rows would go to quarantine, none is lost.
     """

@@ -13,13 +13,17 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State, States
+from backfill_assets.core.view import Source
+from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.switch import switch_of
 from backfill_assets.lake.view import read_view
+from backfill_assets.landing.select import names_of
 from backfill_assets.operations.account import accounts, together
 from backfill_assets.operations.lateness import LatenessScope, lateness_of
 from backfill_assets.operations.proof_history import EQUAL, proofs, unproven
+from backfill_assets.operations.rejected import NEWEST_DAYS
 from backfill_assets.operations.status import known_days
 from backfill_assets.plans.files import find_plan, plan_ids
 from backfill_assets.plans.progress import ChunkState, Progress, progress
@@ -119,7 +123,7 @@ def _event_time(seen: _Seen) -> Answer:
 
 
 def _deduplicated(seen: _Seen) -> Answer:
-    """Keys are unique in each written day, and every landed row is accounted for."""
+    """Keys are unique in each written day, every landed row is accounted for, and no hash decides which one wins."""
     landed = together(accounts(seen.lake, seen.states.view).values())
     keys = ", ".join(
         f"{n} by {', '.join(c.key)}" for n, c in seen.states.contracts.items() if c.key and not c.is_landed
@@ -130,7 +134,32 @@ def _deduplicated(seen: _Seen) -> Answer:
     )
     if wrong:
         evidence = f"{wrong:,} landed row(s) are in no table: {', '.join(map(str, contiguous(landed.wrong)))}"
-    return bool(landed.rows) and not wrong, evidence, "backfill-assets doctor"
+        return False, evidence, "backfill-assets doctor"
+    if undecided := sum(_undecided(seen, source) for source in seen.states.view.sources.values()):
+        evidence = (
+            f"{undecided:,} keys came on one day in several files, with other content and one version_ts: a hash "
+        )
+        evidence += f"decides which counts (of the newest {NEWEST_DAYS} days)"
+        return False, evidence, "name version_ts or seq in select: backfill-assets guide own-files"
+    return bool(landed.rows), evidence, "backfill-assets doctor"
+
+
+def _undecided(seen: _Seen, source: Source) -> int:
+    """Count the keys of the source's newest days whose rows in several files only the default of `seq` orders."""
+    days = sorted(source.loaded.stamps)[-NEWEST_DAYS:]
+    if not days or "seq" in names_of(seen.lake.settings.delivered[source.name].select):
+        return 0
+    when = "event_key, arrival_date, arrival_ts, version_ts"
+    own = (c.name for c in seen.states.contracts[source.table].columns if c.name not in ("seq", "source_file"))
+    contents = (
+        f"SELECT {when}, min(source_file) AS a, max(source_file) AS b FROM t WHERE arrival_date >= DATE '{days[0]}'"
+    )
+    contents += f" GROUP BY {', '.join(map(quoted, own))}"
+    query = f"SELECT 1 AS n FROM ({contents}) GROUP BY {when} HAVING count(*) > 1 AND min(a) <> max(b)"
+    batches = seen.lake.store.query(
+        f"SELECT count(*) AS n FROM ({query})", {"t": (source.table, source.loaded.version)}
+    )
+    return sum(batch.columns[0][0].as_py() for batch in batches)
 
 
 def _skew(seen: _Seen) -> Answer:

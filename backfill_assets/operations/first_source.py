@@ -9,7 +9,7 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from backfill_assets.lake.settings import LakeSettings, lake_toml
 from backfill_assets.landing.batches import BAD_REASON
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import OWN_FIELDS, ingest
-from backfill_assets.landing.listing import EXTENSIONS, list_landing
+from backfill_assets.landing.listing import BY_NUMBER, are_numbered
 from backfill_assets.landing.select import DAY
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class FileColumn:
 class FirstSource:
     """What a file suggests. `roles`: delivery column -> column of the file; `payload`: name in the lake -> column.
 
-    `path_names_day`: the file's path holds a day, which arrival_ts is taken from where no column says it.
+    `path_names_day`: its path holds a day, arrival_ts where no column is. `numbered`: numbers in names order files.
     """
 
     file: LandedFile
@@ -74,6 +74,7 @@ class FirstSource:
     entity: str
     start_date: date
     path_names_day: bool
+    numbered: bool
 
     @property
     def is_plain(self) -> bool:
@@ -81,31 +82,28 @@ class FirstSource:
         return set(self.payload) == {c.name for c in DEFAULT_PAYLOAD}
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether a column says which of several rows of one key and day is the newest."""
+        return not {"seq", "version_ts", "arrival_ts"}.isdisjoint(self.roles)
+
+    @property
     def select(self) -> str:
         """Spark SQL for `[source] select`; a value that is no time goes to quarantine when it is loaded."""
         types = {c.name: c for c in self.columns}
         parts = [_named(role, _spark(self.roles[role], types, role)) for role in MACHINERY if role in self.roles]
+        if self.numbered and not self.is_ordered:
+            parts.insert(0, BY_NUMBER)
         if "arrival_ts" not in self.roles and not self.path_names_day:
             parts.append(f"{_spark(self.roles['event_ts'], types, 'event_ts')} AS arrival_ts")
         return ", ".join([*parts, *(_named(name, _tick(c.name)) for name, c in self.payload.items())])
 
 
-def landed_form(root: Path, form: str | None, files: str | None) -> tuple[str, str, LandedFile] | None:
-    """The glob, the format and the first of the files that lie there; of several formats the one with most files. None
-    if no file is there yet. `form` and `files` (a glob) narrow the search. Raises SettingsError for a bad glob."""
-    candidates: list[tuple[int, str, str, LandedFile]] = []
-    for known, extensions in EXTENSIONS.items():
-        for glob in [files] if files else [f"landing/**/*{extension}" for extension in extensions]:
-            if form in (None, known) and (matching := [f for f in list_landing(glob, root, known).files if f.size]):
-                candidates.append((len(matching), glob, known, matching[0]))
-    return max(candidates, key=lambda f: f[0])[1:] if candidates else None
-
-
-def first_source(file: LandedFile, form: str, chosen: Mapping[str, str]) -> tuple[FirstSource, "Preview"]:
-    """Read the file, and return what it suggests with its first deliveries. `chosen`: roles that a person named
+def first_source(files: Sequence[LandedFile], form: str, chosen: Mapping[str, str]) -> tuple[FirstSource, "Preview"]:
+    """Return what the first file and all names suggest, and its deliveries. `chosen`: roles that a person named
     (event_key, event_ts, arrival_ts, entity). Raises SettingsError where a role has no column or the file no rows."""
     import duckdb
 
+    file = files[0]
     with tempfile.TemporaryDirectory() as store, duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'UTC'")
         copy = ingest(file, form, Path(store))
@@ -113,9 +111,9 @@ def first_source(file: LandedFile, form: str, chosen: Mapping[str, str]) -> tupl
             raise _unfit(file, f"it cannot be read: {copy.refused}", "Correct the file, or name its --format")
         engine.execute(f"CREATE VIEW landed AS SELECT * FROM read_parquet({literal(str(copy.parquet))})")
         own = {f.name for f in OWN_FIELDS} if form != "parquet" else set()
-        described = engine.execute("DESCRIBE landed").fetchall()
-        columns = tuple(_column(engine, str(name), str(kind)) for name, kind, *_ in described if name not in own)
-        guess = _guess(engine, file, form, columns, chosen)
+        described = ((str(name), str(kind)) for name, kind, *_ in engine.execute("DESCRIBE landed").fetchall())
+        columns = tuple(_column(engine, name, kind) for name, kind in described if name not in own)
+        guess = replace(_guess(engine, file, form, columns, chosen), numbered=are_numbered(files))
         return guess, _preview(engine, guess)
 
 
@@ -126,8 +124,9 @@ def first_toml(guess: FirstSource, glob: str, values: Mapping[str, Any]) -> str:
     text = lake_toml({**source, **values})
     if guess.is_plain:
         return text
-    kinds = ("BIGINT", "INT", "DECIMAL")
-    numbers = [n for n, c in guess.payload.items() if c.type.startswith(kinds) and n != guess.entity][:2]
+    numbers = [
+        n for n, c in guess.payload.items() if c.type.startswith(("BIGINT", "INT", "DECIMAL")) and n != guess.entity
+    ][:2]
     wanted = [("events_7d", "count", "", 7), *((f"{n}_28d", "sum", f'of = "{n}"\n', 28) for n in numbers)]
     payload = "".join(f"{name} = {json.dumps(column.type)}\n" for name, column in guess.payload.items())
     features = "".join(
@@ -191,15 +190,15 @@ def _guess(
         times = sorted((c for c in columns if c.type in TIMES), key=lambda c: c.name in roles.values())
         roles["event_ts"] = _first(file, "event_ts", times, listed)
     if "event_key" not in roles:
-        others = [c for c in columns if c.name not in roles.values()]
-        roles["event_key"] = _first(file, "event_key", sorted(_namers(others), key=lambda c: -c.distinct), listed)
+        others = _namers(c for c in columns if c.name not in roles.values())
+        roles["event_key"] = _first(file, "event_key", sorted(others, key=lambda c: -c.distinct), listed)
     payload, entity = _payload(columns, roles, chosen.get("entity"))
     first = f"quantile_disc(CAST({_moment(roles['event_ts'])} AS DATE), 0.01)"
     if (day := engine.execute(f"SELECT {first} FROM landed").fetchone()) is None or day[0] is None:
         fix = f"Name another with --event-ts, or say --select \"to_timestamp(`{roles['event_ts']}`, 'dd.MM.yyyy') …\""
         raise _unfit(file, f"no value of {roles['event_ts']} is a time of ISO 8601", fix)
-    start, names_day = day[0].replace(day=1), re.search(DAY, file.name) is not None
-    return FirstSource(file, form, tuple(columns), roles, payload, entity, start, names_day)
+    names_day = re.search(DAY, file.name) is not None
+    return FirstSource(file, form, tuple(columns), roles, payload, entity, day[0].replace(day=1), names_day, False)
 
 
 def _namers(columns: Iterable[FileColumn]) -> list[FileColumn]:
@@ -209,10 +208,10 @@ def _namers(columns: Iterable[FileColumn]) -> list[FileColumn]:
 
 
 def _first(file: LandedFile, role: str, columns: Iterable[FileColumn], known: Iterable[str]) -> str:
-    if (column := next(iter(columns), None)) is None:
-        fix = f"Name it with --{role.replace('_', '-')}: one of {', '.join(known)}"
-        raise _unfit(file, f"no column of it looks like {role}", fix)
-    return column.name
+    for column in columns:
+        return column.name
+    fix = f"Name it with --{role.replace('_', '-')}: one of {', '.join(known)}"
+    raise _unfit(file, f"no column of it looks like {role}", fix)
 
 
 def _payload(
@@ -220,8 +219,7 @@ def _payload(
 ) -> tuple[dict[str, FileColumn], str]:
     """All columns that have no role, by the name they get, and the one that names the entity: among those whose values
     repeat most the first with a name like a key; the event's own key where there is none."""
-    rest = [c for c in columns if c.name not in roles.values()]
-    named = {_name(c.name): c for c in rest}
+    named = {_name(c.name): c for c in columns if c.name not in roles.values()}
     named = {(f"own_{n}" if n in TAKEN or not n[:1].isalpha() else n): c for n, c in named.items()}
     candidates = _namers(named.values()) or [c for c in columns if c.name == roles["event_key"]]
     chosen = next((c for c in columns if c.name.lower() == (entity or "").lower()), None) or candidates[0]
@@ -255,9 +253,8 @@ def _refusals(guess: FirstSource) -> list[str]:
         if column.is_text and column.type != "STRING":
             kind = "TIMESTAMPTZ" if column.type == "TIMESTAMP" else column.type
             text = f"nullif(trim({quoted(column.name)}), '')"
-            conditions.append(
-                f"WHEN {text} IS NOT NULL AND try_cast({text} AS {kind}) IS NULL THEN '{name} is no {column.type}'"
-            )
+            lost = f"{text} IS NOT NULL AND try_cast({text} AS {kind}) IS NULL"
+            conditions.append(f"WHEN {lost} THEN '{name} is no {column.type}'")
     return conditions
 
 

@@ -83,6 +83,7 @@ def test_files_that_lie_there_decide_the_mapping_and_are_shown_as_deliveries(tmp
     assert result.exit_code == 0, result.output
     assert "orders-2024-03-03.csv: 2 row(s) of csv; the first deliveries:" in result.output
     assert "No row of it would go to quarantine." in result.output
+    assert "No column says which of a key's rows is the newest. Name one as version_ts" in result.output
     source = load_settings(tmp_path, {}).source
     assert (source.files, source.format) == ("landing/**/*.csv", "csv")
     assert source.select.startswith("CAST(ordered_at AS timestamp) AS event_ts, order_id AS event_key")

@@ -12,7 +12,8 @@ import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.operations.first_source import first_source, first_toml, landed_form
+from backfill_assets.landing.listing import landed_form
+from backfill_assets.operations.first_source import first_source, first_toml
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import World
 from backfill_assets_tests.operations.test_first_source import ORDERS

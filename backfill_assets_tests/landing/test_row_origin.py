@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.landing.content_store import identity
-from backfill_assets.landing.select import arrival_of, number_of, uses_path
+from backfill_assets.landing.listing import BY_NUMBER
+from backfill_assets.landing.select import arrival_of, expressions, number_of, uses_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,15 @@ def test_the_number_of_a_row_grows_within_its_file_and_fits_64_bits(spark: "Spar
     frame = spark.createDataFrame(rows, "sha256 string, row_number bigint")
     found = [r["n"] for r in frame.select(number_of(frame.sha256, frame.row_number).alias("n")).collect()]
     assert found == [2**60, 2**60 + 1, 1]
+
+
+def test_the_number_in_a_name_orders_files_then_rows_within_64_bits(spark: "SparkSession") -> None:
+    rows = [("dt=2024-03-01/orders.csv", 7), ("dt=2024-03-01/o-9h.csv", 1), ("dt=2024-03-01/o-9h.csv", 20),
+            ("o-010.csv.gz", 1), ("o-20240301173000.csv", 999_999_999)]  # fmt: skip
+    frame = spark.createDataFrame(rows, "_file string, _row bigint").selectExpr(*expressions(BY_NUMBER))
+    assert [r["seq"] for r in frame.collect()] == [
+        7, 9_000_000_001, 9_000_000_020, 10_000_000_001, 301_173_000_999_999_999
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

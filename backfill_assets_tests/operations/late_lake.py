@@ -48,8 +48,8 @@ def _make(root: Path) -> None:
     pipeline = make_pipeline(tables(lake.settings))
     span = [START + ONE_DAY * n for n in range(DAYS)]
     late = span[LATE_ON]
-    raw = [_delivery(day, n, timedelta(hours=1)) for day in span for n in range(3)]
-    raw += [_delivery(late, 8, ONE_DAY * 3), _delivery(late, 9, None)]
+    raw = [delivery_of(day, n, timedelta(hours=1)) for day in span for n in range(3)]
+    raw += [delivery_of(late, 8, ONE_DAY * 3), delivery_of(late, 9, None)]
     known_late = _version(late - ONE_DAY * 3, late)
     rows = {"raw": raw, "staging": [known_late], "features_as_known": [_asked(d) for d in span[:1]]}
     for contract in pipeline.contracts:
@@ -67,7 +67,7 @@ def write(lake: Lake, table: str, pipeline: Pipeline, rows: Sequence[Mapping[str
     write_rows(lake.table_path(table), contract, rows, Receipt(f"write-{table}", table, "manual", entries))
 
 
-def _delivery(day: date, number: int, late: timedelta | None) -> dict[str, Any]:
+def delivery_of(day: date, number: int, late: timedelta | None) -> dict[str, Any]:
     noon = midnight(day) + timedelta(hours=12)
     event = noon - late if late is not None else None
     return {

@@ -4,7 +4,7 @@ Not here: drawing (`cli.test_doctor`), and the figures behind the items (the tes
 """
 
 from dataclasses import asdict, replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,15 +13,16 @@ import pytest
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import RECONCILED
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.lake.view import read_view
 from backfill_assets.operations.checklist import LOAD, Item, checklist, plan_items
 from backfill_assets.operations.proof_history import DIFFERS, FILE, Proof
 from backfill_assets.operations.prove import ProofRequest, keep_proof, prove
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.lakes import backfill, delivery, make_lake
-from backfill_assets_tests.operations.late_lake import late_lake
+from backfill_assets_tests.operations.late_lake import delivery_of, late_lake, write
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, good_rows, planned
 
 if TYPE_CHECKING:
@@ -56,6 +57,28 @@ def test_days_that_lack_late_rows_are_named(tmp_path: Path) -> None:
     late = found[LATE]
     assert (late.holds, late.fix) == (False, "backfill-assets catch-up")
     assert "staging 2024-03-04 lack rows that arrived" in late.evidence
+
+
+@pytest.mark.parametrize(
+    ("second", "select", "told"),
+    [
+        ({"value": 2, "source_file": "other"}, "op", "2 keys came on one day in several files"),
+        ({"value": 2, "source_file": "other"}, "op, 1 AS seq", ""),
+        ({"value": 2}, "op", ""),
+        ({"source_file": "other"}, "op", ""),
+    ],
+)
+def test_keys_of_one_day_that_only_a_hash_orders_untick_the_latest_wins(
+    tmp_path: Path, second: dict[str, object], select: str, told: str
+) -> None:
+    lake, pipeline = late_lake(tmp_path / "lake")
+    text = (lake.root / "lake.toml").read_text()
+    (lake.root / "lake.toml").write_text(text.replace('select = "seq"', f'select = "{select}"'))
+    day = sorted(read_view(lake, pipeline.contracts).table("raw").stamps)[-1]
+    rows = [delivery_of(day, n, timedelta(0)) for n in (6, 7)]
+    write(lake, "raw", pipeline, [*rows, *({**row, "seq": row["seq"] + 9, **second} for row in rows)], [day])
+    item = loads(open_lake(lake.root), pipeline)["one row per key, the latest wins"]
+    assert (told in item.evidence, "name version_ts or seq" in item.fix) == (True, bool(told))
 
 
 def test_a_proof_that_failed_is_the_evidence_against_reruns(tmp_path: Path) -> None:
