@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets.cli.backfill import work
 from backfill_assets.cli.candidate import statuses
 from backfill_assets.cli.catch_up import report, until_settled
 from backfill_assets.cli.common import TEXT, answer, json_and_lake, opened
 from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.landing import scan_as_needed
+from backfill_assets.cli.progress import BackfillRequest
+from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.process import project_root
 from backfill_assets.lake.files import table_lock
@@ -68,7 +71,9 @@ def forget(
     for obstacle in () if as_json else obstacles:
         remark(f"Error: {obstacle}")
     if yes and places:
-        remark("Error: delete or correct what still holds it yourself, then run the same command again.")
+        for command in steps.rebuilds(request):
+            remark(f"Error: `{command}` rebuilds days of a live table that hold it.")
+        remark("Error: delete or correct what else holds it yourself, then run the same command again.")
         click.get_current_context().exit(1)
 
 
@@ -80,11 +85,11 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> tuple[di
     lake, erasure = request.lake, begin_erasure(request.lake, request.trace.values, request.note)
     if OTHERS not in erasure.done:
         scan_as_needed(lake)
-        _settle(request)
+        settle(request)
         erasure.done[OTHERS] = steps.others(request)
         erasure.keep()
     forget_landed(LakeSession(lake), request.trace, erasure)
-    _settle(request)
+    settle(request)
     erasure.done[DIFFERING] = steps.differing(erasure.done[OTHERS], steps.others(request))
     if erasure.done[DIFFERING] and not despite_differences:
         days = "; ".join(f"{table} {', '.join(changed)}" for table, changed in erasure.done[DIFFERING].items())
@@ -103,9 +108,16 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> tuple[di
     return left, mentions
 
 
-def _settle(request: steps.ForgetRequest) -> None:
-    """Rebuild every day that needs it; exits as `catch-up` does where one cannot be."""
-    if not (done := until_settled(request.lake, request.note, "forget")).success:
+def settle(request: steps.ForgetRequest) -> None:
+    """Rebuild every day that needs it, and `unknown_days`; exits as `catch-up` does where one cannot be rebuilt."""
+    done = until_settled(request.lake, request.note, "forget")
+    if done.success and (unknown := steps.unknown_days(request)):
+        for table, days in unknown.items():
+            for span in contiguous(days):
+                asked = BackfillRequest(span, (table,), note=request.note, reason="forget")
+                done.runs.append((asked, work(request.lake, asked, begin=True)))
+        done = until_settled(request.lake, request.note, "forget") if done.success else done
+    if not done.success:
         report(done, as_json=False)
 
 

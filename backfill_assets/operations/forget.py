@@ -4,9 +4,10 @@ Not here: the steps' own work (`load.forget`, `lake.forgotten`) and their order 
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
@@ -14,6 +15,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.receipts import Built
+from backfill_assets.core.states import State
 from backfill_assets.lake.embedded import connection, literal, selection
 from backfill_assets.lake.files import delete_folder
 from backfill_assets.lake.fingerprints import fingerprint_text, pieces, quoted, row_hash
@@ -24,9 +26,11 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.staging import writing
 from backfill_assets.lake.switch import switch_of
 from backfill_assets.lake.traces import Trace, holds, traced
+from backfill_assets.lake.view import read_view
 from backfill_assets.landing.listing import parse_pattern
 from backfill_assets.landing.select import columns_of
 from backfill_assets.operations.candidates import discard_candidate
+from backfill_assets.operations.doctor_tables import IN_DAY
 from backfill_assets.operations.rejected import undeclared
 from backfill_assets.operations.snapshots import drop_snapshot
 from backfill_assets.plans.files import active_plans
@@ -125,6 +129,30 @@ def _obstacle(culprit: str, fix: str) -> BackfillError:
 def _named(request: ForgetRequest, folder: str, found: Collection[Path]) -> list[str]:
     below = request.lake.root / folder
     return sorted({p.relative_to(below).parts[0] for p in found if p.is_relative_to(below)})
+
+
+def unknown_days(request: ForgetRequest) -> dict[str, list[date]]:
+    """Per table, upstream first, the outdated days whose receipts name tables that are no more, as after a source was
+    renamed: nothing says whether their inputs changed, and so whether they hold the entity."""
+    states = request.pipeline.states(read_view(request.lake, request.pipeline.contracts))
+    found = defaultdict[str, list[date]](list)
+    for name in states.contracts:
+        for day, stamp in states.view.table(name).stamps.items():
+            if states.of(name, day) is State.OUTDATED and not states.digests.knows_parameters(stamp):
+                found[name].append(day)
+    return found
+
+
+def rebuilds(request: ForgetRequest) -> list[str]:
+    """The commands that rebuild the days of which files of the pipeline's tables hold the entity."""
+    days = defaultdict[str, set[str]](set)
+    for path in held(request)[0]:
+        if path.is_relative_to(request.lake.tables) and (found := IN_DAY.search(path.as_posix())):
+            days[path.relative_to(request.lake.tables).parts[0]].add(found[1])
+    return [
+        f"backfill-assets backfill --force --from {min(days[name])} --to {max(days[name])} --tables {name}"
+        for name in (c.name for c in request.pipeline.contracts if c.name in days)
+    ]
 
 
 def others(request: ForgetRequest) -> dict[str, dict[str, str]]:

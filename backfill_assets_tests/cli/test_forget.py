@@ -4,13 +4,26 @@ Tested here: `cli.forget`. Not tested here: the erasure itself (`end_to_end.test
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets.cli.common import Overrides
+from backfill_assets.cli.forget import settle
+from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.digests import PARAMETERS
+from backfill_assets.core.process import LAKE_VARIABLE
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.traces import Trace
+from backfill_assets.operations.forget import ForgetRequest
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 ASKED = ["forget", "ann-77", "--note", "asked for", "--json", "--lake"]
 
@@ -19,6 +32,7 @@ ASKED = ["forget", "ann-77", "--note", "asked for", "--json", "--lake"]
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
     made = synthetic_lake(tmp_path / "lake", 2)[0].root
+    monkeypatch.setenv(LAKE_VARIABLE, str(made))
     (held := made / ".snapshots" / "march" / "x.json").parent.mkdir(parents=True)
     held.write_text("ann-77")
     return made
@@ -37,3 +51,25 @@ def test_an_obstacle_ends_it_before_the_entity_is_recorded(root: Path) -> None:
     assert done.exit_code == 1
     assert "march in .snapshots would lose rows. Nothing was erased." in done.stderr
     assert not (root / ".forgotten").exists()
+
+
+def test_days_made_from_tables_that_are_no_more_are_rebuilt_and_a_failure_ends_it(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a source was renamed they are outdated, not stale, and no catch-up touches them."""
+    lake = open_lake(root)
+    pipeline = chosen_pipeline(lake)
+    made = build(lake, pipeline, "labels", {START: 3})
+    gone = made.tags[PARAMETERS].replace('"staging"', '"staging_orders"')
+    earlier = replace(made, code_digest="another", settings_digest="another", tags={PARAMETERS: gone})
+    make_commit(lake.tables / "labels", 3, earlier)
+    asked: list[BackfillRequest] = []
+
+    def fails(_lake: Lake, request: BackfillRequest) -> RunOutcome:
+        asked.append(request)
+        return RunOutcome("run", False, (), "it broke", 0.0)
+
+    with click.Context(click.Command("forget"), obj=Overrides(work=fails)), pytest.raises(click.exceptions.Exit):
+        settle(ForgetRequest(lake, pipeline, Trace({"entity": "ann-77"}), "asked for"))
+    assert [(r.tables, r.days, r.reason) for r in asked] == [(("labels",), DayRange(START, START + ONE_DAY), "forget")]
+    assert f"Error: labels {START}: it broke" in capsys.readouterr().err

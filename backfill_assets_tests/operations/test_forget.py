@@ -23,6 +23,7 @@ from backfill_assets.operations.forget import (
     erase_all,
     held,
     obstacles,
+    rebuilds,
     trace_of,
 )
 from backfill_assets_tests.builders import make_commit
@@ -85,6 +86,17 @@ def test_nothing_is_erased_while_a_table_lies_there_that_no_declaration_rebuilds
         "the entity: the pipeline lacks down, raw_orders, whose rows nothing rebuilds without it. Nothing was erased. "
         f"Declare them again, or move their folders out of {request_.lake.tables}."
     )
+
+
+def test_days_of_live_tables_that_hold_it_are_named_with_the_command_that_rebuilds_them(
+    request_: ForgetRequest,
+) -> None:
+    put(request_, "notes.txt")
+    assert rebuilds(request_) == []
+    for day in (3, 1):
+        put(request_, f"tables/labels/label_date=2024-03-0{day}/part-1.parquet")
+    command = "backfill-assets backfill --force --from 2024-03-01 --to 2024-03-03 --tables labels"
+    assert rebuilds(request_) == [command]
 
 
 def test_what_holds_it_is_counted_per_place_and_goes_but_files_of_the_user_stay_and_are_named(
