@@ -59,10 +59,10 @@ def test_days_made_from_tables_that_are_no_more_are_rebuilt_and_a_failure_ends_i
     """After a source was renamed they are outdated, not stale, and no catch-up touches them."""
     lake = open_lake(root)
     pipeline = chosen_pipeline(lake)
-    made = build(lake, pipeline, "labels", {START: 3})
-    gone = made.tags[PARAMETERS].replace('"staging"', '"staging_orders"')
+    made = build(lake, pipeline, "training", {START: 3})
+    gone = made.tags[PARAMETERS].replace('"labels"', '"labels_orders"')
     earlier = replace(made, code_digest="another", settings_digest="another", tags={PARAMETERS: gone})
-    make_commit(lake.tables / "labels", 3, earlier)
+    make_commit(lake.tables / "training", 3, earlier)
     asked: list[BackfillRequest] = []
 
     def fails(_lake: Lake, request: BackfillRequest) -> RunOutcome:
@@ -71,5 +71,7 @@ def test_days_made_from_tables_that_are_no_more_are_rebuilt_and_a_failure_ends_i
 
     with click.Context(click.Command("forget"), obj=Overrides(work=fails)), pytest.raises(click.exceptions.Exit):
         settle(ForgetRequest(lake, pipeline, Trace({"entity": "ann-77"}), "asked for"))
-    assert [(r.tables, r.days, r.reason) for r in asked] == [(("labels",), DayRange(START, START + ONE_DAY), "forget")]
-    assert f"Error: labels {START}: it broke" in capsys.readouterr().err
+    assert [(r.tables, r.days, r.reason) for r in asked] == [
+        (("training",), DayRange(START, START + ONE_DAY), "forget")
+    ]
+    assert f"Error: training {START}: it broke" in capsys.readouterr().err
