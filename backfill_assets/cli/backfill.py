@@ -5,7 +5,7 @@ Not here: the run itself (`runner`), the states (`core.states`) and the gates (`
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -25,7 +25,7 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.drawing import draw_table, remark, say
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
 from backfill_assets.core.clock import utc_today
-from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
+from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.states import States
@@ -133,7 +133,7 @@ def draw_phases(outcome: RunOutcome) -> None:
     draw_table(["seconds of", *names, "Dagster", "all"], rows)
 
 
-def draw_outcomes(runs: Iterable[tuple[BackfillRequest, RunOutcome]], with_span: bool = True) -> None:
+def draw_outcomes(runs: Sequence[tuple[BackfillRequest, RunOutcome]], with_span: bool = True) -> None:
     """Draw what the runs did to each table that did not fail; `with_span`: also which days each run was for."""
     rows = []
     for request, outcome in runs:
@@ -143,6 +143,9 @@ def draw_outcomes(runs: Iterable[tuple[BackfillRequest, RunOutcome]], with_span:
             rows += [] if t.cause else [row]
     if rows:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
+    for t in (t for _, outcome in runs for t in outcome.tables if t.incomplete):
+        why = "input days are missing, or were made without a column that is read"
+        remark(f"Note: {t.table} {ranges(t.incomplete)} incomplete: {why}; `backfill-assets status --why`")
 
 
 def _draw(lake: Lake, request: BackfillRequest, outcome: RunOutcome) -> None:

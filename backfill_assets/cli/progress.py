@@ -34,7 +34,8 @@ class BackfillRequest:
 class TableOutcome:
     """One table of a run: days made, of these with other content now, rows, seconds, the cause where it failed, and the
     days that were written again as they were (`force`). `phases`: seconds of each phase, where it got that far.
-    `unlike`: the days that have other rows than the same inputs, code and settings gave before."""
+    `unlike`: the days that have other rows than the same inputs, code and settings gave before. `incomplete`: the days
+    of which input days are missing or were made without a column that is read."""
 
     table: str
     days: int
@@ -45,6 +46,7 @@ class TableOutcome:
     rewritten: int = 0
     phases: Mapping[str, float] = field(default_factory=dict)
     unlike: tuple[date, ...] = ()
+    incomplete: tuple[date, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values; `ahead` is a key of earlier versions."""

@@ -30,7 +30,7 @@ MEANINGS = {
     "fresh": "holds what its inputs say",
     "stale": "its inputs changed since it was written",
     "missing": "was never written",
-    "incomplete": "required input days are missing",
+    "incomplete": "input days are missing, or were made without a column that is read",
     "outdated": "same inputs, other code or settings",
     "pending": "waits until its cut has passed",
     "held": "put back by a rollback, left alone",

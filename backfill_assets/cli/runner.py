@@ -15,6 +15,7 @@ from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, Tab
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
+from backfill_assets.core.receipts import Built
 from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
@@ -82,6 +83,7 @@ class _Listener:
             rewritten=len(same_rows),
             phases=rebuild.request.phases.seconds(),
             unlike=tuple(sorted(published.unlike)),
+            incomplete=tuple(d for d, entry in entries.items() if entry.built is Built.INCOMPLETE),
         )
 
     def on_event(self, entry: dg.EventLogEntry) -> None:

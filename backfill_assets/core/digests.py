@@ -231,7 +231,9 @@ class Digests:
         if wanted.columns is None or landed is None:
             return ""
         delivered = tuple(c for c in landed.column_names if c not in LANDED)
-        return name_of(delivery_columns(wanted, self.contracts, delivered))
+        # Columns that a receipt names and the payload has no more were delivered when its day was made.
+        gone = tuple(c for c in wanted.columns if c not in self.contracts[wanted.table].column_names)
+        return name_of(delivery_columns(wanted, self.contracts, delivered + gone))
 
     def _content(self, table: str, wanted: date, part: str, *, required: bool) -> str:
         stamp = self.view.table(table).stamps.get(wanted)

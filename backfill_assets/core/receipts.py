@@ -24,7 +24,7 @@ class Built(StrEnum):
     """The kind of a day's write."""
 
     COMPLETE = "complete"
-    INCOMPLETE = "incomplete"  # required input days were missing
+    INCOMPLETE = "incomplete"  # input days were missing, or made without a column that is read
     PENDING = "pending"  # its cut lay after the frontier: empty on purpose
     HELD = "held"  # put back by a rollback; to be left alone
     MERGED = "merged"  # complete, and rows are kept besides that its inputs do not give (write mode `merge`)

@@ -12,7 +12,8 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import cut_has_passed
 from backfill_assets.core.digests import Digests, days_of, is_required
 from backfill_assets.core.frontier import Frontiers
-from backfill_assets.core.receipts import Built
+from backfill_assets.core.profiles import counted_nulls
+from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.view import LakeView, Stamp
 
 
@@ -127,12 +128,33 @@ class States:
             ]
         return missing
 
+    def lacking(self, table: str, day: date) -> list[tuple[str, date]]:
+        """The input days of `day` that were made without a column that is read, as (table, day): rows of it would be
+        NULL, though deliveries may hold values. Receipts that counted no NULLs say nothing of columns."""
+        found = []
+        for wanted in (i for i in self.contracts[table].inputs if i.basis not in (Basis.ARRIVALS, Basis.FILES)):
+            upstream, stamps = self.contracts[wanted.table], self.view.table(wanted.table).stamps
+            read = {*upstream.nullable_columns}.intersection(wanted.columns or upstream.column_names)
+            days = (d for d in days_of(wanted, day, self.view) if d in stamps)
+            found += [(wanted.table, d) for d in days if _uncounted(stamps[d].entry, read)]
+        return found
+
+    def undelivered(self, table: str, day: date) -> set[str]:
+        """The columns that deliveries for `day` were loaded without, of those that `table` takes from deliveries."""
+        found = set[str]()
+        for wanted in (i for i in self.contracts[table].inputs if i.basis is Basis.ARRIVALS):
+            source, columns = self.view.source(wanted.table), self.contracts[wanted.table].nullable_columns
+            arrived = (source.loaded.stamps.get(a) for a, _ in source.arrivals.get(day, ()))
+            found |= {c for s in arrived if s is not None for c in _uncounted(s.entry, columns)}
+        return found
+
     def built_as(self, table: str, day: date) -> Built:
-        """The kind of a write of the day now: pending, incomplete (an input is missing or incomplete) or complete."""
+        """The kind of a write of the day now: pending, incomplete (an input is missing, incomplete, or was made without
+        a column that is read) or complete."""
         contract = self.contracts[table]
         if self.is_pending(contract, day):
             return Built.PENDING
-        if self.absent(table, day):
+        if self.absent(table, day) or self.lacking(table, day):
             return Built.INCOMPLETE
         for wanted in contract.inputs:
             stamps = self.view.table(wanted.table).stamps
@@ -144,7 +166,7 @@ class States:
 
     def _is_stale(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether its inputs changed: judged by the windows, cut and maturity that the day was made with."""
-        if not self.is_whole(table, day, stamp):
+        if not self.is_whole(table, day, stamp) or self._is_completed(table, day, stamp):
             return True
         if self.digests.is_current(table, day, stamp):
             return False
@@ -156,6 +178,16 @@ class States:
         # that inputs changed.
         today = self.codes.get(table)
         return not stamp.parameters and (today is None or today.has_settings_of(stamp))
+
+    def _is_completed(self, table: str, day: date, stamp: Stamp) -> bool:
+        """Whether what the day was made without is there now. Its digest need not show that: fingerprints name no
+        column, so that rows loaded again under a column's new name have the same."""
+        if stamp.entry.built is Built.INCOMPLETE:
+            return self.built_as(table, day) is Built.COMPLETE
+        inputs = (self.contracts[i.table] for i in self.contracts[table].inputs if i.basis is Basis.ARRIVALS)
+        without = {c for landed in inputs for c in _uncounted(stamp.entry, landed.nullable_columns)}
+        without.intersection_update(self.contracts[table].nullable_columns)
+        return bool(without) and not without <= self.undelivered(table, day)
 
     def is_whole(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether the receipt's write was completed and no other program touched its day (or ledgers) since."""
@@ -174,3 +206,9 @@ class States:
         if not today.are_of(stamp):
             return True
         return not self.digests.is_todays(table, day, stamp)
+
+
+def _uncounted(entry: DayEntry, columns: Iterable[str]) -> list[str]:
+    """Those of the nullable `columns` that the rows of a day were made without: its receipt would count their NULLs."""
+    counted = counted_nulls(entry.counts) if entry.rows else {}
+    return [c for c in columns if c not in counted] if counted else []

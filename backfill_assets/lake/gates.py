@@ -206,7 +206,7 @@ def _profile(judged: Judged) -> Finding:
     warnings, refusing, beyond = [], list[str](), list[str]()
     if context.absent:
         table, first = context.absent[0]
-        warnings.append(f"incomplete: {len(context.absent)} required input day(s) are missing, first {table} {first}")
+        warnings.append(f"incomplete: {len(context.absent)} input day(s) missing or lacking columns: {table} {first}")
     facts: Facts = {f"sum {c}": n if isinstance(n, int) else str(n) for c, n in profile.sums.items()}
     facts |= {f"nulls {c}": n for c, n in profile.nulls.items()} | {f"most {key}": n for key, n in profile.most.items()}
     (refusing if judged.bounds.skew == "refuse" else warnings).extend(_skew_broken(profile, judged.bounds))

@@ -23,10 +23,10 @@ from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.committer import Conflict
+from backfill_assets.lake.data_files import days_without_columns
 from backfill_assets.lake.forgotten import erased_since
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.staging import Staged, sweep
-from backfill_assets.lake.store import TableStore
 
 CONFLICT_ATTEMPTS = 5  # each one re-reads the log; a day is fought over by two or three writers at most
 DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
@@ -97,7 +97,7 @@ def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published
             with attempt:
                 view = store.view(table, write.contract.day_column)
                 _fence(lake, write, view, digests_now)
-                return _commit(store, write, view)
+                return _commit(lake, write, view)
     raise AssertionError("unreachable: the retry context returns or raises")
 
 
@@ -147,8 +147,10 @@ def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozen
     return frozenset(changed), frozenset(receipt_only)
 
 
-def _commit(store: TableStore, write: Write, view: TableView) -> Published:
+def _commit(lake: Lake, write: Write, view: TableView) -> Published:
     changed, receipt_only = _differences(write, view)
+    renamed = days_without_columns(lake, write.contract, receipt_only)
+    changed, receipt_only = changed | renamed, receipt_only - renamed
     if not (changed or receipt_only or write.always):
         if write.staged is not None:
             write.staged.drop()
@@ -158,7 +160,7 @@ def _commit(store: TableStore, write: Write, view: TableView) -> Published:
     # A day that never had rows needs no data commit: its receipt says that it is empty.
     had_rows = view.foreign | {d for d, stamp in view.stamps.items() if stamp.entry.rows}
     with_rows = {d for d in changed if write.entries[d].rows or d in had_rows}
-    version = store.replace_days(write.contract, write.staged, with_rows, receipt)
+    version = lake.store.replace_days(write.contract, write.staged, with_rows, receipt)
     return Published(version, receipt.write_id, changed, receipt_only, unlike)
 
 

@@ -226,7 +226,8 @@ def _computed(
     entries = dict[date, DayEntry]()
     for day in (d for d in request.days if d not in settled.settled):
         profile, built = profiles[day], states.built_as(name, day)
-        counts = kept_counts(profile, contract.nullable_columns)
+        undelivered = states.undelivered(name, day)  # never counted: what reads them is incomplete
+        counts = kept_counts(profile, [c for c in contract.nullable_columns if c not in undelivered])
         entry = DayEntry(profile.rows, profile.fingerprint, digests.of(name, day), built, counts, parts=profile.parts)
         entries[day] = as_merged(entry, kept.get(day, 0))
     with request.phases.phase("facts"):
@@ -247,7 +248,7 @@ def _computed(
         staged=staged,
         commit=lambda: replace_days(request.lake_session.lake, write, digests_now),
         release=staged.drop,
-        absent={d: missing for d in entries if (missing := states.absent(name, d))},
+        absent={d: found for d in entries if (found := [*states.absent(name, d), *states.lacking(name, d)])},
         accounts={d: {"facts": f} for d, f in numbers.items()},
         inputs=provenance.inputs or {},
     )

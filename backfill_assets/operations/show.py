@@ -40,7 +40,7 @@ def brief(states: States, table: str, day: date, state: State) -> str:
         until = f"{frontier:%Y-%m-%dT%H:%MZ}" if frontier else "not there yet: nothing is loaded"
         return f"its cut is {cut:%Y-%m-%dT%H:%MZ}, the frontier {until}"
     if state is State.INCOMPLETE:
-        return f"required input days are missing: {_listed(states, table, day)}"
+        return f"input days are missing, or made without a column that is read: {_listed(states, table, day)}"
     if state is State.OUTDATED:
         return _why_outdated(states, table, day)
     return "put back by a rollback" if state is State.HELD else ""
@@ -136,7 +136,7 @@ def _why_outdated(states: States, table: str, day: date) -> str:
 
 
 def _listed(states: States, table: str, day: date) -> str:
-    absent = states.absent(table, day)
+    absent = [*states.absent(table, day), *states.lacking(table, day)]
     names = dict.fromkeys(name for name, _ in absent)
     listed = [f"{name} {ranges([d for n, d in absent if n == name])}" for name in names]
     return "; ".join(listed) or "they exist now, or an input is incomplete itself"

@@ -90,6 +90,48 @@ def test_only_what_reads_a_changed_column_or_feature_is_made_again(spark: "Spark
     assert set(map(frozenset, world.states().values())) == {frozenset({"fresh"})}, "nobody read what was dropped"
 
 
+def test_what_reads_a_renamed_column_is_never_made_from_days_without_it_unnoticed(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    def write(of: str, **payload: str) -> None:
+        declare(tmp_path, **payload)
+        toml = (tmp_path / "lake.toml").read_text()
+        toml = toml.replace("event_ts, shop, sold", "event_ts, shop, till AS sold")
+        declared = DECLARED.format(least=0).replace("till", of)
+        (tmp_path / "lake.toml").write_text(toml.replace('[features]\nentity = ["shop"]\n', declared))
+
+    def sold() -> list[object]:
+        return [r["sold_2d"] for r in sorted(world.content("features_as_known"), key=lambda r: str(r["feature_date"]))]
+
+    def unfit() -> dict[str, set[str]]:
+        return {t: found for t, found in world.states().items() if found - {"fresh", "outdated"}}
+
+    shop = {"shop": "STRING NOT NULL"}
+    write("till", **shop, till="INT", country="STRING")
+    world = World(tmp_path, tables)
+    for day in ("01", "02", "03", "04"):
+        text = f"id,at,shop,till,country\ne{day},2024-03-{day} 10:00:00,a,7,DE\n"
+        land_bytes(world, f"dt=2024-03-{day}/x.csv", text.encode())
+    world.backfill(DECLARED_DAYS)
+    write("sold", **shop, sold="INT", country="STRING")
+    assert unfit() == {}, "another name is no news of what landed"
+    world.backfill(ALL, "features_as_known")
+    assert unfit()["features_as_known"] == {"incomplete", "outdated"}, sold()
+    land_bytes(world, "dt=2024-03-05/x.csv", b"id,at,shop,till,country\ne05,2024-03-02 10:00:00,a,5,DE\n")
+    world.backfill(DayRange(date(2024, 3, 5), date(2024, 3, 6)), "raw")
+    world.backfill(DayRange(date(2024, 3, 2), date(2024, 3, 3)), "staging", "features")
+    assert unfit()["features"] >= {"incomplete"}, "its staging has rows of files that were loaded without the column"
+    assert "staging" not in unfit()
+    world.backfill(DayRange(date(2024, 3, 1), date(2024, 3, 6)))
+    assert set().union(*world.states().values()) <= {"fresh", "pending"}
+    assert sold()[:4] == [7, 14, 14, 14], "as known at each day's end, before the late file came"
+    toml = tmp_path / "lake.toml"
+    toml.write_text(toml.read_text().replace("sold_2d", "sold_2days"))
+    world.backfill(ALL, "features")
+    renamed = {r["feature_date"]: (r["sold_2d"], r["sold_2days"]) for r in world.content("features")}
+    assert [renamed[d] for d in ALL] == [(None, 7), (None, 19)], "equal values under another name are written"
+
+
 def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(spark: "SparkSession", tmp_path: Path) -> None:
     declare(tmp_path, shop="STRING NOT NULL", till="INT")
     world = World(tmp_path, delivered)

@@ -211,7 +211,7 @@ ABSENT = (("staging", day(-2)), ("staging", day(-1)))
 def test_missing_required_days_are_what_the_gate_says(incomplete: str, verdict: str) -> None:
     finding = _found(PROFILE, around=Surroundings(absent=ABSENT, incomplete=incomplete))  # type: ignore[arg-type]
     assert _verdict(finding) == verdict
-    assert finding.message == "incomplete: 2 required input day(s) are missing, first staging 2024-02-24"
+    assert finding.message == "incomplete: 2 input day(s) missing or lacking columns: staging 2024-02-24"
 
 
 def test_a_complete_day_is_never_refused_for_its_profile() -> None:
