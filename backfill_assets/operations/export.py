@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.readings import name_of
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.embedded import connection, literal, selection
@@ -37,20 +38,22 @@ NOTE = f"INSERT INTO {TABLE_OF_NOTES} (target, day, version, rows, fingerprint) 
 
 @dataclass(frozen=True)
 class HeldDay:
-    """What a place holds of a day: rows and fingerprint, of which version of the table."""
+    """The rows and the content of a day in a place, and the table version that they are from. `fingerprint` is the
+    scheme, the fingerprint and the name of the columns, which fingerprints leave out."""
 
     version: int
     rows: int
     fingerprint: str
 
     @classmethod
-    def of(cls, version: int, entry: DayEntry) -> "HeldDay":
-        """What it holds once a day of the table is there."""
-        return cls(version, entry.rows, f"{entry.scheme}:{entry.fingerprint}")
+    def of(cls, version: int, entry: DayEntry, columns: tuple[str, ...]) -> "HeldDay":
+        """The day of a table with these `columns` after its export."""
+        return cls(version, entry.rows, f"{entry.scheme}:{entry.fingerprint}:{name_of(columns)}")
 
     def equals(self, other: "HeldDay") -> bool:
-        """Whether it is the same rows, whatever the version."""
-        return (self.rows, self.fingerprint) == (other.rows, other.fingerprint)
+        """Whether it is the same rows, whatever the version; notes of earlier releases name no columns."""
+        marks = zip(self.fingerprint.split(":"), other.fingerprint.split(":"), strict=False)
+        return self.rows == other.rows and all(one == another for one, another in marks)
 
 
 @contextmanager
@@ -232,7 +235,7 @@ def export(lake: Lake, pipeline: Pipeline, table: str, to: str, days: DayRange |
 def _export(lake: Lake, contract: Contract, states: States, wanted: Sequence[date], sink: Sink) -> Exported:
     table, view = contract.name, states.view.table(contract.name)
     unfit, kept = unfit_days_now(states, table, wanted), sink.held()
-    ours = {d: HeldDay.of(view.version, view.stamps[d].entry) for d in wanted if d not in unfit}
+    ours = {d: HeldDay.of(view.version, view.stamps[d].entry, contract.column_names) for d in wanted if d not in unfit}
     newer = {d for d in ours if d in kept and kept[d].version > view.version}
     changed = [d for d, held in ours.items() if d not in newer and (d not in kept or not kept[d].equals(held))]
     for first in range(0, len(changed), BATCH_DAYS):

@@ -14,10 +14,13 @@ from backfill_assets_tests.files import bare_lake
 
 
 def test_the_same_rows_of_another_version_are_equal_and_other_rows_are_not() -> None:
-    held = HeldDay.of(3, DayEntry(2, "F", "digest"))
-    assert held.equals(HeldDay.of(9, DayEntry(2, "F", "another")))
-    assert not held.equals(HeldDay.of(3, DayEntry(2, "G", "digest")))
-    assert not held.equals(HeldDay.of(3, DayEntry(1, "F", "digest")))
+    columns = ("key", "till")
+    held = HeldDay.of(3, DayEntry(2, "F", "digest"), columns)
+    assert held.equals(HeldDay.of(9, DayEntry(2, "F", "another"), columns))
+    assert not held.equals(HeldDay.of(3, DayEntry(2, "G", "digest"), columns))
+    assert not held.equals(HeldDay.of(3, DayEntry(1, "F", "digest"), columns))
+    assert not held.equals(HeldDay.of(3, DayEntry(2, "F", "digest"), ("key", "sold"))), "fingerprints name no column"
+    assert held.equals(HeldDay(3, 2, held.fingerprint.rpartition(":")[0])), "as earlier releases noted it"
 
 
 @pytest.mark.slow
