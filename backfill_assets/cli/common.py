@@ -167,7 +167,7 @@ def opened() -> "tuple[Lake, Pipeline]":
 
 def print_json(document: Any) -> None:
     """Write one JSON document to stdout; characters that a screen does not show are escaped."""
-    text = json.dumps(json_of(document), indent=2, default=str, ensure_ascii=False)
+    text = json.dumps(json_of(document), indent=2, default=str, ensure_ascii=False, allow_nan=False)
     click.echo(NOT_ASCII.sub(lambda c: c[0] if c[0].isprintable() else json.dumps(c[0])[1:-1], text))
 
 

@@ -21,6 +21,8 @@ from backfill_assets.core.ownership import foreign_owners
 from backfill_assets.core.process import LAKE_VARIABLE, lake_folder, project_root
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.lake.home import Lake
+from backfill_assets.operations.doctor_tables import Diagnosis, odd, some
+from backfill_assets.orchestration.runs import LAKE_TAG
 
 FILE = "dagster.yaml"
 UI_MODULE = "backfill_assets.definitions"
@@ -48,9 +50,10 @@ def silenced() -> Iterator[None]:
 def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterInstance]:
     """Open $DAGSTER_HOME's, else that of the project's dagster.yaml (`project`: its folder), else one inside the lake.
 
-    Two lakes in one instance would show each other's days, since their tables have the same names: a lake that is not
-    the one that `dagster dev` means in the project has an instance of its own, an ephemeral one where this user may not
-    make one. The project's file names folders relative to itself, so that the working folder is there meanwhile.
+    Lakes that share an instance see each other's days on its pages, since their tables have the same names. So they do
+    with one $DAGSTER_HOME (`examine_sharing` says so); without it, a lake that is not the one that `dagster dev` means
+    in the project has an instance of its own, an ephemeral one where this user may not make one. The project's file
+    names folders relative to itself, so that the working folder is there meanwhile.
     """
     named, home = os.environ.get("DAGSTER_HOME"), project or project_root()
     if named:
@@ -72,6 +75,19 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
                 yield instance
         finally:
             del os.environ["DAGSTER_HOME"]
+
+
+def examine_sharing(lake: Lake) -> Iterator[Diagnosis]:
+    """Name the other lakes with runs in the instance that $DAGSTER_HOME names, if it is set and in use."""
+    home = os.environ.get("DAGSTER_HOME")
+    if not home or not any(Path(home).glob("*")):
+        return
+    with silenced(), instance_of(lake) as instance:
+        roots = {Path(root) for _, found in instance.get_run_tags([LAKE_TAG]) for root in found}
+    own = lake.shared or lake.root
+    if others := sorted(str(r) for r in roots if r.exists() and not r.is_relative_to(own)):
+        what = f"it holds runs of other lakes, too, and shows days of tables of one name as one: {some(others)}"
+        yield odd(f"Dagster's home {home}", what, "Give each lake a DAGSTER_HOME of its own, or set none")
 
 
 def _is_meant(lake: Lake) -> bool:

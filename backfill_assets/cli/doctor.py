@@ -36,11 +36,12 @@ HANG = 6  # characters: the level and a space
 @click.pass_context
 def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code 1 if one is odd."""
+    from backfill_assets.cli.dagster_home import examine_sharing
     from backfill_assets.operations.doctor import doctor as examine
     from backfill_assets.pipeline.chosen import tables_at
 
     root = lake_root()
-    findings = examine(root, tables_at(root), deep)
+    findings = examine(root, tables_at(root), deep, examine_sharing)
     if as_json:
         print_json({"lake": root, "findings": findings})
     else:

@@ -13,7 +13,7 @@ import click
 from backfill_assets.cli.common import TEXT, json_and_lake, opened, print_json
 from backfill_assets.cli.compare import INSTANT
 from backfill_assets.cli.drawing import draw_table, number, remark
-from backfill_assets.core.texts import plain
+from backfill_assets.core.texts import json_of, plain
 from backfill_assets.operations.sql import ask
 
 SHOWN_ROWS = 100
@@ -32,7 +32,8 @@ def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: 
     """Answer QUERY, one SELECT in DuckDB's SQL, over the lake's tables and ledgers; `-` reads it from stdin.
 
     Read only: no other file can be read or written. Days that are stale or incomplete are told on stderr. With --at or
-    --snapshot nothing is judged: the past is what it was.
+    --snapshot nothing is judged: the past is what it was. Binary values are written in hexadecimal digits, and in JSON
+    numbers that it lacks as the texts inf, -inf and nan.
     """
     if at is not None and snapshot:
         raise click.UsageError("--at and --snapshot say the same: give one of them.")
@@ -86,6 +87,5 @@ def _values(column: Any) -> list[Any]:
 
 def _cell(value: Any) -> str:
     """Write a value as text; NULL is empty."""
-    if value is None:
-        return ""
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+    found = json_of(value) if isinstance(value, bytes | datetime | list | dict) else value
+    return "" if found is None else str(found)

@@ -61,6 +61,9 @@ def from_inclusive(first: date, last: date) -> DayRange:
             "Nothing was done",
             "Give the earlier day first",
         )
+    if last == date.max:
+        culprit = f"after {last} there is no midnight"
+        raise BackfillError("the range of days", culprit, "Nothing was done", "Give an earlier last day")
     return DayRange(first, last + ONE_DAY)
 
 

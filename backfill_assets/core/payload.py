@@ -62,7 +62,8 @@ def entity_misfit(entity: Sequence[str], payload: Iterable[PayloadColumn]) -> st
     known = {c.name: c for c in payload}
     unknown = [n for n in entity if n not in known]
     if unknown:
-        return f"{', '.join(unknown)} is no column of the payload; name one or several of {', '.join(known)}"
+        named = f"name one or several of {', '.join(known)} (`forget` needs them without features, too)"
+        return f"{', '.join(unknown)} is no column of the payload; {named}"
     if len(set(entity)) != len(entity):
         return "a column is named twice; name each once"
     unfit = [f"{n} is {known[n].type}" for n in entity if read_type(known[n].type).kind in NO_ENTITY]

@@ -8,6 +8,7 @@ from dataclasses import is_dataclass
 from datetime import date
 from difflib import get_close_matches
 from enum import Enum
+from math import isfinite
 from typing import Any
 
 BYTES = 0xDC00  # where Python puts the bytes of a name that are no UTF-8 (PEP 383)
@@ -49,7 +50,8 @@ def known_names(name: str, known: Iterable[str]) -> str:
 
 
 def json_of(value: Any) -> Any:
-    """Return JSON values: fields of records by name (or their `to_dict`), days and instants in ISO 8601."""
+    """Return JSON values: fields of records by name (or their `to_dict`), days and instants in ISO 8601, bytes in
+    hexadecimal digits, and what JSON lacks of numbers as `inf`, `-inf` and `nan`."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if is_dataclass(value):
@@ -60,6 +62,10 @@ def json_of(value: Any) -> Any:
         return value.value
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
     if isinstance(value, list | tuple | set | frozenset):
         return [json_of(item) for item in value]
     return value

@@ -206,7 +206,7 @@ def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeS
     refuse_foreign(lake)
     path = lake / FILE_NAME
     try:
-        body: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        body: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise SettingsError(
             f"the lake {lake}", f"it has no {FILE_NAME}", "Nothing was done",

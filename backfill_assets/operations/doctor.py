@@ -19,7 +19,7 @@ from backfill_assets.engine.jvm import find_java
 from backfill_assets.engine.server import engine_named, server_status
 from backfill_assets.lake.folder import DAGSTER_FOLDER
 from backfill_assets.lake.home import Lake, open_lake, refuse_unwritable
-from backfill_assets.lake.model import Table
+from backfill_assets.lake.model import Table, pipeline_of
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
@@ -55,16 +55,22 @@ EVENT_STORAGE = (
 ACCEPT = 'or say `backfill-assets landing accept --note "why"`'
 
 
-def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], deep: bool = False) -> list[Diagnosis]:
+def doctor(
+    root: Path,
+    tables_of: Callable[[LakeSettings], Sequence[Table]],
+    deep: bool = False,
+    sharing: Callable[[Lake], Iterable[Diagnosis]] = lambda _: (),
+) -> list[Diagnosis]:
     """Run all checks on the machine and the lake at `root`; good findings are listed, too.
 
-    `tables_of` gives the tables of settings; `deep` reads all rows where nothing else is broken. Whatever a lake causes
-    is a finding, not an exception.
+    `tables_of` gives the tables of settings; `deep` reads all rows where nothing else is broken; `sharing` looks for
+    other lakes in Dagster's instance. Whatever a lake causes is a finding, not an exception.
     """
     machine: list[tuple[str, Check]] = [("Java", _java), ("Delta's jars", _jars)]
     try:
         lake = open_lake(root)
         tables = tables_of(lake.settings)
+        pipeline_of(lake, tables)
         contracts = [t.contract for t in tables]
     except BackfillError as error:
         return [*run_checks(machine), finding_of(error)]
@@ -76,6 +82,7 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]], dee
         ("the lake", partial(_rights, lake)),
         ("the engine", partial(_server, lake)),
         ("Dagster's home", partial(_dagster_home, lake)),
+        ("Dagster's home", partial(sharing, lake)),
         ("declared columns", partial(_compiled, tables)),
         *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
     ])  # fmt: skip
@@ -129,7 +136,8 @@ def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     if (named or text) and not STORAGE.search(text):
         slow = "it names no event_log_storage: Dagster's own takes three times as long to record a range of days"
-        yield odd(f"Dagster's {file}", slow, f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}")
+        hint = f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}"
+        yield Diagnosis(Level.OK, f"Dagster's {file}", slow, hint)
 
 
 def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:

@@ -42,7 +42,8 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A finding: the object checked, what was found, and what to do about it (empty where there is nothing to do)."""
+    """A finding: the object checked, what was found, and what to do about it (empty where there is nothing to do; of a
+    good finding a mere hint)."""
 
     level: Level
     object: str

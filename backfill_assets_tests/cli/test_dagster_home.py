@@ -12,12 +12,14 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, lake_words, silenced, ui_place
+from backfill_assets.cli.dagster_home import OF_A_LAKE, examine_sharing, instance_of, lake_words, silenced, ui_place
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.doctor import EVENT_STORAGE
+from backfill_assets.operations.doctor_tables import Level
 from backfill_assets.orchestration.event_storage import BatchedEventLogStorage
+from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.sources import CHECKOUT
 from backfill_assets_tests.strangers import give_away
@@ -87,6 +89,22 @@ def test_a_lake_that_may_only_be_read_is_looked_at_without_an_instance(
     with silenced(), instance_of(installed, project=installed.root.parent / "elsewhere") as instance:
         assert instance.is_ephemeral
     assert not (installed.root / ".dagster").exists()
+
+
+def test_lakes_with_runs_in_one_instance_are_named_once_they_have_some_and_still_exist(
+    installed: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not [*examine_sharing(installed)], "no home is named"
+    (home := tmp_path / "home").mkdir()
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    assert not [*examine_sharing(installed)]
+    assert not [*home.iterdir()], "a look makes no instance"
+    (other := tmp_path / "other").mkdir()
+    with silenced(), instance_of(installed) as instance:
+        for root in (installed.root, installed.root / ".candidates" / "v2", tmp_path / "gone", other):
+            instance.create_run_for_job(dg.GraphDefinition("job", node_defs=[]).to_job(), tags={LAKE_TAG: str(root)})
+    (found,) = examine_sharing(installed)
+    assert (found.level, found.what.endswith(f"of one name as one: {other}")) == (Level.WARN, True)
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["by DAGSTER_HOME", "of the lake"])

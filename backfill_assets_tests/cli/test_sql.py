@@ -42,6 +42,12 @@ def test_programs_get_json_or_csv(lake: Path) -> None:
     assert [r["value"] for r in read(run("sql", QUERY, "--json", "--lake", lake))] == [1, 2, 30]
     told = run("sql", "SELECT 'a,\"b' AS x, NULL AS y", "--csv", "--lake", lake).stdout
     assert told.splitlines() == ["x,y", '"a,""b",']
+    bytes_ = "SELECT 'a'::BLOB AS b, ['\\xFF'::BLOB] AS l, {'d': DATE '2024-03-01'} AS s, 'inf'::DOUBLE AS i"
+    assert read(run("sql", bytes_, "--json", "--lake", lake)) == [
+        {"b": "61", "l": ["ff"], "s": {"d": "2024-03-01"}, "i": "inf"}
+    ]
+    told = run("sql", bytes_, "--csv", "--lake", lake).stdout
+    assert told.splitlines() == ["b,l,s,i", "61,['ff'],{'d': '2024-03-01'},inf"]
 
 
 HOSTILE = "SELECT 1 AS \"a\x1b]0;x\x07\u202e\", chr(27) || '[31m' AS v"

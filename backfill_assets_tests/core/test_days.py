@@ -47,6 +47,12 @@ NOT_DAYS = {
 }
 
 
+def test_a_range_ends_before_the_last_day_that_a_date_can_be() -> None:
+    assert parse_span("9999-12-30").last == date(9999, 12, 30)
+    with pytest.raises(BackfillError, match="after 9999-12-31 there is no midnight"):
+        parse_span("2024-03-01..9999-12-31")
+
+
 @given(days)
 def test_a_day_is_read_back_from_its_own_text(day: date) -> None:
     assert parse_day(str(day)) == day

@@ -64,7 +64,8 @@ class Outer:
 def test_records_become_objects_of_plain_values() -> None:
     day = date(2024, 3, 1)
     outer = Outer(datetime(2024, 3, 1, 2, tzinfo=UTC), None, (Inner(day, State.STALE),))
-    found = json_of({day: outer, "names": {"a"}, "text": "as it is"})
+    numbers = [float("inf"), float("-inf"), float("nan"), 0.5]
+    found = json_of({day: outer, "names": {"a"}, "text": "as it is", "numbers": numbers, "bytes": b"\x00\xff"})
     assert found == {
         "2024-03-01": {
             "outer": {
@@ -75,5 +76,7 @@ def test_records_become_objects_of_plain_values() -> None:
         },
         "names": ["a"],
         "text": "as it is",
+        "numbers": ["inf", "-inf", "nan", 0.5],
+        "bytes": "00ff",
     }
-    assert json.loads(json.dumps(found)) == found
+    assert json.loads(json.dumps(found, allow_nan=False)) == found

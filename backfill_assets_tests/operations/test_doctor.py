@@ -79,7 +79,7 @@ def test_a_home_of_dagster_without_our_event_storage_is_told_with_the_line_that_
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     file.write_text("telemetry: {enabled: false}\n")
     (found,) = _about(lake, f"Dagster's {file}")
-    assert (found.level, "names no event_log_storage" in found.what) == (Level.WARN, True)
+    assert (found.level, "names no event_log_storage" in found.what) == (Level.OK, True), "a hint, which fails nothing"
     for line in (found.advice.partition("line: ")[2], "storage: {postgres: {postgres_url: {env: URL}}}"):
         file.write_text(f"telemetry: {{enabled: false}}\n{line}\n")
         assert not _about(lake, f"Dagster's {file}")
@@ -230,6 +230,16 @@ def test_bad_settings_end_the_examination_with_the_reason(tmp_path: Path) -> Non
     (tmp_path / "lake.toml").write_text("start_date = 7")
     assert doctor(tmp_path, tables)[-1].level is Level.ERROR
     assert "start_date" in doctor(tmp_path, tables)[-1].what
+
+
+def test_settings_that_name_a_table_that_is_not_there_are_no_valid_ones(tmp_path: Path) -> None:
+    """As every other command says it."""
+    lake, _ = synthetic_lake(tmp_path, 1)
+    with (lake.root / "lake.toml").open("a") as settings:
+        settings.write("[gates.tables.nope]\n")
+    found = doctor(lake.root, tables)
+    assert [d.object for d in found if "lake.toml" in d.object] == [str(lake.root / "lake.toml")]
+    assert (found[-1].level, "names nope" in found[-1].what) == (Level.ERROR, True)
 
 
 def test_rows_of_a_withdrawn_file_that_are_still_loaded_are_told_as_less(tmp_path: Path) -> None:
