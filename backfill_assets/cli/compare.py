@@ -174,6 +174,9 @@ def draw(engine: str, report: "Recomputation") -> None:
         draw_table(("table", "day", "rows before", "rows again", "added", "removed", "changed", "columns"), rows)
         samples = [row for v in report.verdicts for row in _sample_rows(v.samples)]
         draw_table(("day", "kind", "key", "written", "computed again"), samples, "rows that differ")
-        say("Such a day reads more than its own inputs, or days of a chunk outside its window: see `guide own-tables`.")
+        say(
+            "A day of landed rows differs where an engine reads a value otherwise: `quarantine` says why. Any other "
+            "day reads more than its own inputs, or days of a chunk outside its window: see `guide own-tables`."
+        )
     for table, reason in report.refused:
         say(f"{table} was not computed: {reason}")

@@ -66,6 +66,9 @@ def scan_as_needed(lake: Lake) -> frozenset[date]:
     session = LakeSession(lake)
     comparison = landed(session)
     if comparison.is_scanned:
+        for first in comparison.refused[:1]:
+            why, count = f"{plain(first.name)}: {plain(first.reason)}", len(comparison.refused)
+            remark(f"{count} landed file(s) are not read, such as {why}; `backfill-assets scan` lists them")
         return frozenset()
     if comparison.counts_rows:
         session.begin()  # while files are read and parsed

@@ -24,6 +24,7 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.drawing import draw_table, number, say, text_of
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import contiguous, from_inclusive
+from backfill_assets.core.ledgers import ARRIVALS
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.receipts import SPREAD, Built
 from backfill_assets.core.states import State
@@ -131,11 +132,12 @@ def _draw_totals(report: StatusReport) -> None:
     say(f"frontier: {shown.strip()}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
     for name, changes in report.columns.items():
         say(f"{name} {', '.join(changes)}", 2)
-    if any(change.startswith(STUCK) for changes in report.columns.values() for change in changes):
+    if stuck := [name for name, changes in report.columns.items() if any(c.startswith(STUCK) for c in changes)]:
         say(
             "INT to BIGINT or more digits of a DECIMAL: `backfill-assets maintain --widen`. Else give these columns "
-            "the types they have, and the new types to columns of other names; or move "
-            f"{report.lake}/tables away, then run `backfill-assets catch-up`."
+            "the types they have, and the new types to columns of other names; or move these folders of "
+            f"{report.lake}/tables away: {', '.join(stuck)} (with landed rows also the `{ARRIVALS}` of their source), "
+            "then run `backfill-assets catch-up`: all other tables keep their history."
         )
     else:
         changed = [d for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]

@@ -152,7 +152,7 @@ def _refuse_other_types(path: Path, contract: Contract, types: "dict[str, Column
             "INT may become BIGINT, and a DECIMAL have more digits: `backfill-assets maintain --widen`. Else "
             "give the column its type back, and the new type to a column of another name (e.g. "
             f"{other[0][0].name}_2, in `select` too): only what reads that one is made again; or move "
-            f"{path.parent} away and load everything again with `backfill-assets catch-up`",
+            f"{path} away, as `backfill-assets status` says, and make it again with `backfill-assets catch-up`",
         )
 
 

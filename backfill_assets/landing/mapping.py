@@ -179,10 +179,13 @@ def _without_doubt(
     from pyspark.sql import functions as F
 
     if not engine.converts(found, kind):
-        raise UnfitSelect(f"{name} is {found}, which {engine.name} does not always make a {kind} as Spark does")
+        fix = 'set engine = "embedded" (it reads the file) or give another type'
+        raise UnfitSelect(f"{name} is {found}, which {engine.name} may make another {kind} than Spark: {fix}")
     if (doubt := engine.doubtful(given, found, kind)) is None:
         return value, []
-    reason = F.lit(f"{name}: only engine = embedded reads a {kind} of this form")
+    # No state follows the engine: only a write that is forced brings the row.
+    how = "set it, then `backfill --force` the arrival day"
+    reason = F.lit(f"{name}: only engine = embedded reads a {kind} of this form: {how}")
     return F.when(~doubt, value), [F.when(doubt, reason)]
 
 

@@ -118,7 +118,7 @@ def refuse_rules_that_fit_nothing(
     if reasons and all(r.startswith(UNFIT) for r in reasons) and all(r.refused for r in known.values()):
         raise SettingsError(
             "[source] select in lake.toml", f"it fits none of the {len(reasons)} file(s): {reasons[0]}",
-            "Nothing was recorded", "Correct the expression, or remove the files; it sees the files' columns only",
+            "Nothing was recorded", "Correct the expression (it sees the files' columns only), or remove the files",
         )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.payload import words
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
+from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
@@ -30,7 +31,7 @@ class Comparison:
     took or whose content lies at another path too. `uncounted`: records that a scan would count again or hold against
     other manifests, with the name of the rules for it. `contradicted`: loaded ones whose manifests declare other
     totals. `renamed`: records whose contents have other names by today's `select`, and whose files are fresh therefore;
-    only a scan looks for them."""
+    only a scan looks for them. `refused`: files that are never read."""
 
     fresh: list[LandedFile]
     altered: list[FileRecord]
@@ -39,6 +40,7 @@ class Comparison:
     uncounted: list[tuple[FileRecord, str]] = field(default_factory=list)
     contradicted: list[FileRecord] = field(default_factory=list)
     renamed: list[FileRecord] = field(default_factory=list)
+    refused: list[RefusedFile] = field(default_factory=list)
 
     @property
     def disputed(self) -> list[FileRecord]:
@@ -100,7 +102,8 @@ def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparis
     uncounted = [(r, by) for r, by in wanted if r.counted_by != by or is_scanned_too_early(r, now)]
     to_recount = {id(r) for r, _ in uncounted}
     contradicted = [r for r in live if r.contradicted and id(r) not in to_recount]
-    return replace(comparison, uncounted=uncounted, contradicted=contradicted), listing, records
+    found = replace(comparison, uncounted=uncounted, contradicted=contradicted, refused=[*listing.refused])
+    return found, listing, records
 
 
 def renamed(
@@ -177,7 +180,8 @@ def is_scanned_too_early(record: FileRecord, now: datetime) -> bool:
 
 
 def counting_digest(settings: LakeSettings) -> str:
-    """Digest of the settings and ingest rules that decide a row's arrival day and whether it is usable."""
+    """Digest of the settings, engine and ingest rules that decide a row's arrival day and whether it is usable."""
     source, tolerance = settings.source, settings.lateness.early_tolerance_days
-    declared = [] if source.payload is None else [words(source.payload_columns)]
-    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *declared])
+    own = [] if source.payload is None else [words(source.payload_columns)]
+    engine = [SAIL] if settings.spark.engine == SAIL else []  # it refuses values that Spark reads
+    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *own, *engine])

@@ -195,7 +195,8 @@ def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
                 name,
                 f"{name} {spans}: made again from the same inputs, code and settings, the rows are others; see "
                 f"`backfill-assets compare --table {name}` and `backfill-assets audit --table {name}`, mend what the "
-                "transform reads beside its inputs, then make these days again with --force",
+                "transform reads beside its inputs (nothing if the engine changed), then make these days again with "
+                "--force",
             )
 
 

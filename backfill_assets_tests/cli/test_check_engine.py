@@ -33,6 +33,7 @@ def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixtur
     assert "value=2" in told
     assert f"features: 1 day(s) from {day(2)} passed over: {LOST}" in told
     assert "labels was not computed: refused by name" in told
+    assert "A day of landed rows differs where an engine reads a value otherwise" in told
 
 
 def test_days_that_cannot_be_computed_again_are_no_difference(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.lakes import make_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 NAMES = [f"{START}.jsonl", f"{START + ONE_DAY}.jsonl"]
@@ -36,6 +38,18 @@ def test_missing_files_are_named_with_the_days_they_block_and_end_with_exit_code
     ]
     again = run("scan", "--json", "--lake", lake.root)
     assert (again.exit_code, json.loads(again.stdout)["missing"]) == (1, NAMES)
+
+
+def test_files_that_are_never_read_are_named_where_nothing_else_landed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = make_lake(tmp_path / "lake", (), START, spark={"engine": "sail"})
+    (made.root / "landing" / "link.jsonl").symlink_to(NAMES[0])
+    assert scan_as_needed(made) == frozenset()
+    told = capsys.readouterr().err.replace("\n", " ")
+    assert (
+        "1 landed file(s) are not read, such as link.jsonl: a symbolic link, which is never followed; `backfill" in told
+    )
 
 
 def test_what_is_accepted_is_followed_and_no_longer_in_the_way(lake: Lake) -> None:

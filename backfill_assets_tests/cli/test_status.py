@@ -107,7 +107,7 @@ def test_columns_that_changed_are_told_with_the_command_that_loads_again(tmp_pat
     told = run("status", "--lake", tmp_path).stdout
     assert "cannot be written: value is INT, not BIGINT" in told
     assert "load again:" not in told
-    assert f"move {tmp_path}/tables away" in told.replace("\n", " ")
+    assert "tables away: staging (with landed rows also the `arrivals`" in told.replace("\n", " ")
 
 
 def test_a_narrow_screen_breaks_neither_days_nor_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

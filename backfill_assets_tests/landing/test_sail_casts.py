@@ -6,14 +6,19 @@ doubted row (`test_mapping`).
 
 import json
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets.core.column_types import read_type
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.payload import PayloadColumn
 from backfill_assets.engine.sail import DOUBTFUL, Sail
-from backfill_assets.landing.mapping import refuse_differing, uncast
+from backfill_assets.landing.mapping import RAISED, mapped, refuse_differing, uncast
 from backfill_assets_tests.processes import run_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 COLUMNS = {"a": "string", "n": "bigint", "t": "timestamp_ntz"}
 
@@ -42,6 +47,18 @@ def test_a_text_that_the_engines_read_differently_is_doubted(kind: str, text: st
 @pytest.mark.parametrize(("kind", "text"), [(k, t) for k, texts in AGREE.items() for t in texts])
 def test_a_text_that_they_read_alike_is_not(kind: str, text: str) -> None:
     assert not re.search(DOUBTFUL[kind], text)
+
+
+def test_a_doubted_row_says_the_whole_way_into_the_table(spark: "SparkSession") -> None:
+    frame = spark.createDataFrame([("1e2",), ("1",)], "amt string").selectExpr("*", "'a' AS __sha256", "1L AS __number")
+    select = "amt, 'k' AS event_key, TIMESTAMP_NTZ'2024-03-01 00:00:00' AS event_ts"
+    payload = [PayloadColumn("amt", "DECIMAL(18,4)", nullable=False)]
+    rows = mapped(frame.withColumn("_file", frame.amt), select, True, {}, payload, Sail()).collect()
+    assert [(r["amt"], r[RAISED]) for r in rows] == [
+        (None, "amt: only engine = embedded reads a DECIMAL(18,4) of this form: set it, then `backfill --force` the "
+               "arrival day"),
+        (1, ""),
+    ]  # fmt: skip
 
 
 def test_pairs_of_types_that_differ_are_not_converted() -> None:

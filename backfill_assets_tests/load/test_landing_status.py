@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.landed_changes import counting_digest
@@ -47,6 +47,13 @@ def test_files_that_were_counted_by_other_settings_need_one(tmp_path: Path) -> N
     lake, _ = synthetic_lake(tmp_path, DAYS)
     found = look(LakeSession(lake))
     assert (found.is_scanned, found.counts_rows) == (False, True)
+
+
+def test_files_that_were_counted_on_another_engine_need_one(lake: Lake) -> None:
+    """Sail refuses values that Spark reads: after a change, the count of unusable rows would be another engine's."""
+    text = (lake.root / "lake.toml").read_text()
+    (lake.root / "lake.toml").write_text(f'{text}[spark]\nengine = "sail"\n')
+    assert look(LakeSession(open_lake(lake.root))).counts_rows
 
 
 @pytest.mark.parametrize("what", ["landed", "altered", "gone"])
