@@ -43,21 +43,21 @@ MOST_TIMES = 3  # runs of a chunk: more may land for its days while one is at wo
 
 
 class Worker(Protocol):
-    """Makes the days of chunks, and reports on the way."""
+    """Rebuilds the days of chunks and reports progress."""
 
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
-        """Make the days of each work; gives per work the cause of its failure, or an empty text."""
+        """Rebuild the days of each work; return per work the cause of its failure or ''."""
 
     def report(self, line: str) -> None:
         """Show that a chunk starts or goes on, or that its gate is passed."""
 
     def rest(self, seconds: float) -> bool:
-        """Wait at most so long; False if this worker ends instead, and is called again when a chunk may start."""
+        """Wait at most `seconds`; False if this worker ends instead and is started again when a chunk may start."""
 
 
 def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -> Progress:
-    """Run what is left of the plan and give its progress then: finished, paused or waiting by a mark, or active where
-    the worker does not wait for the hours of `[plan]`.
+    """Run the plan's remaining chunks and return its progress: finished, paused, waiting, or still active if the worker
+    does not wait for the hours of `[plan]`.
 
     `accepted` is a chunk whose gate is skipped, because a person has looked. Raises BackfillError if the plan may not
     run, a run fails (after the retries that the plan allows) or a gate refuses; the plan's mark `stopped` then says
@@ -127,8 +127,8 @@ def _refuse(lake: Lake, pipeline: Pipeline, current: Progress) -> None:
 
 
 def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, accepted: int) -> bool:
-    """Make what is left of the chunks of a wave, then pass the gate of each that receipts do not prove passed. False if
-    they may not start yet."""
+    """Rebuild the remaining days of a wave's chunks, then run each gate that no receipt records as passed. False if the
+    wave may not start yet."""
     lake, pipeline = open_lake()
     current = progress(lake, pipeline, plan)
     refuse_moved(plan, lake, pipeline, current.states)
@@ -171,9 +171,9 @@ def _judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress, 
 
 
 def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> Progress:
-    """Make chunks, and again days that became stale meanwhile: late data landed, or a chunk made at the same time
-    changed inputs. A boundary chunk does that if the plan has one. Raises BackfillError if days are left after
-    `MOST_TIMES` runs."""
+    """Rebuild chunks, and rebuild days again that became stale during the run, by late data or by a chunk run at the
+    same time; a plan with a boundary chunk leaves those to it. Raises BackfillError if days remain after `MOST_TIMES`
+    runs."""
     unfinished = [*chunks]
     for _ in range(MOST_TIMES):
         _make(open_lake, plan, unfinished, worker)
@@ -191,8 +191,8 @@ def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], work
 
 
 def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> None:
-    """Run chunks: one run for all tables of each; of the boundary chunk one per table, by the states then, over right
-    days between its days, too, because a run costs seconds; around held days."""
+    """Rebuild chunks with one run for all tables of a chunk. The boundary chunk takes one run per table, by its states
+    at that time: it includes fresh days in between, because a run costs seconds, and leaves out held days."""
     if chunks[0].kind is not ChunkKind.BOUNDARY:
         _try(plan, [ChunkWork(plan, c, plan.tables, c.days) for c in chunks], worker)
         return
@@ -204,8 +204,8 @@ def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Wo
 
 
 def _try(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
-    """Do works, and those that fail again as often as the plan allows. A time when others ended well does not count:
-    of works at once one may lack what another makes. Raises the first cause that is left then."""
+    """Run works; retry failed ones as often as the plan allows. A round in which another work succeeded does not count:
+    of parallel works one may need what another writes. Raises the first remaining failure."""
     tries, failed = 1 + plan.policy.retries, [(work, "") for work in works]
     while tries > 0:
         works = [w for w, _ in failed]
@@ -223,7 +223,7 @@ def _try(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
 
 
 def _to_make_now(current: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
-    """Per table the days of a chunk to make before the next one may run; stale ones are left to a boundary chunk."""
+    """Days per table that a chunk must rebuild before the next one may run; a boundary chunk takes the stale ones."""
     todo = current.undone(chunk)
     if chunk.kind is not ChunkKind.BOUNDARY and current.plan.has_boundary:
         todo = {t: [d for d in days if current.states.of(t, d) is not State.STALE] for t, days in todo.items()}

@@ -81,11 +81,11 @@ class ChunkMaker:
 
 
 def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], str]) -> str:
-    """Do what is left of the work by `make`, which gives the cause of a failure. Passes no gate and sets no mark.
+    """Rebuild the chunk's remaining days with `make`; return the cause of a failure or ''. Runs no gate, sets no mark.
 
-    Waits for another process that is still at the chunk because its runner was killed. With `force`, tables that the
-    plan has written already are left out, and those of which only the rest is missing are not forced: nothing is
-    written twice. The note of its receipts names the bounds that a person accepted.
+    Waits for another process that still writes the chunk after its runner was killed. With `force`, tables that the
+    plan has written are skipped, and tables that it has written in part are not forced, so that no day is written
+    twice. The note in the receipts names the bounds that a person accepted.
     """
     plan, (lake, pipeline) = work.plan, open_lake()
     with plan_lock(lake, plan, work.chunk):

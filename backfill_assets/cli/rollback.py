@@ -65,8 +65,8 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
 @which_options
 @json_and_lake
 def release(as_json: bool, yes: bool, **options: Any) -> None:
-    """Let days go that a rollback holds: of a plan (or one chunk of it), or of TABLE. Then they are fresh or stale by
-    their own inputs, and are made again where they are stale."""
+    """Allow rebuilds of days that a rollback holds: of a plan (or one chunk of it), or of TABLE. Their own inputs then
+    decide which are fresh and which are stale and rebuilt."""
     _check(**options)
     lake, pipeline = opened()
     found = release_days(lake, pipeline, RollbackRequest(**options), provenance(), act=yes)

@@ -153,7 +153,7 @@ def erase(lake: LakeFolder, trace: Trace, erasure: Erasure) -> None:
 
 
 def _replaced(table: Path, since: str) -> set[str]:
-    """The data files that the log named before in partitions of which a commit since then (ISO) took files out."""
+    """Data files that the log has named, in partitions from which a commit after `since` (ISO) removed files."""
     named, gone = defaultdict[str, set[str]](set), set[str]()
     for commit in commits(table):
         for change in file_changes(table, commit.version):

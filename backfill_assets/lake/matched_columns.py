@@ -111,8 +111,8 @@ class ComparedColumn:
         return f"({one} IS DISTINCT FROM {two}{signs})"
 
     def _beyond(self, one: str, two: str) -> str:
-        """Compare whole numbers with more bits: theirs do not hold every difference; what overflows even so is beyond,
-        and so are infinities and NaN, of which a share says nothing."""
+        """Condition for a difference beyond tolerance: integers are subtracted as HUGEINT, and overflow, infinity and
+        NaN count as beyond."""
         differ = f"{one} IS DISTINCT FROM {two}"
         if not self.tolerance:
             return differ

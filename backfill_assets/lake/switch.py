@@ -18,8 +18,8 @@ FILE = ".switch.json"  # absent: no switch ever ran
 
 @dataclass(frozen=True)
 class Switch:
-    """The switch of a lake: its number (each start and each end adds one), what it is for (empty: none runs), and the
-    versions that readers see meanwhile."""
+    """State of a lake's switch: `number` (raised at each start and end), `what` it does (empty: none is running), and
+    `tables`: the version of each that readers see while it runs."""
 
     number: int = 0
     what: str = ""
@@ -36,16 +36,16 @@ class Switch:
 
 
 def switch_of(lake: Lake) -> Switch:
-    """The switch that runs or was stopped."""
+    """The lake's switch: running, stopped halfway, or none."""
     return Switch(**read_json(lake.root / FILE))
 
 
 @contextmanager
 def switching(lake: Lake, what: str, contracts: Iterable[Contract], takes_over: bool = False) -> Iterator[None]:
-    """Within, readers see these tables as they are now; afterwards as they are then.
+    """Show readers the current versions of these tables until the block ends, then the new ones.
 
-    Stopped inside after a commit, they stay as before, until the same switch is done again or one that `takes_over`.
-    Raises BackfillError if another one was stopped.
+    If the block stops after a commit, readers keep the old versions until the same switch, or one that `takes_over`,
+    completes. Raises BackfillError if another switch was stopped.
     """
     known, before = tuple(contracts), switch_of(lake)
     if before.what and before.what != what and not takes_over:

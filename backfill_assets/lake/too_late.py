@@ -54,7 +54,7 @@ def releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
 
 
 def _by_all_names(lake: Lake, source: str, contents: frozenset[str]) -> frozenset[str]:
-    """These contents by all their names, and what erasures made of them."""
+    """These contents under all their names, and their successors after erasures."""
 
     def read() -> list[tuple[str, ...]]:
         return [r.names for r in read_files(lake.store, source) if len(r.names) > 1]

@@ -113,7 +113,7 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
         stamps = lake.store.view(contract.name, contract.day_column).stamps
         if held := [d for d, s in stamps.items() if s.entry.built is Built.HELD]:
             span = f"{min(held)}..{max(held)}"
-            fix = f"Let them go: `backfill-assets release {contract.name} --days {span} --yes`"
+            fix = f"Release them: `backfill-assets release {contract.name} --days {span} --yes`"
             yield _obstacle(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
     for folder in DROPS:
         names = [n for n in _named(request, folder, found) if not n.startswith(".")]
@@ -132,8 +132,8 @@ def _named(request: ForgetRequest, folder: str, found: Collection[Path]) -> list
 
 
 def unknown_days(request: ForgetRequest) -> dict[str, list[date]]:
-    """Per table, upstream first, the outdated days whose receipts name tables that are no more, as after a source was
-    renamed: nothing says whether their inputs changed, and so whether they hold the entity."""
+    """Per table, upstream first, the outdated days whose receipts name tables that no longer exist, as
+    after a source was renamed: nothing says whether their inputs changed, and so whether they hold the entity."""
     states = request.pipeline.states(read_view(request.lake, request.pipeline.contracts))
     found = defaultdict[str, list[date]](list)
     for name in states.contracts:

@@ -108,7 +108,7 @@ def waits(lake: Lake, pipeline: Pipeline) -> str:
 
 
 def prove_days(lake: Lake, pipeline: Pipeline, today: date, prover: Prover = prove) -> list[Proof]:
-    """Prove the days of tables that the date draws, and keep what came out. Commits nothing."""
+    """Prove the days of tables drawn by the date, and keep the outcomes. Commits nothing."""
     written = sorted((t.name, day) for t in pipeline.tables for day in newest_writes(lake, pipeline, t.name))
     drawn = random.Random(str(today)).sample(written, min(lake.settings.proof.days_per_day, len(written)))  # noqa: S311
     began, outcomes = time.monotonic(), list[Proof]()

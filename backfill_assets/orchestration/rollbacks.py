@@ -84,7 +84,7 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
 
 
 def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
-    @dg.op(name=LET_GO, description="Let days go that a rollback holds. Looks only, unless `act`.")
+    @dg.op(name=LET_GO, description="Allow rebuilds of days that a rollback holds. Looks only, unless `act`.")
     def let_days_go(context: dg.OpExecutionContext, config: WhichDays) -> None:
         """One release."""
         with as_failures():
@@ -94,7 +94,7 @@ def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
             if config.act:
                 _materialize(context, lake_context, found)
 
-    what = "Let days go that a rollback holds: they are made again where they are stale."
+    what = "Allow rebuilds of days that a rollback holds: stale ones are rebuilt."
     return one_op_job(lake_context, RELEASE, let_days_go, WhichDays.model_validate({}), what)
 
 
