@@ -132,6 +132,7 @@ def _draw_totals(report: StatusReport) -> None:
     say(f"frontier: {shown.strip()}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
     for name, changes in report.columns.items():
         say(f"{name} {', '.join(changes)}", 2)
+    drawn = 0
     if stuck := [name for name, changes in report.columns.items() if any(c.startswith(STUCK) for c in changes)]:
         say(
             "INT to BIGINT or more digits of a DECIMAL: `backfill-assets maintain --widen`. Else give these columns "
@@ -141,11 +142,13 @@ def _draw_totals(report: StatusReport) -> None:
         )
     else:
         changed = [d for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]
-        _draw_commands("load again", report, changed)
+        drawn += _draw_commands("load again", report, changed)
     others = [d for d in report if d.state is State.OUTDATED and d.table not in report.columns]
-    _draw_commands("make by today's code", report, others, all_tables=True, command="plan")
+    drawn += _draw_commands("make by today's code", report, others, all_tables=True, command="plan")
     wanting = [d for d in report if d.day in report.needed.get(d.table, ()) or d.will_change]
-    _draw_commands("rebuild", report, wanting, all_tables=True)
+    drawn += _draw_commands("rebuild", report, wanting, all_tables=True)
+    if drawn > 1:
+        say("Run them from top to bottom, and look at `status` after each: one may make days that another names.")
 
 
 def _draw_stale(report: StatusReport) -> None:
@@ -168,8 +171,9 @@ def _draw_stale(report: StatusReport) -> None:
 
 def _draw_commands(
     word: str, report: StatusReport, wanting: Iterable[DayStatus], all_tables: bool = False, command: str = "backfill"
-) -> None:
-    """Draw the commands, each on one line to be copied, for days that are over, as few ranges without held days."""
+) -> bool:
+    """Draw the commands, each on one line to be copied, for days that are over, as few ranges without held days; return
+    whether there are any."""
     over = [d for d in wanting if d.day < utc_today()]
     named = [*report.tables] if all_tables else list(dict.fromkeys(d.table for d in over))
     held = {d.day for name in named for d in report.tables[name] if d.state is State.HELD}
@@ -178,6 +182,7 @@ def _draw_commands(
     for span in contiguous({*from_inclusive(min(days), max(days))} - held) if days else ():
         if inside := [d for d in span if d in days]:
             click.echo(f"{word}:  backfill-assets {command} --from {inside[0]} --to {inside[-1]}{tables}")
+    return bool(days)
 
 
 @click.command()

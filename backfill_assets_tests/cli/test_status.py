@@ -100,6 +100,7 @@ def test_columns_that_changed_are_told_with_the_command_that_loads_again(tmp_pat
     told = run("status", "--lake", tmp_path).stdout
     assert "staging gets flag INT" in told
     assert f"load again:  backfill-assets backfill --from {START} --to {START} --tables staging" in told
+    assert told.index("load again:") < told.index("rebuild:") < told.index("Run them from top to bottom")
     assert read(run("status", "--lake", tmp_path, "--json"))["columns"] == {"staging": ["gets flag INT"]}
     shutil.rmtree(lake.table_path("staging"))
     other = replace(narrow, columns=tuple(replace(c, type="INT") if c.name == "value" else c for c in narrow.columns))
