@@ -157,8 +157,15 @@ def _section(names: tuple[str, ...], body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _line(key: str, value: Any) -> str:
-    shown = value if isinstance(value, date) else json.dumps(value)  # JSON's literals are TOML's
-    return f"{key} = {shown}"
+    return f"{key} = {_literal(value)}"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{k} = {_literal(v)}' for k, v in value.items())} }}"
+    return str(value) if isinstance(value, date) else json.dumps(value)  # JSON's literals are TOML's
 
 
 def per_arrival_day(deliveries: Iterable[Delivery]) -> dict[str, list[Delivery]]:

@@ -32,19 +32,13 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets_tests.benchmarks.history_settings import NAMES, SELECTS, write_settings
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.faults import RAISED
-from backfill_assets_tests.lakes import LONG_AGO, configure, prepared
+from backfill_assets_tests.lakes import LONG_AGO, prepared
 
 DAYS = [date(2024, 3, 1) + timedelta(days=n) for n in range(7)]
 LAST, EVERY_DAY = DAYS[-1], ("--from", DAYS[0], "--to", DAYS[-1])
-WHEN, SEQ = "cast(arrival_ts AS timestamp) AS arrival_ts, ", "cast(seq AS bigint) AS seq, "
-ABOUT = "cast(event_ts AS timestamp) AS event_ts, event_key, op, cast(flag AS int) AS flag, "
-REST, TWICE = ABOUT + "entity, cast(value AS bigint) AS value", "try_multiply(cast(value AS bigint), 2) AS value"
-SELECTS = (  # numbered and dated by the rows, by the files, by the path; a value from the path; another value
-    SEQ + WHEN + REST, WHEN + REST, REST, f"{WHEN}{ABOUT}_file AS entity, cast(value AS bigint) AS value",
-    f"{SEQ}{WHEN}{ABOUT}entity, {TWICE}",
-)  # fmt: skip
 BUILT = {
     "staging": "event_date", "features": "feature_date", "features_as_known": "feature_date", "labels": "label_date",
     "training": "feature_date",
@@ -69,6 +63,8 @@ class History:
 
     def __post_init__(self) -> None:
         self.landing.mkdir(parents=True)
+        if self.chance.random() < 0.5:
+            self.settings |= {"called": self.chance.choice(NAMES), "carried": True}
         self.set("select", self.chance.choice(SELECTS))
         self.land(LAST, "anchor", [self.row(LAST)])  # never altered: no frontier falls behind that of a new lake
         for day in DAYS[:3]:
@@ -81,13 +77,8 @@ class History:
 
     def set(self, name: str, value: Any) -> None:
         """Change a setting in lake.toml."""
-        self.settings[name], late, gate = value, self.settings.get("late"), self.settings.get("gate")
-        source = {"files": "landing/**", "format": "jsonl", "select": self.settings["select"]}
-        more = {"as_of": self.settings["as_of"]} if self.settings.get("as_of") else {}
-        more |= {"lateness": {"window_days": late, "beyond": "quarantine"}} if late else {}
-        more |= {"gates": {"tables": {gate: {"max_rows": 1}}}} if gate else {}
-        features = {"windows_days": self.settings.get("windows", [2, 3])}
-        configure(self.root, DAYS[0], source=source, features=features, spark={"engine": "sail"}, **more)
+        self.settings[name] = value
+        write_settings(self.root, DAYS[0], self.settings)
 
     def next(self) -> int:
         """A number that was not there before."""
@@ -202,10 +193,12 @@ def is_altered(history: History) -> None:
 
 def is_set(history: History) -> None:
     """Another select, window, gate, policy of late rows or end of what is loaded; or one of before."""
-    known = {
+    known: dict[str, tuple[Any, ...]] = {
         "select": SELECTS, "windows": ([2, 3], [1, 4]), "late": (None, 2), "gate": (None, None, "staging", "labels"),
         "as_of": (None, f"{LAST}T12:00:00Z"),
     }  # fmt: skip
+    if "called" in history.settings:
+        known |= {"called": NAMES, "carried": (True, False)}
     name = history.chance.choice((*["select"] * 4, *known))
     history.set(name, history.chance.choice(known[name]))
     history.story.append(f"    {name} = {history.settings[name]}")

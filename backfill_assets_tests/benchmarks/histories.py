@@ -29,6 +29,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests import engines
 from backfill_assets_tests.benchmarks.happenings import BUILT, DAYS, EVENTS, EVERY_DAY, LAST, Differs, History, plans_of
+from backfill_assets_tests.benchmarks.history_settings import NAMES
 from backfill_assets_tests.faults import ERRORS, RAISED, raising_at
 from backfill_assets_tests.homes import make_home
 
@@ -58,6 +59,9 @@ def end(history: History) -> None:
     history.story.append("the end")
     for name in ("gate", "as_of", *["late"] * bool(history.done["replayed"])):  # a new lake has no releases
         history.set(name, None)
+    if "called" in history.settings:
+        history.say("catch-up")
+        history.set("called", history.chance.choice(NAMES))
     for plan in plans_of(history):
         history.say("plan", "cancel", plan)
     history.say("landing", "accept", "--note", "the end")
@@ -124,7 +128,11 @@ def _rows(lake: Lake, table: str, days: set[date]) -> Counter[tuple[str, str]]:
     if not lake.store.exists(table):
         return Counter()
     rows, column = DeltaTable(lake.table_path(table)).to_pyarrow_table().to_pylist(), BUILT.get(table, "arrival_date")
-    return Counter((str(r[column]), json.dumps(r, default=str, sort_keys=True)) for r in rows if r[column] in days)
+    # Columns that were dropped are NULL.
+    found = ((str(r[column]), {k: v for k, v in r.items() if v is not None}) for r in rows if r[column] in days)
+    return Counter(
+        (day, json.dumps(row, default=str, sort_keys=True)) for day, row in found
+    )  # dropped columns are NULL
 
 
 @contextmanager
