@@ -12,7 +12,7 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import cut_has_passed
 from backfill_assets.core.digests import Digests, days_of, is_required
 from backfill_assets.core.frontier import Frontiers
-from backfill_assets.core.profiles import counted_nulls
+from backfill_assets.core.profiles import NULL_COUNT, counted_nulls
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.view import LakeView, Stamp
 
@@ -210,5 +210,5 @@ class States:
 
 def _uncounted(entry: DayEntry, columns: Iterable[str]) -> list[str]:
     """Those of the nullable `columns` that the rows of a day were made without: its receipt would count their NULLs."""
-    counted = counted_nulls(entry.counts) if entry.rows else {}
-    return [c for c in columns if c not in counted] if counted else []
+    absent = [c for c in columns if NULL_COUNT + c not in entry.counts] if entry.rows else []
+    return absent if absent and counted_nulls(entry.counts) else []

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input
@@ -16,9 +16,6 @@ from backfill_assets.core.scans import OF_TOTALS
 from backfill_assets.core.view import LandedDay
 from backfill_assets.lake.store import TableStore
 from backfill_assets.landing.content_store import identity
-
-if TYPE_CHECKING:
-    pass
 
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
