@@ -41,7 +41,8 @@ def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(tmp
         assert process is not None
         folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
         assert f"process {running.pid}" in run("server", "status", "--lake", tmp_path).stdout
-        assert run("server", "stop", "--lake", tmp_path).stdout == "stopped\n"
+        stopped = run("server", "stop", "--lake", tmp_path)
+        assert (stopped.stdout, stopped.stderr) == ("stopped\n", "")
         assert running.wait(10)
     assert run("server", "stop", "--lake", tmp_path).exit_code == 2
 
