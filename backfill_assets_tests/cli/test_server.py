@@ -5,15 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engine.processes import Process
+from backfill_assets.engine.processes import Process, working_in
+from backfill_assets.engine.server import SERVER_PROGRAMS
 from backfill_assets.engine.supervisor import RECORD, Record, ServerFolder
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import synthetic_lake
-from backfill_assets_tests.processes import start
+from backfill_assets_tests.processes import start, until
 from backfill_assets_tests.strangers import give_away
 
 # What stands for a server has one of its words in the command line.
 A_SERVER = ("-c", "import time; time.sleep(30)", "backfill_assets.engine.sail")
+PATIENCE_SECONDS = 20.0
 
 
 def test_the_server_of_another_engine_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,6 +42,8 @@ def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(tmp
         process = Process.of(running.pid)
         assert process is not None
         folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
+        # The kernel shows the words of a program a moment after `Popen` returns.
+        until(lambda: bool(working_in(folder.folder, SERVER_PROGRAMS)), tmp_path / "lake.toml", PATIENCE_SECONDS)
         assert f"process {running.pid}" in run("server", "status", "--lake", tmp_path).stdout
         stopped = run("server", "stop", "--lake", tmp_path)
         assert (stopped.stdout, stopped.stderr) == ("stopped\n", "")
