@@ -44,22 +44,30 @@ _RETRIES, _FIRST_BACKOFF_MS, _LONGEST_BACKOFF_MS = 4, 200, 2000
 # Set by this package for a moment (`load.steadiness`), and by Delta as it opens a table; no row depends on them.
 BY_DELTA = {f"spark.sql.parquet.fieldId.{what}.enabled" for what in ("read", "write")}
 NOT_FOR_ROWS = frozenset({"spark.sql.debug.maxToStringFields", *BY_DELTA})
+# So long a session of a server whose process lives is taken to be known there: servers forget one after an hour.
+_ANSWERED_SECONDS = 60.0
 
 
 @dataclass
 class _Open:
     """A session of this process; `server`: the process behind it if known; `confs`: its settings when opened and as
-    `say` set them since (empty: never read)."""
+    `say` set them since (empty: never read); `answered`: when the server last answered that it knows the session."""
 
     session: "SparkSession"
     settings: EngineSettings
     server: Process | None
     confs: dict[str, str] = field(default_factory=dict)
+    answered: float = -_ANSWERED_SECONDS
 
     def answers(self) -> bool:
-        """Whether the server knows the session: servers forget one after an hour without a call."""
+        """Whether the server knows the session. It is asked once a minute at most, not for each step of a table; one
+        that dies in between fails the next call."""
+        if self.server is not None and time.monotonic() - self.answered < _ANSWERED_SECONDS:
+            return True
         found = _settings(self.session)
-        self.confs = self.confs or found
+        if found:
+            self.answered = time.monotonic()
+            self.confs = self.confs or found
         return bool(found)
 
 
