@@ -1,19 +1,21 @@
 """Exceptions raised inside the product at a moment of choice, without a name of it being swapped.
 
 Lives here: the kinds of exceptions, and raising one at a function's beginning or end, or at the n-th line that a part
-of the product runs; and doing something at a function's beginning. Does not live here: kills of processes
-(`processes`), and what has to hold afterwards.
+of the product runs; doing something at a function's beginning; what ends with a process. Does not live here: kills of
+processes (`processes`), and what has to hold afterwards.
 
 Python's own tracing raises them where they arise by themselves: between two lines of the product.
 """
 
 import errno
+import gc
 import os
 import signal
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -144,3 +146,12 @@ def raising_at(line: int, rooms: Collection[str], make: Callable[[], BaseExcepti
         return
     with _tracing(trace):
         yield met
+
+
+def end_process(root: Path) -> None:
+    """End what ends with a process: its locks and holds below a folder."""
+    gc.collect()
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            if link.readlink().is_relative_to(root):
+                os.close(int(link.name))

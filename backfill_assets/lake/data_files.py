@@ -70,7 +70,7 @@ def days_without_columns(lake: LakeFolder, contract: Contract, days: Collection[
     """Those of the days with a file that lacks a column of the contract, as after a column was renamed. Fingerprints
     name no columns: such a day has that of the same values under the new name, and would be read as NULL."""
     names, path = {*contract.column_names}, lake.table_path(contract.name)
-    if contract.partition_column != contract.day_column or columns(lake, contract.name).keys() <= names:
+    if not days or contract.partition_column != contract.day_column or columns(lake, contract.name).keys() <= names:
         return frozenset()  # it never had other columns, and values in a new one give other fingerprints
     names.discard(contract.day_column)  # which folders name
     found = files_of_days(files_of(lake, contract), contract, days)

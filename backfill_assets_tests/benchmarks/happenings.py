@@ -13,7 +13,6 @@ import traceback
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -34,7 +33,7 @@ from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.benchmarks.history_settings import NAMES, SELECTS, write_settings
 from backfill_assets_tests.cli.typed import run
-from backfill_assets_tests.faults import RAISED
+from backfill_assets_tests.faults import RAISED, end_process
 from backfill_assets_tests.lakes import LONG_AGO, prepared
 
 DAYS = [date(2024, 3, 1) + timedelta(days=n) for n in range(7)]
@@ -130,11 +129,7 @@ class History:
 
     def end_process(self) -> None:
         """What ends with a process ends: its locks and holds."""
-        gc.collect()
-        for link in Path("/proc/self/fd").iterdir():
-            with suppress(OSError):
-                if link.readlink().is_relative_to(self.root):
-                    os.close(int(link.name))
+        end_process(self.root)
 
 
 def work(lake: Lake, request: BackfillRequest) -> RunOutcome:

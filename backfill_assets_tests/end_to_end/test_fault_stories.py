@@ -9,7 +9,6 @@ No engine: what Spark would compute follows by arithmetic (`test_plan_stories`).
     BACKFILL_ASSETS_STORIES=1000 pytest -n0 backfill_assets_tests/end_to_end/test_fault_stories.py
 """
 
-import gc
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -49,7 +48,7 @@ from backfill_assets.plans.files import find_plan
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.end_to_end import test_plan_stories as plans
 from backfill_assets_tests.end_to_end.test_plan_stories import EVERY_DAY, SAID, Draw
-from backfill_assets_tests.faults import ERRORS, RAISED, raising_at
+from backfill_assets_tests.faults import ERRORS, RAISED, end_process, raising_at
 from backfill_assets_tests.files import Cells, stage_by_hand
 from backfill_assets_tests.operations.planned import BUILT, DAYS, arrival
 
@@ -161,11 +160,7 @@ class World(plans.World):
 
     def end_process(self) -> None:
         """What ends with a process ends: its locks and holds."""
-        gc.collect()
-        for link in Path("/proc/self/fd").iterdir():
-            with suppress(OSError):
-                if link.readlink().is_relative_to(self.root):
-                    os.close(int(link.name))
+        end_process(self.root)
 
 
 def snapping(draw: Draw, world: World) -> None:
