@@ -14,7 +14,6 @@ import click
 from backfill_assets.cli.common import (
     TEXT,
     days_options,
-    inclusive,
     json_and_lake,
     opened,
     overrides,
@@ -47,15 +46,13 @@ from backfill_assets.load.landed_changes import landed
 @click.option("--profile", is_flag=True, help="Say where the time of each table went.")
 @target_option
 @json_and_lake
-def backfill(  # noqa: PLR0913 - the options of a command are its arguments
-    first: date, last: date, named: str | None, force: bool, note: str, profile: bool, as_json: bool
-) -> None:
+def backfill(days: DayRange, named: str | None, force: bool, note: str, profile: bool, as_json: bool) -> None:
     """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run fails.
 
     Where all of them are as their inputs say, no run is made.
     """
     lake, pipeline = opened()
-    days = allowed(inclusive(first, last), lake.settings.start_date)
+    days = allowed(days, lake.settings.start_date)
     tables = chosen(named, [t.name for t in pipeline.tables if lake.writes(t.name)])
     request = BackfillRequest(days, tables, force, note)
     outcome = run_if_needed(lake, pipeline, request)

@@ -10,7 +10,7 @@ import click
 
 from backfill_assets.cli.backfill import chosen
 from backfill_assets.cli.catch_up import report, until_settled
-from backfill_assets.cli.common import SPAN, TARGET_KEY, TEXT, answer, json_and_lake, lake_option, opened
+from backfill_assets.cli.common import TARGET_KEY, TEXT, answer, days_options, json_and_lake, lake_option, opened
 from backfill_assets.core.days import DayRange
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.candidates import (
@@ -84,7 +84,7 @@ def statuses(lake: Lake) -> list[CandidateStatus]:
 
 @candidate.command("publish", short_help="Make its days current (--yes).")
 @click.argument("name")
-@click.option("--days", type=SPAN, help="The first and the last day, both included: A..B. [default: all it built]")
+@days_options(default="all it built")
 @click.option("--catch-up", is_flag=True, help="Bring the candidate up to date first.")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")

@@ -15,7 +15,6 @@ from backfill_assets.cli.backfill import draw_outcomes, work
 from backfill_assets.cli.common import (
     TEXT,
     days_options,
-    inclusive,
     json_and_lake,
     named_lake,
     opened,
@@ -26,7 +25,7 @@ from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
-from backfill_assets.core.days import from_inclusive
+from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.downstream import with_downstream
 from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_ALONE, OTHER_TYPE
 from backfill_assets.core.needs import Needs, RunRequest, identities, needs, run_requests
@@ -194,7 +193,7 @@ def report(done: CaughtUp, as_json: bool) -> None:
 @click.option("--note", type=TEXT, required=True, help="Why these rows count after all; it is kept in the receipts.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be released; nothing is written.")
 @json_and_lake
-def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool) -> None:
+def replay_late(days: DayRange, note: str, dry_run: bool, as_json: bool) -> None:
     """Let rows of `too_late` count whose event days lie in --from .. --to (both included), and rebuild those days only.
 
     Exit code 1 if a run fails or a day still needs making afterwards.
@@ -203,7 +202,7 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
 
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")
-    days, lake = inclusive(first, last), named_lake()
+    lake = named_lake()
     if dry_run:
         found = late_rows(lake, days)
         if as_json:

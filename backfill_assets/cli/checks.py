@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, SPAN, answer, json_and_lake, opened, print_json
+from backfill_assets.cli.common import FILE, answer, days_options, json_and_lake, opened, print_json
 from backfill_assets.cli.compare import draw, names_of
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
 
@@ -44,7 +44,7 @@ SHOWN = 20
 @click.command()
 @click.option("--table", help="Which table. [default: all]")
 @click.option("--column", help="Which column. [default: all that receipts count]")
-@click.option("--days", type=SPAN, help="Which days: A..B, both included, or one. [default: all that were made]")
+@days_options(default="all that were made")
 @click.option("--rows", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="Draw at most so many.")
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
 @json_and_lake
@@ -96,7 +96,7 @@ def _index(value: float | None) -> str:
 
 
 @click.command()
-@click.option("--days", type=SPAN, help="Which days: A..B, both included, or one. [default: all that were made]")
+@days_options(default="all that were made")
 @click.option("--random", type=click.IntRange(min=1), default=None, help="Prove this many days, drawn by --seed.")
 @click.option("--seed", default="0", help="Which days are drawn. [default: 0]")
 @click.option("--tables", help="Which tables, comma-separated. [default: all]")

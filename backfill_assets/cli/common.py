@@ -4,6 +4,7 @@ Not here: drawing for people (`drawing`).
 """
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -84,15 +85,35 @@ TEXT, DAY, SPAN = Parsed("text", _utf8), Parsed("YYYY-MM-DD", parse_day), Parsed
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-def days_options(required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds the options `--from` and `--to`, both days included."""
+def days_options(required: bool = False, default: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds `--from` and `--to`, both days included; the command gets them as `days` (None
+    without them, unless they are `required`). `default`: the days without them, for `--help`. `--days A..B` and
+    `--partitions A..B`, as some commands of earlier releases have it, mean the same everywhere and are hidden."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        last = click.option("--to", "last", type=DAY, required=required, help="The last day, included.")
-        first = click.option("--from", "first", type=DAY, required=required, help="The first day.")
-        return first(last(command))
+        @functools.wraps(command)
+        def with_days(*args: Any, first: date | None, last: date | None, span: DayRange | None, **options: Any) -> None:
+            days = _days(first, last, span)
+            if days is None and required:
+                raise click.UsageError("which days? Say --from DAY --to DAY.")
+            command(*args, days=days, **options)
+
+        usual = f"  [default: {default}]" if default else ""
+        hidden = click.option("--days", "--partitions", "span", type=SPAN, hidden=True)
+        last = click.option("--to", "last", type=DAY, help="The last day, included.  [default: that of --from]")
+        first = click.option("--from", "first", type=DAY, help=f"The first day.{usual}")
+        return first(last(hidden(with_days)))
 
     return decorate
+
+
+def _days(first: date | None, last: date | None, span: DayRange | None) -> DayRange | None:
+    """Return the days of `--from` and `--to`, or of `--days`; raise click's error where they contradict each other."""
+    if span is not None and (first or last):
+        raise click.UsageError("--days says the days already: leave --from and --to away.")
+    if last and not first:
+        raise click.UsageError("--to is the last day; the first one is missing: --from DAY.")
+    return inclusive(first, last or first) if first else span
 
 
 @contextlib.contextmanager
@@ -108,13 +129,6 @@ def inclusive(first: date, last: date) -> DayRange:
     """Return the range `first` through `last`; raise click's error where it ends before it starts."""
     with usage():
         return from_inclusive(first, last)
-
-
-def requested_days(first: date | None, last: date | None) -> DayRange | None:
-    """Return the days of `--from` and `--to`, None without both; raise click's error for one alone."""
-    if (first is None) != (last is None):
-        raise click.UsageError("--from and --to belong together")
-    return inclusive(first, last) if first and last else None
 
 
 def lake_root() -> Path:

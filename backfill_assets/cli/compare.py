@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, SPAN, json_and_lake, opened, print_json, target_option
+from backfill_assets.cli.common import FILE, days_options, json_and_lake, opened, print_json, target_option
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, draw_table, number, say, write_page
 from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import OWN_SERVERS
@@ -31,7 +31,7 @@ MOMENTS = ("from_version", "to_version", "from_time", "to_time", "other_lake")
 
 @click.command()
 @click.option("--table", default="", help="Which table. [default with --plan: all that it wrote]")
-@click.option("--days", type=SPAN, help="Which days: A..B, both included, or one.")
+@days_options()
 @click.option("--plan", "plan_id", metavar="ID", help="What this plan changed; needs no days, versions or times.")
 @click.option("--chunk", type=click.IntRange(1), help="With --plan: what this chunk changed.")
 @click.option("--from-version", type=VERSION, help="The table's version before.")
@@ -73,7 +73,7 @@ def _comparisons(lake: Lake, options: dict[str, Any]) -> list[tuple[CompareReque
     table, days, meant = options["table"], options["days"], names_of(options["meant"])
     if options["plan_id"] is None:
         if not table or days is None or options["chunk"] is not None:
-            raise click.UsageError("say which --table and --days, or which --plan (and perhaps --chunk).")
+            raise click.UsageError("say which --table and days (--from, --to), or which --plan (and perhaps --chunk).")
         before, after = _moments(lake, **options)
         return [(CompareRequest(table, days, meant), before, after)]
     plan = find_plan(lake, options["plan_id"])
@@ -136,7 +136,7 @@ def _sample_rows(samples: Iterable[SampleRow]) -> list[tuple[object, ...]]:
 
 
 @click.command("check-engine")
-@click.option("--days", type=SPAN, help="Which days: A..B, both included, or one. [default: all that were made]")
+@days_options(default="all that were made")
 @click.option("--tables", help="Which tables, comma-separated. [default: all]")
 @click.option(
     "--engine", type=click.Choice(OWN_SERVERS[::-1]), help="Which engine. [default: the one the lake has not]"

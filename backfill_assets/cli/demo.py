@@ -110,10 +110,10 @@ def _draw(lake: Lake, report: StatusReport, refused: dict[str, int], outcomes: l
     draw_table(["table", "first run", "again"], took)
     click.echo()
     words, table, day = lake_words(lake), [*report.tables][:2][-1], lines[-1][0].day
-    week = f"{max(lines[0][0].day, day - timedelta(days=6))}..{day}"
+    week = f"--from {max(lines[0][0].day, day - timedelta(days=6))} --to {day}"
     click.echo(f"See both runs in Dagster:  backfill-assets {words}ui")
     click.echo(f"Look at any day:           backfill-assets {words}show {table} {day}")
-    click.echo(f"Correct a week:            backfill-assets {words}plan --partitions {week} --tables {table} --force")
+    click.echo(f"Correct a week:            backfill-assets {words}plan {week} --tables {table} --force")
 
 
 def _cell(day: DayStatus) -> str:

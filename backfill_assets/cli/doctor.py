@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import SPAN, answer, json_and_lake, lake_root, opened, print_json
+from backfill_assets.cli.common import answer, days_options, json_and_lake, lake_root, opened, print_json
 from backfill_assets.cli.compare import names_of
 from backfill_assets.cli.drawing import STYLES, say
 from backfill_assets.cli.rollback import provenance
@@ -51,7 +51,7 @@ def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--days", type=SPAN, help="Rows of these days: A..B, both included, or one.")
+@days_options(default="the rows of all")
 @click.option("--tables", help="These tables only, comma-separated; else all, with the ledgers.")
 @click.option("--deep", is_flag=True, help="Also the bytes of files that only a rollback or a snapshot needs.")
 @json_and_lake

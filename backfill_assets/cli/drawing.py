@@ -106,7 +106,9 @@ def draw_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: 
         prose = [any(table.is_prose(row[i]) for row in table.cells) for i in range(len(widths))]
         fixed = sum(w for w, is_prose in zip(widths, prose, strict=True) if not is_prose)
         share = max((room - fixed - len(GAP) * (len(widths) - 1)) // max(sum(prose), 1), NARROWEST_PROSE)
-        widths = [min(w, share) if is_prose else w for w, is_prose in zip(widths, prose, strict=True)]
+        cells = zip(table.columns, *table.cells, strict=True)
+        words = [max(map(len, " ".join(column).split()), default=0) for column in cells]
+        widths = [min(w, max(share, word)) if p else w for w, word, p in zip(widths, words, prose, strict=True)]
     for number, part in enumerate(_parts(widths, room)):
         if number:
             click.echo()
@@ -132,7 +134,9 @@ def _draw_part(table: TextTable, part: Sequence[int], widths: Sequence[int]) -> 
             for text, i in zip(texts, part, strict=True):
                 style = {"bold": True} if row is table.columns else STYLES.get(row[i].split(" ")[0].rstrip("*"), {})
                 padded = text.rjust(widths[i]) if table.numeric[i] else text.ljust(widths[i])
-                line.append(click.style(padded.rstrip() if i == part[-1] else padded, **style) if style else padded)
+                line.append(
+                    click.style(padded.rstrip() if i == part[-1] else padded, **style) if style and text else padded
+                )
             click.echo(GAP.join(line).rstrip())
 
 

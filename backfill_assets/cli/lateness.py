@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, days_options, json_and_lake, opened, print_json, requested_days
+from backfill_assets.cli.common import FILE, days_options, json_and_lake, opened, print_json
 from backfill_assets.cli.drawing import (
     Page,
     PageSection,
@@ -30,6 +30,7 @@ from backfill_assets.operations.lateness import lateness as report_of
 
 if TYPE_CHECKING:
     from backfill_assets.cli.metrics import Gauge
+    from backfill_assets.core.days import DayRange
 
 WORST_DAYS = 10  # what fits beside the other tables; --json and the page have every day
 SHOWN_LOOK_BACKS = (1, 2, 3, 7, 14, 30, 60, 90)
@@ -50,7 +51,7 @@ WATERMARK = (
 
 
 @click.command()
-@days_options(required=False)
+@days_options(default="all")
 @click.option(
     "--share",
     type=click.FloatRange(0, 1, min_open=True),
@@ -60,14 +61,15 @@ WATERMARK = (
 @click.option("--html", type=FILE, help="Write a page with plots: one file, no network.")
 @click.option("--prometheus", type=FILE, help="Write metrics in Prometheus' text format.")
 @json_and_lake
-def lateness(html: Path | None, prometheus: Path | None, as_json: bool, **options: Any) -> None:
+def lateness(
+    days: "DayRange | None", html: Path | None, prometheus: Path | None, as_json: bool, **options: Any
+) -> None:
     """How late rows arrive, what a look-back of N days would miss, and up to which day tables may be believed.
 
     --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
     """
     lake, pipeline = opened()
     share = options["share"] or lake.settings.lateness.watermark_share
-    days = requested_days(options["first"], options["last"])
     report = report_of(lake, pipeline, LatenessScope(days, share, options["source"]), utc_now())
     if as_json:
         print_json(report)

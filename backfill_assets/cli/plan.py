@@ -5,7 +5,6 @@ Elsewhere: making a plan (`backfill.plan`), its output (`plan_page`), running it
 
 import time
 from dataclasses import replace
-from datetime import date
 from typing import Any
 
 import click
@@ -16,12 +15,10 @@ from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, make_plan, ref
 from backfill_assets.cli.backfill import allowed, chosen
 from backfill_assets.cli.candidate import make_target
 from backfill_assets.cli.common import (
-    DAY,
     FILE,
-    SPAN,
     TEXT,
     answer,
-    inclusive,
+    days_options,
     json_and_lake,
     opened,
     print_json,
@@ -29,7 +26,6 @@ from backfill_assets.cli.common import (
     usage,
 )
 from backfill_assets.cli.plan_page import draw_list, show_progress
-from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
 from backfill_assets.plans.files import CANCELLED, find_plan, keep_plan, mark, marked, plans, state_of
 from backfill_assets.plans.files import resume as resume_plan
@@ -45,9 +41,7 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 
 
 @click.group(invoke_without_command=True)
-@click.option("--from", "first", type=DAY, help="The first day.")
-@click.option("--to", "last", type=DAY, help="The last day, included.")
-@click.option("--partitions", type=SPAN, help="The same in one word: the first and the last day, both included.")
+@days_options()
 @click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
 @click.option("--chunk", metavar="7d|week|month|N", help="How many days one run makes.  [default: 7d]")
 @click.option("--canary", type=click.IntRange(0, 31), help="Days that are made first, alone.  [default: 1]")
@@ -103,8 +97,10 @@ def plan(as_json: bool, **options: Any) -> None:
 def _make(options: dict[str, Any], as_json: bool) -> bool:
     """Make, keep and show the plan; gives whether its preflight passed. A plan without anything to do is not kept, and
     its JSON has no id."""
+    if options["days"] is None:
+        raise click.UsageError("which days? Say --from DAY --to DAY.")
     lake, pipeline = opened()
-    days = allowed(_days(options), lake.settings.start_date)
+    days = allowed(options["days"], lake.settings.start_date)
     tables = chosen(options["named"], [t.name for t in pipeline.tables if lake.writes(t.name)])
     rest = {name: options[name] for name in ("reason", "note", "look", "code")}
     if options["max_parallel"] is None and not options["template"]:
@@ -134,18 +130,6 @@ def _policy(options: dict[str, Any]) -> Policy:
     tolerances = replace(base.tolerances, **{k: v for k, v in bounds.items() if v is not None})
     on_failure = "rollback" if options["rollback_on_failure"] else base.on_failure
     return replace(base, **overrides, on_failure=on_failure, tolerances=tolerances)
-
-
-def _days(options: dict[str, Any]) -> DayRange:
-    first, last = options["first"], options["last"]
-    span: DayRange | None = options["partitions"]
-    if span is not None:
-        if first or last:
-            raise click.UsageError("--partitions says the days already: leave --from and --to away.")
-        return span
-    if not isinstance(first, date) or not isinstance(last, date):
-        raise click.UsageError("which days? Say --from DAY --to DAY, or --partitions A..B.")
-    return inclusive(first, last)
 
 
 @plan.command("list", short_help="All plans of the lake.")

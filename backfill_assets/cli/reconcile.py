@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, SPAN, TEXT, Parsed, json_and_lake, opened, print_json
+from backfill_assets.cli.common import FILE, TEXT, Parsed, days_options, json_and_lake, opened, print_json
 from backfill_assets.cli.compare import names_of
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, remark, say, write_page
 from backfill_assets.core.texts import shortened
@@ -45,7 +45,7 @@ def _tolerance(text: str) -> tuple[str, str]:
 @click.option(
     "--tolerance", type=Parsed("COLUMN=VALUE", _tolerance), multiple=True, help="total=0.01, total=1%, at=5s."
 )
-@click.option("--days", type=SPAN, help="Which days: A..B, both included, or one.")
+@days_options(default="all")
 @click.option("--day-column", help="The column that gives a row's day. [default: the table's]")
 @click.option(
     "--sample", type=click.IntRange(min=0), default=0, help="Show this many keys side by side, equal ones too."

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from backfill_assets.cli.common import SPAN, TEXT, answer, json_and_lake, opened
+from backfill_assets.cli.common import TEXT, answer, days_options, json_and_lake, opened
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.lake.replace import Provenance
@@ -27,7 +27,7 @@ def which_options(command: Command) -> Command:
     for option in (
         click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts."),
         click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown."),
-        click.option("--days", type=SPAN, help="These days, both ends included."),
+        days_options(),
         click.option("--chunk", default="", help="Only this chunk of the plan."),
         click.option("--plan", default="", metavar="ID", help="All that this plan wrote, through all its tables."),
     ):
@@ -49,7 +49,7 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
     """
     _check(**options)
     if options["table"] and (to_version is None or options["days"] is None):
-        raise click.UsageError("--table needs --days A..B and --to-version N. `backfill-assets show` lists versions.")
+        raise click.UsageError("--table needs --from, --to and --to-version N. `backfill-assets show` lists versions.")
     if options["plan"] and to_version is not None:
         raise click.UsageError("a plan's days go back to what they held before it: leave out --to-version.")
     lake, pipeline = opened()
@@ -87,9 +87,9 @@ def provenance() -> Provenance:
 
 def _check(plan: str, chunk: str, table: str, days: DayRange | None, note: str) -> None:
     if bool(plan) == bool(table):
-        what = "`rollback --table NAME --days A..B --to-version N`, `release NAME`"
+        what = "`rollback --table NAME --from DAY --to DAY --to-version N`, `release NAME`"
         raise click.UsageError(f"say what: --plan ID (see `plan list`), or a table: {what}. Nothing was done.")
     if chunk and not plan:
         raise click.UsageError("--chunk is one of a plan: name the plan, too.")
     if plan and days is not None:
-        raise click.UsageError("--days goes with a table; a plan knows its days.")
+        raise click.UsageError("days go with a table; a plan knows its own.")

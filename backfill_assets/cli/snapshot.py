@@ -16,10 +16,9 @@ from backfill_assets.cli.common import (
     lake_option,
     opened,
     print_json,
-    requested_days,
 )
 from backfill_assets.cli.drawing import draw_table, number, say
-from backfill_assets.core.days import ranges
+from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.operations.snapshots import (
     Snapshot,
     SnapshotRequest,
@@ -40,7 +39,7 @@ def snapshot() -> None:
 
 @snapshot.command("create", short_help="Keep the newest versions.")
 @click.argument("name")
-@days_options(required=False)
+@days_options(default="all")
 @click.option("--tables", "named", help="Comma-separated. [default: all]")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the snapshot.")
 @click.option(
@@ -48,12 +47,11 @@ def snapshot() -> None:
     help="What to do about days that are missing, stale, incomplete or pending.",
 )  # fmt: skip
 @json_and_lake
-def create(name: str, named: str | None, note: str, as_json: bool, **options: Any) -> None:
+def create(name: str, days: DayRange | None, named: str | None, note: str, as_json: bool, **options: Any) -> None:
     """Keep the newest versions of tables under NAME: the days --from through --to, or all that they hold.
 
     The files are copied, and their rows read once and held against the receipts; their SHA-256 are proven at reads.
     """
-    days = requested_days(options["first"], options["last"])
     lake, pipeline = opened()
     tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
     kept = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, options["unfit"]))

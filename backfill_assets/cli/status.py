@@ -17,13 +17,12 @@ from backfill_assets.cli.common import (
     json_and_lake,
     opened,
     print_json,
-    requested_days,
     target_option,
     usage,
 )
 from backfill_assets.cli.drawing import draw_table, number, say, text_of
 from backfill_assets.core.clock import utc_today
-from backfill_assets.core.days import contiguous, from_inclusive
+from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.ledgers import ARRIVALS
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.receipts import SPREAD, Built
@@ -45,17 +44,16 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 
 
 @click.command()
-@days_options(required=False)
+@days_options(default="all")
 @click.option("--stale", is_flag=True, help="Only what is stale, with the reason and the command that rebuilds it.")
 @click.option("--why", is_flag=True, help="With --stale: the input days that were written since, per day.")
 @click.option("--check", is_flag=True, help="Exit code 1 if a day is missing, stale or incomplete.")
 @click.option("--every-day", is_flag=True, help="One row per day, however many.")
 @target_option
 @json_and_lake
-def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
+def status(days: DayRange | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     lake, pipeline = opened()
-    days = requested_days(first, last)
     if days and days.start < lake.settings.start_date:
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
@@ -72,7 +70,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         if unused.as_declared:
             click.echo(f"declared totals: {number(unused.as_declared)} file(s) are as their manifests declare")
         for line in needs_a_person:
-            click.echo(f"needs a person: {line}")
+            say(f"needs a person: {line}", 2)
         for line in filter(None, map(str, [unused, *candidates])):
             say(line, 2)
     if flags["check"] and any(d.state in WANTING for d in report):

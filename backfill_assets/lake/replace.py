@@ -129,8 +129,8 @@ def days_held(contract: Contract, days: Sequence[date]) -> DaysHeld:
         f"the table {contract.name}",
         f"{ranges(days)} put back by a rollback and held",
         "Nothing was written",
-        f"Name days without them, or let them go first: `backfill-assets release {contract.name} --days "
-        f"{days[0]}..{days[-1]}`",
+        f"Name days without them, or let them go first: `backfill-assets release {contract.name} --from "
+        f"{days[0]} --to {days[-1]}`",
     )
 
 

@@ -112,8 +112,8 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
     for contract in request.pipeline.contracts:
         stamps = lake.store.view(contract.name, contract.day_column).stamps
         if held := [d for d, s in stamps.items() if s.entry.built is Built.HELD]:
-            span = f"{min(held)}..{max(held)}"
-            fix = f"Release them: `backfill-assets release {contract.name} --days {span} --yes`"
+            span = f"--from {min(held)} --to {max(held)}"
+            fix = f"Release them: `backfill-assets release {contract.name} {span} --yes`"
             yield _obstacle(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
     for folder in DROPS:
         names = [n for n in _named(request, folder, found) if not n.startswith(".")]

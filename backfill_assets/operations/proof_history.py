@@ -42,7 +42,7 @@ class Proof:
     @property
     def alarm(self) -> str:
         """The proof as a line for a person."""
-        return f"{self}. Once mended: `backfill-assets prove --days {self.day} --tables {self.table}`"
+        return f"{self}. Once mended: `backfill-assets prove --from {self.day} --tables {self.table}`"
 
 
 def proofs(lake: Lake) -> list[Proof]:

@@ -122,7 +122,7 @@ def _chosen(request: PublishRequest) -> list[tuple[Table, TableView]]:
         if unfit := [d for d in stamps if states.of(name, d) not in FIT]:
             unfit_states = ", ".join(sorted({states.of(name, d).value for d in unfit}))
             reason = f"{ranges(unfit)} of {name} are {unfit_states} there"
-            raise refused(request.name, reason, NOTHING, f"`{_command(request, 'catch-up')}`, or publish other --days")
+            raise refused(request.name, reason, NOTHING, f"`{_command(request, 'catch-up')}`, or publish other days")
         if stamps:
             chosen.append((table, replace(view, stamps=stamps)))
     if not chosen:

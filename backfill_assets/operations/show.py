@@ -156,7 +156,7 @@ class Hold:
         if self.plan:
             return f"backfill-assets release --plan {self.plan}{f' --chunk {self.chunk}' if self.chunk else ''} --yes"
         table, dates = next(iter(self.days.items()))
-        return f"backfill-assets release {table} --days {min(dates)}..{max(dates)} --yes"
+        return f"backfill-assets release {table} --from {min(dates)} --to {max(dates)} --yes"
 
     @property
     def rollback(self) -> str:

@@ -106,7 +106,7 @@ def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetC
             "day": str(newest), "what": finding.message, **what_next(contract.name, finding), **finding.facts,
         }  # fmt: skip
         if not as_written:
-            verify = f"backfill-assets verify --tables {contract.name} --days {newest}"
+            verify = f"backfill-assets verify --tables {contract.name} --from {newest}"
             facts[NEXT] = f"These are not the rows of its receipt: `{verify}` says what differs"
         yield dg.AssetCheckResult(
             passed=finding.passed and as_written, check_name=finding.check, asset_key=contract.name,

@@ -4,6 +4,7 @@ Tested here: `cli.common` under a command of its own. Not tested here: the comma
 """
 
 import json
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from backfill_assets.cli.common import days_options, inclusive, lake_option, lake_root, print_json
+from backfill_assets.cli.app import app
+from backfill_assets.cli.common import SPAN, days_options, lake_option, lake_root, print_json
 from backfill_assets.core.days import DayRange
 
 
@@ -23,9 +25,9 @@ def group() -> None:
 
 @group.command()
 @lake_option
-@days_options(required=False)
-def verb(first: date | None, last: date) -> None:
-    click.echo(f"{lake_root()} {inclusive(first, last)}" if first else lake_root())
+@days_options()
+def verb(days: DayRange | None) -> None:
+    click.echo(f"{lake_root()} {days}" if days else lake_root())
 
 
 @pytest.mark.parametrize(
@@ -38,10 +40,55 @@ def test_the_lake_may_be_named_before_and_after_the_verb_and_the_last_word_count
     assert said.output.strip() == str(tmp_path)
 
 
-def test_days_are_typed_with_both_ends_included(tmp_path: Path) -> None:
-    days = ["--from", "2024-03-01", "--to", "2024-03-01"]
-    said = CliRunner().invoke(group, ["--lake", str(tmp_path), "verb", *days])
+@pytest.mark.parametrize(
+    "words",
+    ["--from 2024-03-01 --to 2024-03-02", "--days 2024-03-01..2024-03-02", "--partitions 2024-03-01..2024-03-02"],
+)
+def test_days_are_typed_with_both_ends_included_also_as_earlier_releases_spelled_them(
+    tmp_path: Path, words: str
+) -> None:
+    said = CliRunner().invoke(group, ["--lake", str(tmp_path), "verb", *words.split()])
+    assert said.output.strip() == f"{tmp_path} {DayRange(date(2024, 3, 1), date(2024, 3, 3))}"
+
+
+@pytest.mark.parametrize("words", ["--from 2024-03-01", "--days 2024-03-01"])
+def test_one_day_is_typed_once(tmp_path: Path, words: str) -> None:
+    said = CliRunner().invoke(group, ["--lake", str(tmp_path), "verb", *words.split()])
     assert said.output.strip() == f"{tmp_path} {DayRange(date(2024, 3, 1), date(2024, 3, 2))}"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [("--to 2024-03-01", "the first one is missing"), ("--from 2024-03-01 --days 2024-03-01", "leave --from and --to")],
+)
+def test_half_a_range_and_two_of_them_are_wrong_usage(words: str, told: str) -> None:
+    said = CliRunner().invoke(group, ["verb", *words.split()])
+    assert said.exit_code == 2
+    assert told in said.output
+
+
+def _commands(of: click.Command, *path: str) -> Iterator[tuple[str, click.Command]]:
+    yield " ".join(path), of
+    if isinstance(of, click.Group):
+        context = click.Context(of)
+        for name in of.list_commands(context):
+            found = of.get_command(context, name)
+            assert found is not None
+            yield from _commands(found, *path, name)
+
+
+def test_every_command_spells_a_range_of_days_alike() -> None:
+    """All but `export`, whose --to is a place."""
+    spelled = {}
+    for name, command in _commands(app):
+        options = {o: p for p in command.params if isinstance(p, click.Option) for o in p.opts}
+        if any(p.type is SPAN for p in options.values()):
+            spelled[name] = {
+                o for o in ("--from", "--to", "--days", "--partitions") if o in options and not options[o].hidden
+            }
+    assert spelled.pop("export") == {"--days", "--to"}
+    assert len(spelled) > 12
+    assert {name: o for name, o in spelled.items() if o != {"--from", "--to"}} == {}
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_the_sample_on_sail_prints_its_tables_and_both_runs_without_java(tmp_pat
         first = open_lake(lake).settings.start_date
         last, week = first + 13 * ONE_DAY, first + 7 * ONE_DAY
         assert lines[-2].endswith(f"backfill-assets show staging {last}")
-        assert lines[-1].endswith(f"plan --partitions {week}..{last} --tables staging --force")
+        assert lines[-1].endswith(f"plan --from {week} --to {last} --tables staging --force")
         other = _command(lake, "demo", "--engine", "embedded")
         assert (other.returncode, other.stdout) == (2, "")
         assert "its engine is sail, not embedded. Nothing was done. Add --new for a fresh one" in other.stderr

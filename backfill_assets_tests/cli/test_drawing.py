@@ -3,6 +3,8 @@
 Tested here: `cli.drawing`. Not tested here: what commands say with it.
 """
 
+import itertools
+
 import click
 import pytest
 
@@ -40,6 +42,22 @@ def test_a_duration_has_the_unit_that_people_would_take(days: float | None, show
 )
 def test_bytes_have_the_unit_that_people_would_take(value: int | None, shown: str) -> None:
     assert size(value) == shown
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "120"])
+def test_heads_stand_above_their_cells_whatever_is_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    """A span of days is wider than a sentence's narrowest column, and no word is broken."""
+    monkeypatch.setenv("COLUMNS", columns)
+    draw_table(["day", *"abcdef"], [["2026-09-26..2026-11-24 (60 days)", *["fresh 26,467 v1"] * 6]])
+    lines = capsys.readouterr().out.splitlines()
+    heads = [(head, cells) for head, cells in itertools.pairwise(lines) if head.startswith("day")]
+    assert heads
+    for head, cells in heads:
+        assert [i for i, c in enumerate(head) if c in "abcdef" and head[i - 1] == " "] == [
+            i for i in range(len(cells)) if cells[i:].startswith("fresh")
+        ]
 
 
 def test_numbers_have_their_thousands_separated() -> None:

@@ -59,7 +59,7 @@ def test_a_file_that_cannot_be_written_is_told_without_a_traceback(root: Path, t
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("--from", "2024-03-01"), "--from and --to belong together"),
+        (("--to", "2024-03-01"), "the first one is missing"),
         (("--share", "0"), "--share"),
         (("--from", "2024-03-02", "--to", "2024-03-01"), "before it starts"),
     ],

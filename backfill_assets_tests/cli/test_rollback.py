@@ -58,7 +58,7 @@ def test_a_chunk_is_shown_then_put_back_then_released(made: Planned) -> None:
 def test_days_of_a_table_go_back_to_a_version_and_the_command_that_ends_the_hold_is_told(made: Planned) -> None:
     asked = run(made, "rollback", "--table", "staging", "--days", f"{day(3)}..{day(4)}", "--to-version", 1, "--yes")
     assert asked.exit_code == 0, asked.output
-    assert f"Held until: backfill-assets release staging --days {day(3)}..{day(4)} --yes" in asked.stdout
+    assert f"Held until: backfill-assets release staging --from {day(3)} --to {day(4)} --yes" in asked.stdout
     assert run(made, "release", "staging", "--days", day(3), "--yes").exit_code == 0
     assert made.values("staging")[3:5] == [1, 1]
 
@@ -66,11 +66,11 @@ def test_days_of_a_table_go_back_to_a_version_and_the_command_that_ends_the_hold
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("rollback", "--table", "staging"), "--table needs --days A..B and --to-version N"),
+        (("rollback", "--table", "staging"), "--table needs --from, --to and --to-version N"),
         (("rollback", "--plan", "p1", "--to-version", "3"), "leave out --to-version"),
-        (("rollback",), "say what: --plan ID (see `plan list`), or a table: `rollback --table NAME --days A..B"),
+        (("rollback",), "say what: --plan ID (see `plan list`), or a table: `rollback --table NAME --from DAY"),
         (("rollback", "--table", "staging", "--chunk", "4"), "--chunk is one of a plan"),
-        (("release", "--plan", "p1", "--days", "2024-03-01"), "--days goes with a table"),
+        (("release", "--plan", "p1", "--days", "2024-03-01"), "days go with a table"),
         (("release", "staging", "--days", "2024-03-04..2024-03-01"), "before it starts"),
     ],
 )

@@ -45,5 +45,5 @@ def test_days_that_are_not_fit_are_refused_with_their_names(lake: Path) -> None:
     assert (
         run("snapshot", "create", "x", "--tables", "staging", *days, "--unfit", "take", "--lake", lake).exit_code == 0
     )
-    assert run("snapshot", "create", "y", "--from", "2024-03-02", "--lake", lake).exit_code == 2
+    assert run("snapshot", "create", "y", "--to", "2024-03-02", "--lake", lake).exit_code == 2
     assert run("snapshot", "create", "y", "--tables", "nothing", "--lake", lake).exit_code == 2

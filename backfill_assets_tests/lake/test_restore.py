@@ -137,7 +137,7 @@ def test_a_day_that_was_never_made_before_is_empty_and_after_its_release_equal_t
 
 def test_held_days_cannot_be_published_over(lake: Lake) -> None:
     back(lake, {day(1): 1})
-    with pytest.raises(DaysHeld, match=r"held.*backfill-assets release staging --days"):
+    with pytest.raises(DaysHeld, match=r"held.*backfill-assets release staging --from"):
         publish_by_hand(lake, STAGING, rows({1: 8, 2: 8}), digest="new")
     assert content(lake) == {day(0): 1, day(1): 1, day(2): 1}
 

@@ -33,7 +33,7 @@ def test_held_days_are_told_by_plan_and_chunk_and_else_by_table_and_days(tmp_pat
     assert chunk.days == {name: (day(3), day(4)) for name in BUILT}
     assert chunk.release == "backfill-assets release --plan p1 --chunk 2 --yes"
     assert table.days == {"features": (day(6),)}
-    assert table.release == f"backfill-assets release features --days {day(6)}..{day(6)} --yes"
+    assert table.release == f"backfill-assets release features --from {day(6)} --to {day(6)} --yes"
     assert table.to_dict()["plan"] is None
     assert holds(made.lake, made.states(), {}) == ()
 

@@ -83,7 +83,7 @@ def test_a_day_that_is_not_as_it_was_written_fails_every_check(made: Planned) ->
     assert not any(r.passed for r in found)
     assert {r.severity for r in found} == {dg.AssetCheckSeverity.ERROR}
     assert not any(facts(r)["equals its receipt"] for r in found)
-    verify = f"backfill-assets verify --tables staging --days {day(DAYS - 1)}"
+    verify = f"backfill-assets verify --tables staging --from {day(DAYS - 1)}"
     assert all(verify in facts(r)["next"] for r in found)
 
 
