@@ -31,7 +31,6 @@ from backfill_assets.load.moves import moved_rows
 from backfill_assets.plans.files import new_id
 from backfill_assets.plans.model import (
     ChunkKind,
-    Order,
     Plan,
     PlanChunk,
     PlanCode,
@@ -65,7 +64,8 @@ Receipts = Mapping[str, Mapping[int, Receipt]]  # per table and version, ascendi
 @dataclass(frozen=True)
 class PlanRequest:
     """Days of tables to plan. `most_days` caps a chunk; `look` also previews a diff, which needs the engine; `code` is
-    recorded in the plan and used for its work (`plan_code.working_by`); `parallel`: see `Plan`."""
+    recorded in the plan and used for its work (`plan_code.working_by`); `parallel`: see `Plan`; `usual_canary`: nobody
+    chose one, so that with `look` it is the day on which most rows move."""
 
     days: DayRange
     tables: tuple[str, ...]
@@ -76,14 +76,18 @@ class PlanRequest:
     look: bool = False
     code: PlanCode | None = None
     parallel: str = ""
+    usual_canary: bool = False
 
 
 def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
     """Make the frozen plan of a request; writes nothing. A plan whose preflight failed is refused when it is run."""
-    chunks = cut(request.days, request.policy.chunk, request.policy.canary, request.policy.order)
-    _refuse_unsafe(pipeline, request, chunks)
     created = utc_now()
     states = pipeline.states(read_view(lake, pipeline.contracts))
+    _refuse_unsafe(pipeline, request, cut(request.days, request.policy))
+    look = look_of(states, moved_rows(LakeSession(lake), states, request.days)) if request.look else None
+    if look is not None and request.usual_canary and (most := look.most_changed(request.days, request.tables)):
+        request = replace(request, policy=replace(request.policy, canary=1, canary_days=most))
+    chunks = cut(request.days, request.policy)
     logs = {t.name: {c.version: c.receipt for c in lake.store.commits(t.name) if c.receipt} for t in pipeline.tables}
     found = impacts(states, logs, request.tables, request.days, request.policy)
     plan = Plan(
@@ -101,7 +105,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
         note=request.note,
         retention_days=lake.settings.retention.rollback_days,
         shares=key_shares(lake, states, {i.table: i.reads for i in found if i.days()}),
-        look=look_of(states, moved_rows(LakeSession(lake), states, request.days)) if request.look else None,
+        look=look,
         code=request.code,
         parallel=request.parallel,
     )
@@ -143,20 +147,24 @@ def _chunk_prices(logs: Receipts, found: Sequence[TableImpact], chunks: Sequence
     return prices
 
 
-def cut(days: DayRange, unit: str, canary: int = 0, order: Order = "ascending") -> tuple[PlanChunk, ...]:
+def cut(days: DayRange, policy: Policy) -> tuple[PlanChunk, ...]:
     """Cut the range into chunks, in the order of their runs: every day is in exactly one, but for the boundary chunk.
 
-    `unit` is e.g. `7d`, `7`, `week` or `month`; raises BackfillError for anything else. `canary` days are cut off
-    first, at the end at which the work begins. Weeks begin on Monday, months on the first; chunks of N days are counted
-    from the end at which the work begins. The boundary chunk follows where there are several.
+    The policy's `chunk` is e.g. `7d`, `7`, `week` or `month`; raises BackfillError for anything else. Its canary is cut
+    off first: `canary_days`, else days at the end at which the work begins. Weeks begin on Monday, months on the first;
+    chunks of N days are counted from the end at which the work begins, and again behind a canary in their midst. The
+    boundary chunk follows where there are several.
     """
-    size, newest = _chunk_size(unit), order == "newest-first"
+    size, newest = _chunk_size(policy.chunk), policy.order == "newest-first"
     ordered = sorted(days, reverse=newest)
-    first, rest = ordered[:canary], ordered[canary:]
-    if isinstance(size, int):
-        parts = [rest[i : i + size] for i in range(0, len(rest), size)]
-    else:
-        parts = [list(group) for _, group in groupby(rest, lambda day: _first_of(day, size))]
+    first = sorted({*policy.canary_days} & {*days}) if policy.canary_days else ordered[: policy.canary]
+    parts = []
+    for span in sorted(contiguous({*days} - {*first}), key=lambda s: s.start, reverse=newest):
+        rest = sorted(span, reverse=newest)
+        if isinstance(size, int):
+            parts += [rest[i : i + size] for i in range(0, len(rest), size)]
+        else:
+            parts += [list(group) for _, group in groupby(rest, lambda day: _first_of(day, size))]
     chunks = [
         PlanChunk(i, DayRange(min(p), max(p) + ONE_DAY), ChunkKind.CANARY if first and i == 1 else ChunkKind.CHUNK)
         for i, p in enumerate([first, *parts] if first else parts, 1)
@@ -184,6 +192,9 @@ def _first_of(day: date, unit: str) -> date:
 
 def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
     refuse_stop(request.days, request.policy)
+    if (canary := request.policy.canary_days) and not {*canary} <= {*request.days}:
+        culprit = f"{canary} is not within the days {request.days}"
+        raise BackfillError("the canary", culprit, "Nothing was planned", "Name days that the plan makes")
     largest = max(len(c.days) for c in chunks if c.kind is not ChunkKind.BOUNDARY)
     if largest > request.most_days:
         raise BackfillError(

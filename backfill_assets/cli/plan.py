@@ -17,6 +17,7 @@ from backfill_assets.cli.candidate import make_target
 from backfill_assets.cli.common import (
     FILE,
     TEXT,
+    Parsed,
     answer,
     days_options,
     json_and_lake,
@@ -26,6 +27,7 @@ from backfill_assets.cli.common import (
     usage,
 )
 from backfill_assets.cli.plan_page import draw_list, show_progress
+from backfill_assets.core.days import DayRange, parse_span
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
 from backfill_assets.plans.files import CANCELLED, find_plan, keep_plan, mark, marked, plans, state_of
 from backfill_assets.plans.files import resume as resume_plan
@@ -36,15 +38,29 @@ from backfill_assets.plans.waits import usual_parallel
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 POLICY_OPTIONS = ("chunk", "canary", "order", "max_parallel", "retries", "force", "write_mode", "keep_removed",
                   "stop_after", "expect")  # fmt: skip
+MOST_CANARY_DAYS = 31
 WRITE_MODES = ("overwrite", "merge", "append")
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
+
+
+def _canary(text: str) -> int | DayRange:
+    """Return the number of days, or the days, of `--canary`."""
+    if not text.isdigit():
+        return parse_span(text)
+    if int(text) > MOST_CANARY_DAYS:
+        raise ValueError(f"{text} days are no canary: 0 to {MOST_CANARY_DAYS}, or which: DAY or A..B.")
+    return int(text)
 
 
 @click.group(invoke_without_command=True)
 @days_options()
 @click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
 @click.option("--chunk", metavar="7d|week|month|N", help="How many days one run makes.  [default: 7d]")
-@click.option("--canary", type=click.IntRange(0, 31), help="Days that are made first, alone.  [default: 1]")
+@click.option(
+    "--canary",
+    type=Parsed("N|DAY|A..B", _canary),
+    help="Days that are made first, alone: so many, or these.  [default: 1; with --look: where most rows change]",
+)
 @click.option("--template", type=click.Choice(TEMPLATE_NAMES), help="Safe defaults for a kind of correction.")
 @click.option("--order", type=click.Choice(("ascending", "newest-first")), help="[default: ascending]")
 @click.option(
@@ -103,6 +119,7 @@ def _make(options: dict[str, Any], as_json: bool) -> bool:
     days = allowed(options["days"], lake.settings.start_date)
     tables = chosen(options["named"], [t.name for t in pipeline.tables if lake.writes(t.name)])
     rest = {name: options[name] for name in ("reason", "note", "look", "code")}
+    rest["usual_canary"] = options["canary"] is None
     if options["max_parallel"] is None and not options["template"]:
         options["max_parallel"], rest["parallel"] = usual_parallel(lake.settings)
     with usage():
@@ -125,6 +142,8 @@ def _policy(options: dict[str, Any]) -> Policy:
 
     base = TEMPLATES[options["template"]] if options["template"] else Policy()
     overrides = {name: options[name] for name in POLICY_OPTIONS if options[name] is not None}
+    if isinstance(options["canary"], DayRange):
+        overrides |= {"canary": len(options["canary"]), "canary_days": options["canary"]}
     option_of = {"rows": "max_row_change", "nulls": "max_null_jump", "means": "max_mean_change", "drift": "max_drift"}
     bounds = {name: options[option] for name, option in option_of.items()}
     tolerances = replace(base.tolerances, **{k: v for k, v in bounds.items() if v is not None})

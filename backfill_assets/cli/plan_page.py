@@ -232,7 +232,9 @@ def look_lines(look: PlanLook, days: DayRange) -> Iterator[str]:
         mine = [m for m in look.moves if m.table == table]
         moved = sum(1 for m in mine if m.gains or m.loses)
         sums = f"{moved} day(s) gain or lose rows (+{sum(m.gains for m in mine)} -{sum(m.loses for m in mine)})"
-        yield f"look: {table}: {sums}, {sum(m.changes for m in mine)} row(s) on {len(mine)} day(s) change content"
+        where = f": {_spans(contiguous(days_changed))}" if (days_changed := [m.day for m in mine if m.changes]) else ""
+        changes = f"{sum(m.changes for m in mine)} row(s) on {len(days_changed)} day(s) change content{where}"
+        yield f"look: {table}: {sums}, {changes}"
     if beyond := look.beyond(days):
         first, last = min(beyond[0], days.start), max(beyond[-1], days.last)
         spans = ", ".join(map(str, contiguous(beyond)))

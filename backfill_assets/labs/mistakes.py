@@ -62,7 +62,7 @@ def _one_huge_run(lake: Lake) -> Iterator[LabStep]:
     _write(lake, cents)
     yield LabStep("One huge run", text, form="wrong days of one run", expected=1, found=_wrong(lake))
     _write(lake, RIGHT)
-    for chunk in cut(SPAN, "7d", canary=1):
+    for chunk in cut(SPAN, Policy("7d")):
         _write(lake, cents, chunk.days)
         if found := _wrong(lake):
             break

@@ -8,6 +8,7 @@ killed has none and is taken up.
 
 import uuid
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import date
 from typing import Literal
 
@@ -19,7 +20,7 @@ from backfill_assets.backfill.plan import PlanRequest, make_plan, refuse_append
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.backfill.work import PARENT, ROOT, ChunkMaker, ChunkWork
 from backfill_assets.core.clock import utc_today
-from backfill_assets.core.days import ONE_DAY, from_inclusive, parse_day
+from backfill_assets.core.days import ONE_DAY, from_inclusive, parse_day, parse_span
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_REASON, PLAN_TAG
@@ -70,6 +71,7 @@ class BackfillConfig(dg.Config):
     keep_removed: bool = Field(default=False, description="merge: keep what the new rows lack. Else it is refused.")
     chunk: str = Field(default="7d", description="Days of one run: 7d, 14, week or month.")
     canary: int = Field(default=1, description="Days that are made first, alone.")
+    canary_days: str = Field(default="", description="Which: YYYY-MM-DD, or A..B. Empty: the first ones.")
     retries: int = Field(default=0, description="How often a chunk that fails is tried again.")
     stop_after: str = Field(default="", description="Wait there for `plan resume`: canary, chunk or a day.")
     expect: list[str] = Field(default=[], description="What each chunk must give, e.g. `staging.rows ±0`.")
@@ -150,6 +152,9 @@ def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
     tables = tuple(name for name in known if name in names)
     try:
         policy = Policy(**config.model_dump(include=POLICY_FIELDS), expect=tuple(config.expect))
+        if config.canary_days:
+            chosen = parse_span(config.canary_days)
+            policy = replace(policy, canary=len(chosen), canary_days=chosen)
     except ValueError as error:
         raise _config_error(str(error), "Correct these numbers") from None
     for plan in plans(lake):

@@ -5,7 +5,8 @@ of a file are ignored.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
@@ -38,7 +39,7 @@ Instant = Annotated[datetime, PlainSerializer(datetime.isoformat)]
 class ChunkKind(StrEnum):
     """The purpose of a chunk."""
 
-    CANARY = "canary"  # the first days, alone: what is wrong everywhere shows here
+    CANARY = "canary"  # made first, alone: what is wrong everywhere shows here
     CHUNK = "chunk"
     BOUNDARY = "seams"  # last: days of earlier chunks whose inputs later chunks changed (windows reach over the edges)
 
@@ -72,7 +73,8 @@ class Tolerances:
 
 @dataclass(frozen=True)
 class Policy:
-    """How a plan is run. `canary`: days (0: none). `on_failure`: a failed gate leaves the chunk as it is, or rolls it
+    """How a plan is run. `canary`: number of days made first, alone (0: none). `canary_days`: which (None: those at the
+    end at which the work begins). `on_failure`: a failed gate leaves the chunk as it is, or rolls it
     back. `max_parallel`: chunks at once, at most. `force`: rebuild days that are up to date, too. `keep_removed`: a
     merge keeps rows that the new ones lack; otherwise such a merge is refused. `stop_after`: the point (`canary`,
     `chunk`, a day) at which it waits for a person; `expect`: what every chunk must give (`backfill.expect`)."""
@@ -90,6 +92,7 @@ class Policy:
     keep_removed: bool = False
     stop_after: str = ""
     expect: tuple[str, ...] = ()
+    canary_days: Days | None = None
 
     @property
     def mode(self) -> WriteMode:
@@ -178,6 +181,14 @@ class PlanLook:
 
     moves: tuple[DayMove, ...] = ()
     follows: Mapping[str, tuple[Days, ...]] = field(default_factory=dict)
+
+    def most_changed(self, days: DayRange, tables: Collection[str]) -> DayRange | None:
+        """The first of `days` on which most rows of `tables` (where none of them moves: of any) move; None: no row."""
+        rows: Counter[date] = Counter()
+        for m in [m for m in self.moves if m.table in tables] or self.moves:
+            rows[m.day] += (m.gains + m.loses + m.changes) * (m.day in days)
+        day, most = max(sorted(rows.items()), key=lambda found: found[1], default=(days.start, 0))
+        return from_inclusive(day, day) if most else None
 
     def beyond(self, days: DayRange) -> list[date]:
         """The days outside of `days` on which any table gains or loses rows, ascending."""

@@ -46,7 +46,7 @@ def test_days_that_gain_rows_beyond_the_range_and_what_follows_are_kept_and_told
     told = "\n".join(look_lines(look, days))
     assert f"beyond the range: {START + 5 * ONE_DAY} gain or lose rows too" in told
     assert f"plan --from {START} --to {START + 5 * ONE_DAY}" in told
-    assert "look: raw: 0 day(s) gain or lose rows (+0 -0), 3 row(s) on 1 day(s) change content" in told
+    assert f"look: raw: 0 day(s) gain or lose rows (+0 -0), 3 row(s) on 1 day(s) change content: {START}" in told
 
 
 def test_where_nothing_moves_the_look_says_so(tmp_path: Path) -> None:

@@ -18,12 +18,13 @@ from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, cut, make_plan
 from backfill_assets.cli.plan import TEMPLATE_NAMES
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import DayMove
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import find_plan, keep_plan, plan_ids
-from backfill_assets.plans.model import ChunkKind, Order, Plan, Policy, Price
+from backfill_assets.plans.model import ChunkKind, Order, Plan, PlanLook, Policy, Price
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.operations.planning import impact_on, versions_of
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
@@ -194,7 +195,7 @@ spans = st.builds(
 
 @given(spans, units, st.integers(0, 5), orders)
 def test_chunks_hold_every_day_once_and_follow_each_other(days: DayRange, unit: str, canary: int, order: Order) -> None:
-    chunks = cut(days, unit, canary, order)
+    chunks = cut(days, Policy(unit, canary, order))
     worked = [c for c in chunks if c.kind is not ChunkKind.BOUNDARY]
     made = [d for c in worked for d in c.days]
     assert sorted(made) == list(days)
@@ -204,9 +205,38 @@ def test_chunks_hold_every_day_once_and_follow_each_other(days: DayRange, unit: 
         assert first.days.end == second.days.start
 
 
+@given(spans, units, st.integers(0, 199), st.integers(1, 5), orders)
+def test_a_canary_in_the_midst_leaves_whole_chunks_on_both_sides(
+    days: DayRange, unit: str, begin: int, length: int, order: Order
+) -> None:
+    first = days.start + ONE_DAY * (begin % len(days))
+    canary = DayRange(first, min(days.end, first + ONE_DAY * length))
+    chunks = cut(days, Policy(unit, len(canary), order, canary_days=canary))
+    worked = [c for c in chunks if c.kind is not ChunkKind.BOUNDARY]
+    assert (chunks[0].kind, chunks[0].days) == (ChunkKind.CANARY, canary)
+    assert sorted(d for c in worked for d in c.days) == list(days)
+    assert [c.number for c in chunks] == list(range(1, len(chunks) + 1))
+
+
+def test_a_canary_beyond_the_range_is_refused(lake: tuple[Lake, Pipeline]) -> None:
+    with pytest.raises(BackfillError, match="is not within the days"):
+        made(lake, 3, 6, "staging", policy=Policy(canary_days=DayRange(day(6), day(7))))
+
+
+def test_the_look_knows_the_day_on_which_most_rows_of_the_planned_tables_move() -> None:
+    moves = [
+        DayMove("raw", day(1), 9, 0, 0), DayMove("staging", day(2), 1, 1, 0), DayMove("staging", day(3), 0, 0, 3),
+        DayMove("staging", day(8), 0, 0, 99),
+    ]  # fmt: skip
+    look, days = PlanLook(tuple(moves)), DayRange(day(0), day(5))
+    found = [look.most_changed(days, tables) for tables in (["staging"], ["raw", "staging"], ["features"])]
+    assert found == [DayRange(day(n), day(n + 1)) for n in (3, 1, 1)]
+    assert PlanLook().most_changed(days, ["staging"]) is None
+
+
 @given(spans, units, st.integers(1, 5), orders)
 def test_the_canary_is_first_and_the_seams_are_last(days: DayRange, unit: str, canary: int, order: Order) -> None:
-    chunks = cut(days, unit, canary, order)
+    chunks = cut(days, Policy(unit, canary, order))
     assert chunks[0].kind is ChunkKind.CANARY
     assert len(chunks[0].days) == min(canary, len(days))
     assert (chunks[-1].kind is ChunkKind.BOUNDARY) == (len(chunks) > 1)
@@ -215,17 +245,18 @@ def test_the_canary_is_first_and_the_seams_are_last(days: DayRange, unit: str, c
 
 def test_weeks_begin_on_monday_and_months_on_the_first() -> None:
     days = DayRange(date(2024, 2, 28), date(2024, 3, 12))
-    weeks = [str(c.days) for c in cut(days, "week")]
+    weeks = [str(c.days) for c in cut(days, Policy("week", 0))]
     assert weeks[:3] == ["2024-02-28..2024-03-03", "2024-03-04..2024-03-10", "2024-03-11"]
-    assert [str(c.days) for c in cut(days, "month")][:2] == ["2024-02-28..2024-02-29", "2024-03-01..2024-03-11"]
+    months = [str(c.days) for c in cut(days, Policy("month", 0))]
+    assert months[:2] == ["2024-02-28..2024-02-29", "2024-03-01..2024-03-11"]
 
 
 def test_newest_first_begins_at_the_end() -> None:
-    chunks = cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), "3d", 1, "newest-first")
+    chunks = cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), Policy("3d", 1, "newest-first"))
     assert [str(c.days) for c in chunks[:3]] == ["2024-03-07", "2024-03-04..2024-03-06", "2024-03-01..2024-03-03"]
 
 
 @pytest.mark.parametrize("unit", ["", "0", "-1d", "seven", "1.5d", "٣"])
 def test_a_unit_that_is_no_size_is_refused(unit: str) -> None:
     with pytest.raises(BackfillError, match="is no size"):
-        cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), unit)
+        cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), Policy(unit))

@@ -78,6 +78,14 @@ def test_status_tells_which_days_a_stopped_plan_holds_back_and_why(root: Path) -
     assert json.loads(call(root, "status", "--json").stdout)["needs_a_person"] == [line]
 
 
+def test_the_canary_may_be_days_of_ones_choice(root: Path) -> None:
+    canary = START + 2 * ONE_DAY
+    asked = ("--from", str(START), "--to", str(LAST), "--tables", "staging", "--force", "--json")
+    plan = json.loads(call(root, "plan", *asked, "--canary", str(canary)).output)
+    assert [c["days"] for c in plan["chunks"]][:2] == [[str(canary)] * 2, [str(START), str(START + ONE_DAY)]]
+    assert (plan["policy"]["canary"], plan["policy"]["canary_days"]) == (1, [str(canary)] * 2)
+
+
 def test_append_is_refused_with_the_incident_it_prevents(root: Path) -> None:
     lake = synthetic_lake(root.parent / "other", 2)[0]
     before = versions_of(lake)
@@ -94,6 +102,8 @@ def test_append_is_refused_with_the_incident_it_prevents(root: Path) -> None:
         (("--partitions", RANGE, "--from", str(START)), "--days says the days already"),
         ((), "which days?"),
         (("--partitions", "2024-02-26..x"), "is not a date"),
+        (("--partitions", RANGE, "--canary", "32"), "32 days are no canary"),
+        (("--partitions", RANGE, "--canary", "-1"), "is not a date"),
         (("--partitions", RANGE, "--write-mode", "upsert"), "is not one of 'overwrite', 'merge'"),
     ],
 )

@@ -28,7 +28,9 @@ def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(policy: P
         PlanCode("v1", "0123456789abcdef", "f.py:tables", "", "fedc", 2),
     )
     made = datetime(2024, 4, 1, tzinfo=UTC)
-    plan = Plan("P", made, "me", days, ("staging",), cut(days, "1d"), policy, Pins({}, {}, {}, {}), code=code)
+    plan = Plan(
+        "P", made, "me", days, ("staging",), cut(days, Policy("1d", 0)), policy, Pins({}, {}, {}, {}), code=code
+    )
     tags = plan.tags(plan.chunk(1))
     assert (mode_of(tags), tags[CODE_TAG]) == (mode, "v1 (0123456789ab; 2 file(s), digest fedc)")
     with pytest.raises(BackfillError, match="is no way to write"):

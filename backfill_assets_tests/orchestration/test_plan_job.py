@@ -43,6 +43,7 @@ def run(root: Path, **config: Any) -> str:
         ({"end_date": "2999-01-01"}, "not all of the days"),
         ({"tables": "stagin"}, "no table stagin"),
         ({"max_parallel": 0}, "max_parallel at least 1"),
+        ({"canary_days": "2024-03-01"}, "2024-03-01 is not within the days 2024-02-26..2024-02-28"),
         ({"stop_after": "noon"}, "'noon' is no point of a plan"),
         ({"expect": ["staging.size ±0"]}, "size is no figure of a table"),
     ],

@@ -47,7 +47,7 @@ pins = st.builds(
 def plans(draw: st.DrawFn) -> Plan:
     """Any plan."""
     days = draw(day_ranges)
-    chunks = cut(days, "30d", draw(st.integers(0, 3)))
+    chunks = cut(days, Policy("30d", draw(st.integers(0, 3))))
     return Plan(
         draw(texts), draw(st.datetimes(timezones=st.just(UTC))), draw(texts), days, ("raw", "staging"), chunks,
         draw(policies), draw(pins), draw(st.lists(impacts, max_size=2).map(tuple)),

@@ -23,7 +23,7 @@ DAYS = DayRange(START, START + ONE_DAY * 6)
 def plan(most: int = 1) -> Plan:
     """Six days, one by one."""
     policy = Policy("1d", 1, max_parallel=most)
-    return Plan("P", datetime(2024, 4, 1, tzinfo=UTC), "me@here", DAYS, ("staging",), cut(DAYS, "1d", 1), policy,
+    return Plan("P", datetime(2024, 4, 1, tzinfo=UTC), "me@here", DAYS, ("staging",), cut(DAYS, Policy("1d")), policy,
                 Pins({}, {}, {}, {}))  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def test_a_raw_day_that_its_ledger_does_not_name_yet_is_still_to_be_made(force: 
     """A run that was killed between raw and its ledger: what is made from the ledger would lack the day."""
     story = loaded(3).land(day(3), "new").load(day(3), finish=False)
     days = DayRange(day(3), day(4))
-    asked = replace(plan(), days=days, tables=("raw",), chunks=cut(days, "1d", 1))
+    asked = replace(plan(), days=days, tables=("raw",), chunks=cut(days, Policy("1d")))
     asked = replace(asked, policy=replace(asked.policy, force=force))
     stamp = story.states().stamp("raw", day(3))
     assert stamp
