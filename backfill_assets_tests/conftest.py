@@ -94,8 +94,11 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """On which engine tests are that only need one."""
     if config.option.markexpr == QUICK:
         return None
-    why = engines.why_spark()
-    return f"engine: Spark ({why})" if why else f"engine: Sail; Spark where a module is marked {engines.ON_SPARK}"
+    if engines.wants_spark():
+        return "engine: Spark"
+    why = engines.why_no_sail()
+    where = f"engine: Spark where a module is marked {engines.ON_SPARK}"
+    return f"{where}; tests on Sail are skipped: {why}" if why else f"{where}, else Sail"
 
 
 @pytest.fixture(scope="session", autouse=True)

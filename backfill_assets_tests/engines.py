@@ -3,8 +3,9 @@
 Lives here: the one rule, the marker `on_spark` that keeps a module on Spark and says why, and the sessions of this
 process on either. Does not live here: the fixtures (`conftest.py`), and tests that name their engine themselves.
 
-A test that needs an engine takes a fixture of `conftest.SPARK_FIXTURES`, and is on Sail wherever this machine can keep
-Sail to one user. With BACKFILL_ASSETS_TESTS_ENGINE=spark, the full run, every test is on Spark.
+A test that needs an engine takes a fixture of `conftest.SPARK_FIXTURES`, and is on Sail, or skipped where this machine
+cannot keep Sail to one user. With BACKFILL_ASSETS_TESTS_ENGINE=spark every test is on Spark: `.ci/run` repeats the
+modules marked `users_do` so, `thorough.py` everything.
 """
 
 import os
@@ -25,21 +26,32 @@ if TYPE_CHECKING:
 TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 SPARK = "spark"
 ON_SPARK = "on_spark"
+USERS_DO = "users_do"  # what users do with the engine that they get: a part of `.ci/run` runs it on Spark, too
 OF_LAKES = "BACKFILL_ASSETS__SPARK__ENGINE"  # of every lake that this process, or one that it starts, opens
 FOR_SERVERS = "SPARK_CONNECT_MODE_ENABLED"  # whom pyspark's functions work for; else for a driver of the process
 MEMORY = "2g"
 SERVERS = {name: EngineSettings(name, memory=MEMORY, idle_minutes=0.1) for name in (EMBEDDED, SAIL)}
 
 
-@cache
-def why_spark() -> str:
-    """Why even the tests that could be on Sail are on Spark; empty where they are on Sail."""
+def wants_spark() -> bool:
+    """Whether every test is to be on Spark, by the environment of the run."""
     wanted = os.environ.get(TESTS_ENGINE, SAIL)
     if wanted not in (SAIL, SPARK):
         raise pytest.UsageError(
             f"{TESTS_ENGINE}={wanted} is no engine of the tests. Nothing was run. Say sail or spark"
         )
-    return f"{TESTS_ENGINE}={wanted}" if wanted == SPARK else why_not_private()
+    return wanted == SPARK
+
+
+@cache
+def why_no_sail() -> str:
+    """Why this machine cannot keep Sail to one user; empty where it can."""
+    return why_not_private()
+
+
+def usual_environ() -> dict[str, str]:
+    """What starts a program whose lakes may be on either engine: Sail, where it can be and Spark is not wanted."""
+    return {} if wants_spark() or why_no_sail() else {OF_LAKES: SAIL}
 
 
 def refuse_unfounded(items: Iterable[pytest.Item]) -> None:
@@ -60,9 +72,12 @@ def refuse_unfounded(items: Iterable[pytest.Item]) -> None:
         )
 
 
-def choose(item: pytest.Item, why: Callable[[], str] = why_spark) -> None:
-    """Let the lakes of the test be on its engine, in this process and in those that it starts."""
-    on_sail = item.get_closest_marker(SPARK) and not item.get_closest_marker(ON_SPARK) and not why()
+def choose(item: pytest.Item, why: Callable[[], str] = why_no_sail) -> None:
+    """Let the lakes of the test be on its engine, in this process and in those that it starts; skip a test whose engine
+    would be Sail where this machine has none: all of them on Spark would take hours."""
+    on_sail = item.get_closest_marker(SPARK) and not item.get_closest_marker(ON_SPARK) and not wants_spark()
+    if on_sail and why():
+        pytest.skip(f"no Sail here: {why()}. {TESTS_ENGINE}={SPARK} runs it on Spark")
     shares = "spark" in getattr(item, "fixturenames", ())
     for name, value, holds in ((OF_LAKES, SAIL, on_sail), (FOR_SERVERS, "1", on_sail or shares)):
         if holds:

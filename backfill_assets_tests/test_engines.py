@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from backfill_assets_tests.engines import FOR_SERVERS, OF_LAKES, TESTS_ENGINE, choose, refuse_unfounded, why_spark
+from backfill_assets_tests.engines import FOR_SERVERS, OF_LAKES, TESTS_ENGINE, choose, refuse_unfounded, wants_spark
 
 MODULE, OTHER = Path("test_a.py"), Path("test_b.py")
 NEEDS = pytest.mark.spark
@@ -57,22 +57,24 @@ def test_a_module_is_on_one_engine() -> None:
 
 def test_lakes_are_on_sail_for_tests_that_only_need_an_engine_where_it_can_be(environ: pytest.MonkeyPatch) -> None:
     chosen = []
-    for marks, why in [((NEEDS,), ""), ((NEEDS, SPARKS), ""), ((NEEDS,), "no private network"), ((), "")]:
-        choose(items(Item(MODULE, marks))[0], partial(str, why))
+    for marks in ((NEEDS,), (NEEDS, SPARKS), ()):
+        choose(items(Item(MODULE, marks))[0], partial(str, ""))
         chosen.append((os.environ.get(OF_LAKES), os.environ.get(FOR_SERVERS)))
-    assert chosen == [("sail", "1"), (None, None), (None, None), (None, None)]
+    assert chosen == [("sail", "1"), (None, None), (None, None)]
     choose(items(Item(MODULE, (NEEDS, SPARKS), fixturenames=("spark",)))[0], partial(str, ""))
     assert (os.environ.get(OF_LAKES), os.environ.get(FOR_SERVERS)) == (None, "1"), "of the server that tests share"
 
 
-@pytest.mark.parametrize(("said", "why"), [("spark", "BACKFILL_ASSETS_TESTS_ENGINE=spark"), ("flink", "is no engine")])
-def test_the_full_run_is_on_spark_and_what_is_no_engine_is_refused(
-    environ: pytest.MonkeyPatch, said: str, why: str
-) -> None:
-    environ.setenv(TESTS_ENGINE, said)
-    told = []
-    try:
-        told.append(why_spark.__wrapped__())
-    except pytest.UsageError as error:
-        told.append(str(error))
-    assert why in told[0]
+def test_a_machine_without_sail_skips_by_name_what_would_take_hours_on_spark(environ: pytest.MonkeyPatch) -> None:
+    with pytest.raises(pytest.skip.Exception, match=r"no private network\..*BACKFILL_ASSETS_TESTS_ENGINE=spark"):
+        choose(items(Item(MODULE, (NEEDS,)))[0], partial(str, "no private network"))
+    choose(items(Item(MODULE, (NEEDS, SPARKS)))[0], partial(str, "no private network"))
+    environ.setenv(TESTS_ENGINE, "spark")
+    choose(items(Item(MODULE, (NEEDS,)))[0], partial(str, "no private network"))
+    assert OF_LAKES not in os.environ
+
+
+def test_an_engine_that_tests_do_not_know_is_refused(environ: pytest.MonkeyPatch) -> None:
+    environ.setenv(TESTS_ENGINE, "flink")
+    with pytest.raises(pytest.UsageError, match="is no engine"):
+        wants_spark()

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets_tests import thorough
+from backfill_assets_tests.engines import TESTS_ENGINE
 from backfill_assets_tests.processes import CHECKOUT
-from backfill_assets_tests.thorough import FOLDER, VARIANTS
 
 SIZE = r'environ.get\("(BACKFILL_ASSETS_[A-Z_]+)"'
 AIDS = {"BACKFILL_ASSETS_PLAN_DAYS", "BACKFILL_ASSETS_PLAN_CHUNK", "BACKFILL_ASSETS_SEED"}  # how, not how much
@@ -52,7 +53,9 @@ def test_the_quick_ones_are_those_whose_fixtures_say_nothing_else(tmp_path: Path
 
 
 def test_each_big_variant_is_of_a_file_that_reads_its_variable_and_none_is_forgotten() -> None:
-    read = {(f.name, v) for f in (CHECKOUT / FOLDER).glob("test_*.py") for v in re.findall(SIZE, f.read_text())}
-    assert {(v.file, v.variable) for v in VARIANTS} == {
-        (name, variable) for name, variable in read if variable not in AIDS
+    files = (CHECKOUT / thorough.TESTS / "end_to_end").glob("test_*.py")
+    read = {(f.name, v) for f in files for v in re.findall(SIZE, f.read_text())}
+    made_big = {
+        (Path(v.command[-1]).name, name) for v in thorough.VARIANTS for name in v.environment if name != TESTS_ENGINE
     }
+    assert made_big == {(name, variable) for name, variable in read if variable not in AIDS}

@@ -20,11 +20,10 @@ from pathlib import Path
 
 import psutil
 
-from backfill_assets.engine.confs import SAIL
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets_tests.copies import Kept, keep
-from backfill_assets_tests.engines import OF_LAKES, why_spark
+from backfill_assets_tests.engines import usual_environ
 from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, until
 
 SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it
@@ -105,7 +104,7 @@ def _load(folder: Path) -> None:
     home.mkdir(parents=True)
     shutil.copy(CHECKOUT / "dagster.yaml", home)
     demo = [sys.executable, "-m", "backfill_assets", "demo", "--days", str(SAMPLE_DAYS)]
-    env = _environ(folder) | ({} if why_spark() else {OF_LAKES: SAIL})
+    env = _environ(folder) | usual_environ()
     try:
         subprocess.run(demo, cwd=home, env=env, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     finally:

@@ -22,6 +22,8 @@ from backfill_assets_tests.browser.ui import LOCATION, Ui
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.users_do
+
 
 @pytest.fixture(scope="module")
 def spark_server(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:

@@ -28,6 +28,8 @@ from backfill_assets_tests.browser.ui import LOCATION, Ui
 from backfill_assets_tests.lakes import data_files
 from backfill_assets_tests.processes import until
 
+pytestmark = pytest.mark.users_do
+
 CHECKS = "/assets/staging?view=checks"
 JOB = f"/locations/{LOCATION}/jobs/rebuild"
 LINEAGE = f"/locations/{LOCATION}/asset-groups/lake"

@@ -16,7 +16,7 @@ from backfill_assets.operations.publications import PublishRequest, publish
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.lakes import backfill, configure, content, delivery, make_lake, snapshot
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
 
 FIRST, LAST = "2024-03-01", "2024-03-06"
 DELIVERIES = [

@@ -22,6 +22,8 @@ from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 ALL = DayRange(date(2024, 3, 1), date(2024, 3, 3))
 DECLARED_DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 5))
 FIRST, SECOND = DayRange(ALL.start, ALL.last), DayRange(ALL.last, ALL.end)

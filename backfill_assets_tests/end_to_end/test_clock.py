@@ -24,6 +24,8 @@ from backfill_assets_tests.oracle import Row, Rules, delivery
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 START = date(2024, 3, 1)
 RULES = Rules(START, datetime.fromisoformat("2024-03-09"), date(2024, 3, 8))
 DAYS = DayRange(START, date(2024, 3, 6))

@@ -25,6 +25,8 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import content, data_files, delivery, land, make_lake
 from backfill_assets_tests.processes import CHECKOUT, until
 
+pytestmark = pytest.mark.users_do
+
 PATIENCE_SECONDS = 420.0  # a dozen run processes on two cores that may run other things
 UNDONE = (State.STALE, State.MISSING)
 

@@ -8,22 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engine.confs import SAIL
 from backfill_assets.operations.example_lakes import examples
 from backfill_assets_tests.end_to_end.example_answers import AT_THE_END
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
-from backfill_assets_tests.engines import OF_LAKES, why_spark
+from backfill_assets_tests.engines import usual_environ
 from backfill_assets_tests.processes import CHECKOUT
 
-pytestmark = pytest.mark.on_spark("some examples use what Sail refuses by name; the others name their engine below")
+pytestmark = [
+    pytest.mark.users_do,
+    pytest.mark.on_spark("some examples use what Sail refuses by name; the others name their engine below"),
+]
 SPARK_ONLY = {"orders", "retried-events", "sensor-readings"}
 
 
 @pytest.fixture
 def spark_server(name: str) -> dict[str, str]:
     """What is set around the steps: a server of theirs that a failure leaves behind ends soon, by itself."""
-    on_sail = {OF_LAKES: SAIL} if name not in SPARK_ONLY and not why_spark() else {}
-    return {"BACKFILL_ASSETS__SPARK__IDLE_MINUTES": "3", **on_sail}
+    return {"BACKFILL_ASSETS__SPARK__IDLE_MINUTES": "3", **({} if name in SPARK_ONLY else usual_environ())}
 
 
 def steps_text(name: str) -> str:

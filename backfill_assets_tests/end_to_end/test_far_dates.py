@@ -30,6 +30,8 @@ from backfill_assets_tests.lakes import run_rebuild
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 TOML = """start_date = 2024-03-01
 [source]
 files = "landing/**"

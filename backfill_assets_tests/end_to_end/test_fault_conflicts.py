@@ -40,6 +40,8 @@ from backfill_assets_tests.lakes import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 FIRST, LAST = "2024-03-01", "2024-03-03"
 DAY = date(2024, 3, 2)
 

@@ -32,6 +32,8 @@ from backfill_assets_tests.lakes import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 FIRST, LAST, DAYS = "2024-03-01", "2024-03-31", 31
 BAD, EMPTY = date(2024, 3, 15), date(2024, 3, 10)
 CHECKS = {"row_count", "not_null", "unique_key", "profile"}

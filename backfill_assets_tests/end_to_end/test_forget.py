@@ -29,6 +29,8 @@ from backfill_assets_tests.lakes import LONG_AGO, SELECT, Cells, content, delive
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 ANN, NOTE = "ann-of-the-lake-77", "asked by letter"
 NEAR = f"{ANN} junior"  # another entity
 LATENESS = {"beyond": "quarantine", "window_days": 1}

@@ -14,6 +14,8 @@ from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
 
+pytestmark = pytest.mark.users_do
+
 STEPS = {name: steps for name, path in guides().items() if (steps := steps_of(path.read_text("utf-8")))}
 
 

@@ -19,6 +19,8 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.log import commits
 from backfill_assets_tests.processes import run
 
+pytestmark = pytest.mark.users_do
+
 RUN = """
 import os, signal, sys, time, logging
 from pathlib import Path

@@ -36,6 +36,8 @@ from backfill_assets_tests.processes import run_python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 START = date(2024, 3, 1)
 RULES = Rules(START, datetime.fromisoformat("2024-03-08"), date(2024, 3, 7), early_tolerance_days=9)
 SEEDS = range(3, 3 + int(os.environ.get("BACKFILL_ASSETS_REPLAYS", "1")))  # each costs a minute and a half

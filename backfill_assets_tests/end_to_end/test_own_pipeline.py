@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
+import pytest
 
 from backfill_assets import Basis, Chunk, Column, Contract, Input, LakeSettings, Table, assemble, tables
 from backfill_assets.orchestration.context import TablesOf
@@ -20,6 +21,8 @@ from backfill_assets_tests.oracle import Rules, delivery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.users_do
 
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-05"), date(2024, 3, 4))
 ROWS = [

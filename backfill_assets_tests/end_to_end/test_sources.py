@@ -25,6 +25,8 @@ from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 TOML = f'''start_date = 2024-03-01
 [sources.events]
 files = "landing/events/*.jsonl"

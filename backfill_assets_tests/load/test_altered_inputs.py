@@ -19,6 +19,8 @@ from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, make_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 FIRST = date(2024, 3, 1)
 TABLES = [("raw", raw(), "echo"), ("echo", ECHO, "sums")]
 

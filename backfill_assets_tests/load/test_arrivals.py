@@ -31,6 +31,8 @@ from backfill_assets_tests.own import TWO_SOURCES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024, 3, 20), early_tolerance_days=3)
 ROWS = [
     delivery(1, "2024-03-01 10:00", key="stays"),

@@ -38,6 +38,8 @@ from backfill_assets_tests.lakes import LONG_AGO, backfill, content, delivery, l
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 TEXTS = ["0.1", " 0.2", "1e1", "n/a", "", None]
 FRACTIONS = [0.1, 0.2, 1e16, float("nan"), None, -0.0]
 START = "2024-03-01"

@@ -27,6 +27,8 @@ from backfill_assets_tests.lakes import ECHO, backfill, death_before_the_ledger,
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.users_do
+
 FIRST = date(2024, 3, 1)
 
 

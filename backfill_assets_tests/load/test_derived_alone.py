@@ -23,6 +23,8 @@ from backfill_assets_tests.lakes import SUMS, backfill, content, delivery, make_
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.users_do
+
 FIRST, LAST = "2024-03-01", "2024-03-04"
 ROWS = [delivery(n, f"2024-03-0{n} 10:00:00", None, f"k{n}", value=n) for n in (1, 2, 3, 4)]
 

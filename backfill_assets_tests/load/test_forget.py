@@ -24,6 +24,8 @@ from backfill_assets_tests.lakes import LONG_AGO, backfill, content, delivery, l
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 ANN = Trace({"entity": "ann-77"})
 
 

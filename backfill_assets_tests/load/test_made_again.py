@@ -10,6 +10,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from backfill_assets.lake.gates import PROFILE
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
@@ -21,6 +23,8 @@ from backfill_assets_tests.lakes import ECHO, backfill, delivery, make_lake, pre
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.users_do
 
 FIRST = date(2024, 3, 1)
 ALL = (contracts.raw(), ECHO)

@@ -7,6 +7,8 @@ Tested here: `load.making` by itself. Not tested here: what is read for which da
 from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import pytest
+
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.load.making import ROWS_OF_A_PLAN, _of_its_span, _spans, _with_columns, _without_days
 from backfill_assets_tests.builders import FEATURES, STAGING, day, loaded
@@ -14,6 +16,8 @@ from backfill_assets_tests.lakes import ECHO
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.users_do
 
 FIRST = date(2024, 3, 1)
 SPANS = (DayRange(FIRST, FIRST + ONE_DAY), DayRange(FIRST + 4 * ONE_DAY, FIRST + 6 * ONE_DAY))

@@ -26,6 +26,8 @@ from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, make_
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.users_do
+
 DAY = date(2024, 3, 1)
 
 

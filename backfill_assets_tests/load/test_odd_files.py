@@ -23,6 +23,8 @@ from backfill_assets_tests.oracle import Rules, delivery
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024, 3, 20))
 FAR = pa.array([9_000_000_000_000_000_000], pa.int64()).view(pa.timestamp("ms"))
 NEAR = pa.array([1], pa.timestamp("ms"))

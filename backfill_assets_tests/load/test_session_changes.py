@@ -23,6 +23,8 @@ from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, make_
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.users_do
+
 FIRST, ZONE = date(2024, 3, 1), "spark.sql.session.timeZone"
 Does = Callable[["SparkSession"], object]
 

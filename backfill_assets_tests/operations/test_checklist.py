@@ -28,6 +28,8 @@ from backfill_assets_tests.operations.planning import HandWorker, bare_staging, 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 RERUN, WHOLE, LATE = (
     "a rerun changes nothing",
     "a load is seen whole or not at all",

@@ -28,6 +28,8 @@ from backfill_assets_tests.lakes import backfill, delivery, make_lake
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.users_do
+
 OWN = Contract(
     "own",
     "Events per day and a number of its own.",

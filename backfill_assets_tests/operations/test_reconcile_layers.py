@@ -22,6 +22,8 @@ from backfill_assets_tests.lakes import backfill, delivery, land, make_lake
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 FIRST, LAST = "2024-03-01", "2024-03-04"
 ON_TIME = [
     *(delivery(n, f"2024-03-0{n}T10:00:00Z", f"2024-03-0{n}T09:00:00Z", f"e{n}", value=n) for n in (1, 2, 3)),

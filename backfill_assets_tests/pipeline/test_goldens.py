@@ -24,6 +24,8 @@ from backfill_assets_tests.pipeline.worlds import aware
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.users_do
+
 SETS = ["trap_fixture", "openstack_changes"]
 ALL_DAYS = DayRange(date(1970, 1, 1), date(2100, 1, 1))
 FEATURES = (

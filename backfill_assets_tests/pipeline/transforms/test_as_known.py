@@ -15,6 +15,8 @@ from backfill_assets.pipeline.transforms.staging import as_known
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 DAYS = asked_days("2024-03-03", "2024-03-05")
 TIMES = [datetime(2024, 3, n, hour, tzinfo=UTC) for n, hour in product(range(1, 8), (0, 9))]
 

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
+import pytest
+
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets_tests.pipeline.built_in import features, labels, outcome_by_rule
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.users_do
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 DAY = date(2024, 3, 5)

@@ -6,6 +6,7 @@ itself (`test_intervals.py`).
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 
 from backfill_assets.pipeline import contracts
@@ -17,6 +18,8 @@ from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, worlds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.users_do
 
 STAGING = contracts.staging().column_names
 

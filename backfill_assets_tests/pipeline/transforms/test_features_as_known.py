@@ -22,6 +22,8 @@ from backfill_assets_tests.pipeline.worlds import FIRST, INSTANT, TRIED_IN_SPARK
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 STAGING = contracts.staging().column_names
 MIDNIGHT = datetime(FIRST.year, FIRST.month, FIRST.day)  # noqa: DTZ001 - Arrow's plain times, meant as UTC
 TICK = timedelta(microseconds=1)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from backfill_assets.pipeline.transforms.measures import Part
 
+pytestmark = pytest.mark.users_do
+
 LENGTH = 40
 DAYS = DayRange(FIRST, FIRST + ONE_DAY * LENGTH)
 NUMBER = Value("number", "INT")

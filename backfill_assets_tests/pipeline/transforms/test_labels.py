@@ -24,6 +24,8 @@ from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, aware, 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 STAGING = contracts.staging().column_names
 
 

@@ -20,6 +20,8 @@ from backfill_assets_tests.pipeline.worlds import FIRST, RAW, TRIED_IN_SPARK, Wo
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.users_do
+
 CONTRACT = contracts.staging()
 NOON = datetime(FIRST.year, FIRST.month, FIRST.day, 12)  # noqa: DTZ001 - Arrow's plain times, meant as UTC
 

@@ -5,6 +5,7 @@ Tested here: `pipeline.transforms.declared.training`. Not tested here: that inco
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 
 from backfill_assets_tests.pipeline.built_in import contracts, training
@@ -14,6 +15,8 @@ from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, worlds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.users_do
 
 
 @settings(TRIED_IN_SPARK, max_examples=3)
