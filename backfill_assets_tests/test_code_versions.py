@@ -26,7 +26,7 @@ LANDING, LOAD = "backfill_assets.landing", "backfill_assets.load"
 LOADERS = (
     LOADER,
     *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "landed_rows", "placing")),
-    *(f"{LANDING}.{name}" for name in ("content_store", "mapping", "select")),
+    *(f"{LANDING}.{name}" for name in ("content_store", "mapping", "paths", "select")),
     f"{LANDING}.limited_decoding",
     *(f"{LANDING}.{name}" for name in ("batches", "csv_records", "ingest", "json_lines", "parquet_files")),
     f"{LANDING}.text_lines",
@@ -47,7 +47,7 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "e4c38385b47145cdc26939c2000c0eec",
+    "raw 1": "4b25595feda7b021aa403a4ff1e33f73",
     "staging 1": "bcd2e56ac43ec67550345dab9f0f9315",
     "features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "features_as_known 1": "0fc7bfba42c64f12d5c6d2deb59671e8",

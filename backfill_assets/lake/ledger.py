@@ -16,10 +16,12 @@ from backfill_assets.core.scans import OF_TOTALS
 from backfill_assets.core.view import LandedDay
 from backfill_assets.lake.store import TableStore
 from backfill_assets.landing.content_store import identity
+from backfill_assets.landing.paths import day_by_position, day_of, is_read_otherwise
 
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
 LOADED_BEFORE = "loaded before "  # how a note begins that does not refuse the file
+KEYED = "+"  # in `counted_by`, where `is_read_otherwise`: `day_of` its path is its day
 LONG_BEFORE = datetime.min.replace(tzinfo=UTC)
 
 FILES = Contract(
@@ -118,6 +120,16 @@ class FileRecord:
     first_name: str = ""
 
     @property
+    def path_day(self) -> date | None:
+        """The day that its path names, as the release read it that first counted the file."""
+        return day_of(self.path) if KEYED in self.counted_by else day_by_position(self.path)
+
+    @property
+    def counted_under(self) -> str:
+        """The digest of the settings that counted it."""
+        return self.counted_by.partition(" ")[0].removesuffix(KEYED)
+
+    @property
     def as_input(self) -> str:
         """Name of the content in input digests. It changes with another first scan, because rows may have become
         usable, and while a manifest refuses the file, because its rows return once that is corrected; and with another
@@ -204,6 +216,13 @@ def _newest(rows: list[dict[str, Any]]) -> FileRecord:
         contradicted=last["note"].removeprefix(LOADED_BEFORE) if is_loaded else "",
         recorded_at=event["recorded_at"],
     )
+
+
+def reads_by_position(records: Iterable[FileRecord]) -> list[str]:
+    """The paths whose days an earlier release read by position, and took for other days than today's rule does. While
+    a source has one, new files of such paths are read so, too: a correction must not seem to arrive before its row.
+    """
+    return [r.path for r in records if r.counted_by and KEYED not in r.counted_by and is_read_otherwise(r.path)]
 
 
 def landed_days(records: Iterable[FileRecord]) -> dict[date, LandedDay]:

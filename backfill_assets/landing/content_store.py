@@ -32,7 +32,7 @@ class StoredFile:
     not know them. `rows` counts all records apart from Spark, `bad_rows` the unusable ones among them. `inexact`:
     column -> why its values differ from the landed file. `refused`: why no row of it can be judged; it then counts as
     one unusable row with number 0 and is not read. `path`: its path below the landing's root, if its rows depend on
-    that. `content`: the SHA-256 of the bytes of a parquet file.
+    that, and `path_day`: the day that this names. `content`: the SHA-256 of the bytes of a parquet file.
     """
 
     sha256: str
@@ -46,6 +46,7 @@ class StoredFile:
     inexact: Mapping[str, str] = field(default_factory=dict)
     refused: str | None = None
     path: str = ""
+    path_day: date | None = None
     bad_rows: int = 0
     content: str = ""
 

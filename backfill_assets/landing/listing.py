@@ -1,13 +1,14 @@
 """The landing folder: the files that `[source] files` offers for reading, and a reason for each other file.
 
-Also which format lies there, and whether numbers in names order the files of a day.
-Not here: reading the files (`files`, `ingest`), and comparing them with the ledger (`load.landed_changes`).
+Also which format lies there.
+Not here: reading the files (`files`, `ingest`), what their paths say (`paths`), and comparing them with the ledger
+(`load.landed_changes`).
 """
 
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,7 +18,6 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.texts import plain
 from backfill_assets.landing.declared import BESIDE, FOLDER, Declarations
 from backfill_assets.landing.files import LandedFile
-from backfill_assets.landing.select import DAY
 from backfill_assets.landing.text_lines import Limits
 
 WILDCARD = re.compile(r"[*?\[]")
@@ -26,8 +26,6 @@ EXTENSIONS = {
     "csv": (".csv", ".csv.gz"),
     "jsonl": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
 }
-NUMBER = r"([0-9]{1,9})[^0-9/]*$"  # the last one in a path, if it is the file's
-BY_NUMBER = f"CAST(concat(regexp_extract(_file, '{NUMBER}', 1), lpad(CAST(_row AS string), 9, '0')) AS bigint) AS seq"
 TEMPORARY = (".tmp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
 
 
@@ -197,13 +195,6 @@ def _unfit(name: str, path: str, status: os.stat_result, glob: Glob, extensions:
     if status.st_size == 0 and lower.endswith(".gz"):
         return "a gzip file of 0 bytes: it was cut off"
     return None if os.access(path, os.R_OK) else "this user may not read it"
-
-
-def are_numbered(files: Iterable[LandedFile]) -> bool:
-    """Whether some files are of one day, and the last number in the name tells each from the others of its day."""
-    numbered = ((re.search(DAY, f.name), re.search(NUMBER, f.name)) for f in files)
-    found = [(tuple(map(int, day.groups())), int(number[1]) if number else 0) for day, number in numbered if day]
-    return len({day for day, _ in found}) < len(found) == len({*found})
 
 
 def landed_form(root: Path, form: str | None, files: str | None) -> tuple[str, str, list[LandedFile]] | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 FILE, ROW = "_file", "_row"  # the path below the landing's root; the number of the record, from 1
+PATH_DAY = "__path_day"  # the day that the path names (`paths`)
 FORGIVING = {
     "cast": "try_cast", "to_timestamp": "try_to_timestamp", "to_date": "try_to_date", "to_number": "try_to_number",
     "element_at": "try_element_at", "make_timestamp": "try_make_timestamp", "url_decode": "try_url_decode",
@@ -49,9 +50,6 @@ FRACTIONS = ("double", "float", "decimal")
 FRACTION = r"^\s*[+-]?\d*\.(\d*?)0*\s*$"  # of a number as text: its digits behind the point, without zeros at the end
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 TEXTUAL = ("STRING", "BINARY")
-# A day in a path: 2024-03-01, dt=2024-03-01, 2024/03/01, year=2024/month=3/day=1.
-# No look-around: not every engine's regular expressions have it.
-DAY = r"(?:^|[^0-9])([0-9]{4})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:[^0-9]|$)"
 HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays within 63
 
 
@@ -267,7 +265,7 @@ def defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[s
     if "seq" in absent:
         made["seq"] = number_of(F.col("__sha256"), F.col("__number"))
     if "arrival_ts" in absent:
-        made["arrival_ts"] = arrival_of(F.col(FILE))
+        made["arrival_ts"] = arrival_of(F.col(PATH_DAY))
     if "version_ts" in absent:
         made["version_ts"] = ({**columns, **made})["arrival_ts"]
     return made
@@ -285,13 +283,11 @@ def number_of(sha256: "Column", row_number: "Column") -> "Column":
     return start + row_number.cast("bigint")
 
 
-def arrival_of(path: "Column") -> "Column":
-    """The last microsecond (UTC) of the first day that a path names; NULL where it names none.
+def arrival_of(day: "Column") -> "Column":
+    """The last microsecond (UTC) of a day; NULL without one.
 
     The end, because a row of that day must not count as known before it arrived: a cut may lie within the day.
     """
     from pyspark.sql import functions as F
 
-    year, month, day = (F.regexp_extract(path, DAY, i) for i in (1, 2, 3))
-    named = F.concat_ws("-", year, F.lpad(month, 2, "0"), F.lpad(day, 2, "0")).try_cast("date")
-    return F.date_add(named, 1).cast("timestamp") - F.expr("INTERVAL '0.000001' SECOND")
+    return F.date_add(day, 1).cast("timestamp") - F.expr("INTERVAL '0.000001' SECOND")

@@ -196,7 +196,7 @@ def taken_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
                 "Nothing was written",
                 "Put the file back, then run again",
             )
-        files.append(replace(file_again, path=record.path) if by_path else file_again)
+        files.append(replace(file_again, path=record.path, path_day=record.path_day) if by_path else file_again)
     return files
 
 

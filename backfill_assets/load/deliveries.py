@@ -28,7 +28,7 @@ from backfill_assets.landing.mapping import (
     refusal,
     settings_for,
 )
-from backfill_assets.landing.select import FILE, ROW, names_of
+from backfill_assets.landing.select import FILE, PATH_DAY, ROW, names_of
 from backfill_assets.load.landed_rows import landed_rows, row_text
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
 GREATEST_VALUE = 1 << 53  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
-NO_ARRIVAL = "the path names no day such as dt=2024-03-01/, and select gives no arrival_ts"
+NO_ARRIVAL = "the path names no day such as dt=2024-03-01/ (or several), and select gives no arrival_ts"
 CALENDAR = ("0001-01-01", "9999-12-31")  # what Python, Delta's statistics and readers of tables have dates for
 
 
@@ -108,7 +108,8 @@ def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StoredFi
     numbered = kept.withColumn(ROW, F.col("__number").cast("bigint"))
     if not any(f.path for f in files):
         return numbered
-    paths = small_frame(session, [(f.sha256, f.path) for f in files], f"__sha256 string, {FILE} string")
+    places = [(f.sha256, f.path, f.path_day) for f in files]
+    paths = small_frame(session, places, f"__sha256 string, {FILE} string, {PATH_DAY} date")
     return numbered.drop(FILE).join(F.broadcast(paths), "__sha256")
 
 

@@ -13,13 +13,14 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.payload import words
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.engine.confs import SAIL
-from backfill_assets.lake.ledger import FileRecord, read_files
+from backfill_assets.lake.ledger import KEYED, FileRecord, read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import VERSION, copies, identity
 from backfill_assets.landing.declared import DeclaredTotals, name_of, of_contents, read_declared
 from backfill_assets.landing.files import Hashes, LandedFile
 from backfill_assets.landing.listing import Listing, RefusedFile, list_landing
+from backfill_assets.landing.paths import is_read_otherwise
 from backfill_assets.landing.select import uses_path
 
 RULES = 1  # of `deliveries`; a change that refuses other rows raises it, and every file is counted again
@@ -98,7 +99,7 @@ def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparis
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     declared = of_contents(listing.declared, [(r.path, r.sha256) for r in live])
     today = counting_digest(lake_session.lake.settings)
-    wanted = [(r, counted_by(today, declared.get(r.sha256, ()))) for r in live]
+    wanted = [(r, counted_by(today, r, declared.get(r.sha256, ()))) for r in live]
     uncounted = [(r, by) for r, by in wanted if r.counted_by != by or is_scanned_too_early(r, now)]
     to_recount = {id(r) for r, _ in uncounted}
     contradicted = [r for r in live if r.contradicted and id(r) not in to_recount]
@@ -116,7 +117,7 @@ def renamed(
     today, by_path = counting_digest(settings), uses_path(settings.source.select)
     paths, found = Counter(r.sha256 for r in live), list[FileRecord]()
     for record in (r for r in live if r.path in files):
-        if record.counted_by.partition(" ")[0] != today or (by_path and paths[record.sha256] > 1):
+        if record.counted_under != today or (by_path and paths[record.sha256] > 1):
             sha256 = hashes.sha256(files[record.path])
             if record.sha256 == (sha256 if by_path else identity(sha256, record.path)):
                 found.append(record)
@@ -167,10 +168,11 @@ def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> boo
     return record.sha256 in (sha256, identity(sha256, file.name))  # the content's name may contain its path
 
 
-def counted_by(today: str, declared: Sequence[DeclaredTotals]) -> str:
-    """Name of the rules that count a content: the digest of `today`'s settings, and a digest of the totals that
-    manifests declare for it."""
-    return " ".join(filter(None, (today, name_of(declared))))
+def counted_by(today: str, record: FileRecord, declared: Sequence[DeclaredTotals]) -> str:
+    """Name of the rules that count a content: the digest of `today`'s settings, how the record reads its path where
+    that matters, and a digest of the totals that manifests declare for it."""
+    keyed = KEYED if KEYED in record.counted_by and is_read_otherwise(record.path) else ""
+    return " ".join(filter(None, (today + keyed, name_of(declared))))
 
 
 def is_scanned_too_early(record: FileRecord, now: datetime) -> bool:

@@ -18,7 +18,16 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import load_lock, sync_all
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.forgotten import is_forgotten
-from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
+from backfill_assets.lake.ledger import (
+    FILES,
+    KEYED,
+    LANDED,
+    LOADED_BEFORE,
+    WITHDRAWN,
+    FileRecord,
+    of_source,
+    reads_by_position,
+)
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.landing.content_store import StoredFile
@@ -78,7 +87,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         counting_digest(lake_session.lake.settings), of_contents(listing.declared, contents),
         _scanned_too_early(records, intakes, moment), _by_new_names(comparison.renamed, intakes, records),
     )  # fmt: skip
-    recount = [r for r in live if r.counted_by != rules.of(r.sha256) or r.sha256 in rules.early]
+    recount = [r for r in live if r.counted_by != rules.of(r) or r.sha256 in rules.early]
     recorded, example = _recorded(lake_session, intakes, records, moment, recount, rules)
     ended, again = [r for r in lapsed if r.path not in waits], {r.path for r in comparison.renamed}
     withdrawals = _withdrawals(ended, _after(records, moment), "not used, or named otherwise by select now")
@@ -113,13 +122,13 @@ class _Rules:
     early: Collection[str]
     before: Sequence[FileRecord] = ()
 
-    def of(self, sha256: str) -> str:
+    def of(self, record: FileRecord) -> str:
         """The ledger's name of the rules of this content."""
-        return counted_by(self.today, self.declared.get(sha256, ()))
+        return counted_by(self.today, record, self.declared.get(record.sha256, ()))
 
     def has_counted(self, record: FileRecord) -> bool:
         """Whether the record's days and rows are those of today, whatever was declared of it."""
-        return record.counted_by.partition(" ")[0] == self.today and not record.is_refused_for_totals
+        return record.counted_under == self.today and not record.is_refused_for_totals
 
 
 def _taken(lake_session: LakeSession, fresh: Sequence[LandedFile]) -> tuple[Intakes, dict[str, str]]:
@@ -155,8 +164,9 @@ def _recorded(
     believed = sorted((r for r in (*before, *records) if r.sha256 not in rules.early), key=lambda r: r.first_scan)
     known = {r.sha256: r for r in believed if rules.has_counted(r)}
     seen = {r.sha256: r.first_scan for r in believed}
+    start, read = settings.start_date, "" if reads_by_position(records) else KEYED
     new = [
-        FileRecord(f.name, i.sha256, f.size, f.mtime_ns, seen.get(i.sha256, moment), settings.start_date, {})
+        FileRecord(f.name, i.sha256, f.size, f.mtime_ns, seen.get(i.sha256, moment), start, {}, counted_by=read)
         for f, i in intakes
     ]
     again = [replace(r, first_scan=seen.get(r.sha256, moment)) for r in recount]
@@ -180,7 +190,7 @@ def _recorded(
         if why and record.sha256 not in loaded:
             days, refused, why = {home: (1, 1, 0)}, why, ""
         judged = replace(record, days=days, home_day=home, refused=refused, contradicted=why)
-        recorded.append(replace(judged, counted_by=rules.of(record.sha256), recorded_at=recorded_at))
+        recorded.append(replace(judged, counted_by=rules.of(record), recorded_at=recorded_at))
     sync_all([intake.parquet for _, intake in intakes], lake_session.lake.stock)
     return recorded, next((c.example for c in counted.values() if c.example not in ("", FORGOTTEN)), "")
 

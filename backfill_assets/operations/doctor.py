@@ -19,11 +19,14 @@ from backfill_assets.engine.jvm import find_java
 from backfill_assets.engine.server import engine_named, server_status
 from backfill_assets.lake.folder import DAGSTER_FOLDER
 from backfill_assets.lake.home import Lake, open_lake, refuse_unwritable
+from backfill_assets.lake.ledger import reads_by_position
 from backfill_assets.lake.model import Table, pipeline_of
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.files import Hashes
+from backfill_assets.landing.paths import day_by_position
+from backfill_assets.landing.select import names_of
 from backfill_assets.load.landed_changes import compare, look
 from backfill_assets.operations.account import accounts
 from backfill_assets.operations.check_engine import examine_engine
@@ -171,6 +174,10 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
         paths = some(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
         what = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"
         yield broken(name, what, f"Correct the manifest, {ACCEPT}")
+    if by_position := "arrival_ts" not in names_of(lake.settings.source.select) and reads_by_position(records):
+        paths = some(f"{plain(path)} as {day_by_position(path)}" for path in by_position)
+        what = f"an earlier release read days by position from {len(by_position)} path(s): {paths}"
+        yield odd(name, what, f"Name arrival_ts in {section_of(lake.source)} select, which makes these days outdated")
     if listing.refused:
         paths = some(f"{r.name} ({r.reason})" for r in listing.refused)
         yield odd(name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them")

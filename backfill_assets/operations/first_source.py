@@ -22,8 +22,7 @@ from backfill_assets.lake.settings import LakeSettings, lake_toml
 from backfill_assets.landing.batches import BAD_REASON
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import OWN_FIELDS, ingest
-from backfill_assets.landing.listing import BY_NUMBER, are_numbered
-from backfill_assets.landing.select import DAY
+from backfill_assets.landing.paths import BY_NUMBER, are_numbered, day_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -113,7 +112,7 @@ def first_source(files: Sequence[LandedFile], form: str, chosen: Mapping[str, st
         own = {f.name for f in OWN_FIELDS} if form != "parquet" else set()
         described = ((str(name), str(kind)) for name, kind, *_ in engine.execute("DESCRIBE landed").fetchall())
         columns = tuple(_column(engine, name, kind) for name, kind in described if name not in own)
-        guess = replace(_guess(engine, file, form, columns, chosen), numbered=are_numbered(files))
+        guess = replace(_guess(engine, file, form, columns, chosen), numbered=are_numbered(f.name for f in files))
         return guess, _preview(engine, guess)
 
 
@@ -197,7 +196,7 @@ def _guess(
     if (day := engine.execute(f"SELECT {first} FROM landed").fetchone()) is None or day[0] is None:
         fix = f"Name another with --event-ts, or say --select \"to_timestamp(`{roles['event_ts']}`, 'dd.MM.yyyy') …\""
         raise _unfit(file, f"no value of {roles['event_ts']} is a time of ISO 8601", fix)
-    names_day = re.search(DAY, file.name) is not None
+    names_day = day_of(file.name) is not None
     return FirstSource(file, form, tuple(columns), roles, payload, entity, day[0].replace(day=1), names_day, False)
 
 

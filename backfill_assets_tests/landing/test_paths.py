@@ -1,0 +1,88 @@
+"""A path names a day only where nothing else can be meant, and a number orders files only where all else is equal.
+
+Tested here: what a path says by itself. Not tested here: what rows get from it (`test_row_origin`), and lakes whose
+days an earlier release read (`load.test_path_days`).
+"""
+
+import re
+from datetime import date
+
+import pytest
+
+from backfill_assets.landing.paths import NUMBER, are_numbered, day_by_position, day_of, is_read_otherwise
+
+MARCH = date(2024, 3, 1)
+AS_BEFORE = {
+    "dt=2024-03-01/part-0.csv": MARCH,
+    "arrival_date=2024-03-01/part-0.csv": MARCH,
+    "loadDate=2024-3-1/part-0.csv": MARCH,
+    "2024/2/29/x.csv": date(2024, 2, 29),
+    "a/2024/03/01/05/o.csv": MARCH,
+    "2024/03/01.csv.gz": MARCH,
+    "year=2024/month=3/day=1/x.csv": MARCH,
+    "Y=2024/M=03/D=01/hour=07/x.csv": MARCH,
+    "orders-2024-03-01.csv": MARCH,
+    "orders_2024-03-01T09-15-30.csv": MARCH,
+    "dt=2024-03-01/of-2024-02-28.csv": MARCH,
+    "dt=2024-02-30/x.csv": None,
+    "orders.csv": None,
+    "12024-03-01.csv": None,
+}
+OTHERWISE = {
+    "year=2024/week=09/day=3/o.csv": None,
+    "year=2024/region=12/store=7/2024-03-01.csv": MARCH,
+    "year=2024/month=03/part=7/2024-03-01.csv": MARCH,
+    "year=2024/month=03/part=7/o.csv": None,
+    "2024/month=03/day=01/o.csv": None,
+    "orders2024/03/01/o.csv": None,
+    "2024-03/01/o.csv": None,
+    "2024/03/7-of-9.csv": None,
+    "week=2024-03-04/o.csv": None,
+    "valid_from=2024-03-04/dt=2024-03-01/o.csv": MARCH,
+    "event_date=2024-02-01/dt=2024-03-01/o.csv": None,
+    "2024-03-01_2024-03-31.csv": None,
+    "dt=2024-02-30/2024-03-01.csv": MARCH,
+}
+
+
+@pytest.mark.parametrize(("path", "day"), [*AS_BEFORE.items(), *OTHERWISE.items()])
+def test_a_day_is_read_only_by_keys_that_say_so_whole_and_unambiguous(path: str, day: date | None) -> None:
+    assert (day_of(path), is_read_otherwise(path)) == (day, path in OTHERWISE)
+
+
+def test_earlier_releases_took_the_first_three_numbers_that_may_be_a_day() -> None:
+    assert day_by_position("year=2024/region=12/store=7/2024-03-01.csv") == date(2024, 12, 7)
+    assert day_by_position("year=2024/week=09/day=3/o.csv") == date(2024, 9, 3)
+
+
+@pytest.mark.parametrize(
+    ("names", "numbered"),
+    [
+        (["dt=2024-03-01/o-9h.csv", "dt=2024-03-01/o-10h.csv", "dt=2024-03-02/o-9h.csv"], True),
+        (["dt=2024-03-01/o-9h.csv", "dt=2024-03-01/o-10h.csv", "dt=2024-03-02/o-9h.csv", "dt=2024-03-02/o.csv"], False),
+        (["dt=2024-03-01/o.csv", "dt=2024-03-02/o.csv"], False),
+        (["dt=2024-03-01/o-9h.csv", "dt=2024-03-01/p-10h.csv"], False),
+        (["dt=2024-03-01/o-9.csv", "dt=2024-03-01/o-09.csv"], False),
+        (["dt=2024-03-01/eu/o-1.csv", "dt=2024-03-01/us/o-2.csv"], False),
+        (["dt=2024-03-01/o-1709999990123.csv", "dt=2024-03-01/o-1710000010456.csv"], False),
+        (["dt=2024-03-09/o_09-15-30.csv", "dt=2024-03-09/o_17-05-10.csv"], False),
+        (["dt=2024-03-09/T18_30_20.0079Z.csv", "dt=2024-03-09/T18_30_20.1Z.csv"], False),
+        (["o-9.csv", "o-10.csv"], False),
+    ],
+)
+def test_numbers_order_files_of_one_day_only_where_the_paths_are_alike_otherwise(
+    names: list[str], numbered: bool
+) -> None:
+    assert are_numbered(names) is numbered
+
+
+@pytest.mark.parametrize(
+    ("path", "number"),
+    [
+        ("dt=2024-03-01/o-9h.csv", "9"), ("o.7.csv", "7"), ("7", "7"), ("a/7.csv", "7"), ("2/o.csv", None),
+        ("o-20240301173000.csv", None), ("o-1.5.csv", None), ("o-0,5.csv", None),
+    ],
+)  # fmt: skip
+def test_a_number_is_whole_or_none(path: str, number: str | None) -> None:
+    found = re.search(NUMBER, path)
+    assert (found[1] if found else None) == number
