@@ -120,7 +120,7 @@ def converts(found: str, wanted: str) -> bool:
     """Return whether landed values of one type (`void`: all NULL) become the other as on Spark."""
     if found == "void":
         return True
-    source, target = (kind_of_type(exp.DataType.build(t, dialect="spark")) for t in (found, wanted))
+    source, target = (kind_of_type(_type_named(t)) for t in (found, wanted))
     return target in CONVERTED.get(source, ())
 
 
@@ -175,6 +175,17 @@ def kind_of_type(found: Any) -> str:
     return name if name in (DOUBLE, DECIMAL, BOOLEAN, BINARY, ARRAY, STRUCT) else ""
 
 
+def _type_named(text: str) -> Any:
+    """The type that Spark writes so. `void` is NULL's; a nested type with field names that Spark does not quote, or
+    without a form in SQL, is known by its first word alone."""
+    nested = {"array": exp.DataType.Type.ARRAY, "struct": exp.DataType.Type.STRUCT}
+    with suppress(SqlglotError):
+        found = exp.DataType.build("null" if text == "void" else text, dialect="spark")
+        if isinstance(found, exp.DataType):  # an interval is none
+            return found
+    return exp.DataType(this=nested.get(text.partition("<")[0], exp.DataType.Type.UNKNOWN))
+
+
 def _typed(parsed: Any, types: Types) -> Types:
     """Set the type of each node; returns the types of columns by name. A name that the text gives to something else
     than the column has the type of that."""
@@ -186,7 +197,7 @@ def _typed(parsed: Any, types: Types) -> Types:
             literal.type = exp.DataType.build("DECIMAL(38,18)")
     for _ in range(2):  # of columns of an inner query, too
         for column in (c for c in parsed.find_all(exp.Column) if c.name.lower() in known):
-            column.type = exp.DataType.build(known[column.name.lower()], dialect="spark")
+            column.type = _type_named(known[column.name.lower()])
         for node in parsed.find_all(exp.Alias, exp.Func, exp.Binary, exp.Unary, exp.Paren, exp.Window):
             node.type = None
         annotate_types(parsed, dialect="spark", overwrite_types=False)

@@ -7,19 +7,21 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from posixpath import dirname, normpath
 from typing import Any
 
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.texts import plain
-from backfill_assets.landing.files import LandedFile, opened
+from backfill_assets.landing.files import LandedFile, StillChanging, opened
 
 BESIDE, FOLDER = ".totals.json", "_manifest.csv"
 SUM = "sum_"  # before a column's name in the header of a `_manifest.csv`
 MOST_DIGITS = 400  # before or behind the point: beyond a double's; to add 1E+999999999 would take a gigabyte
+REASON_CHARS = 300
 MOST_BYTES = 16 << 20  # lines for some 200,000 files
 
 
@@ -46,20 +48,22 @@ class Declarations:
 def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) -> Declarations:
     """Read the manifests of a listing. A declared file that exists, and that this source does not deliver, is left out.
 
-    Raises LandingError where a `_manifest.csv` changes meanwhile.
+    Raises StillChanging where a `_manifest.csv` changes meanwhile, and nothing for what a manifest holds.
     """
     by_file: dict[str, list[DeclaredTotals]] = {}
     offered, refused, absent = {f.name for f in files}, dict[str, str](), dict[str, str]()
     for manifest in manifests:
         try:
             totals = list(_parsed(manifest))
-        except ValueError as error:
-            refused[plain(manifest.name)] = f"it declares no totals: {plain(str(error))}"
+        except StillChanging:
+            raise
+        except Exception as error:  # noqa: BLE001  # one manifest must not keep the files beside it from being read
+            refused[plain(manifest.name)] = f"it declares no totals: {_reason(error)}"
             continue
         for name, declared in totals:
             if name in offered:
                 by_file.setdefault(name, []).append(declared)
-            elif not (manifest.path.parents[manifest.name.count("/")] / name).exists():
+            elif not _exists(manifest.path.parents[manifest.name.count("/")] / name):
                 absent[name] = plain(manifest.name)
     return Declarations(by_file, refused, absent)
 
@@ -90,12 +94,24 @@ def _parsed(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:
             if not isinstance(body, dict) or not isinstance(sums := body.get("sums") or {}, dict):
                 raise ValueError('it is no object like {"rows": 1200, "sums": {"total": "12345.60"}}')
             yield file, _declared(shown, body.get("rows"), sums)
-    except (ValueError, RecursionError, BackfillError) as error:
+    except Exception as error:
         if not beside:
             raise
-        yield file, DeclaredTotals(shown, fault=str(error) or type(error).__name__)
+        yield file, DeclaredTotals(shown, fault=_reason(error))
     if not beside:
         yield from _lines(manifest.name, text)
+
+
+def _reason(error: Exception) -> str:
+    """Why a manifest cannot be read, in a line: some errors of Python's say nothing but their kind."""
+    return plain(" ".join(str(error).split()))[:REASON_CHARS] or type(error).__name__
+
+
+def _exists(path: Path) -> bool:
+    """Whether the file exists; a name that no file can have does not."""
+    with suppress(OSError, ValueError):
+        return path.exists()
+    return False
 
 
 def _text(manifest: LandedFile) -> str:
@@ -127,11 +143,11 @@ def _lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals]]:
 def _declared(manifest: str, rows: Any, sums: Mapping[str, Any]) -> DeclaredTotals:
     try:
         counted = None if rows is None else _number(rows)
-        if counted is not None and (counted < 0 or counted % 1):
-            raise ValueError(f"{rows} is no number of rows")
+        if counted is not None and (counted < 0 or counted != counted.to_integral_value()):
+            raise ValueError(f"{plain(str(rows))[:80]} is no number of rows")
         exact = {column: _number(value) for column, value in sums.items()}
-    except ValueError as error:
-        return DeclaredTotals(manifest, fault=str(error))
+    except Exception as error:  # noqa: BLE001  # whatever a cell holds is a fault of its line
+        return DeclaredTotals(manifest, fault=_reason(error))
     if counted is None and not exact:
         return DeclaredTotals(manifest, fault="it names neither rows nor sums")
     return DeclaredTotals(manifest, None if counted is None else int(counted), exact)

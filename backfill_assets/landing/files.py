@@ -4,7 +4,6 @@ Not here: finding the files (`listing`) and their content (`ingest`).
 """
 
 import errno
-import hashlib
 import json
 import os
 import stat
@@ -17,6 +16,7 @@ from pathlib import Path
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import LandingError, TransientError
 from backfill_assets.core.texts import plain
+from backfill_assets.landing.text_lines import HashedReader
 
 COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so long is taken as complete
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -68,8 +68,8 @@ def opened(file: LandedFile) -> Iterator[int]:
 
 def sha256_of(file: LandedFile) -> str:
     """Hash the file's bytes: SHA-256 as 64 hexadecimal digits. Raises as `opened` does."""
-    with opened(file) as descriptor, open(descriptor, "rb", closefd=False) as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()
+    with opened(file) as descriptor:
+        return HashedReader(descriptor, READ_BYTES, file.size).sha256()
 
 
 def is_complete(file: LandedFile, now: float) -> bool:
@@ -109,15 +109,14 @@ def copied(file: LandedFile, target: Path) -> str:
     Never a hard link: a landed file that is rewritten in place would change the copy.
     """
     with opened(file) as source, target.open("xb") as sink:
-        digest = hashlib.sha256()
-        while block := os.read(source, READ_BYTES):
-            digest.update(block)
+        reader = HashedReader(source, READ_BYTES, file.size)  # `opened` refuses a file that grew
+        for block in reader.blocks():
             if block.strip(b"\0"):
                 sink.write(block)
             else:
                 sink.seek(len(block), os.SEEK_CUR)  # a hole stays one: a huge sparse file takes no disk
         sink.truncate()
-    return digest.hexdigest()
+        return reader.sha256()
 
 
 class Hashes:

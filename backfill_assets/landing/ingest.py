@@ -70,7 +70,7 @@ def _parsed(file: LandedFile, sha256: str, parser: TextParser[Any], new: StoredF
     """Parse a text file into the copy of `new`, and return `new` with its rows and columns."""
     with writing(new.parquet.parent) as writer:
         with opened(file) as descriptor:
-            reader = HashedReader(descriptor, limits.block_bytes)
+            reader = HashedReader(descriptor, limits.block_bytes, file.size)
             unreadable = None
             try:
                 for batch in parser.batches(text_lines(reader.blocks(), file.size, limits)):

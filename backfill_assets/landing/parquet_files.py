@@ -20,7 +20,14 @@ from backfill_assets.landing.text_lines import Limits, Unreadable
 WINDOW_ROWS = 4_096  # Spark decodes so many rows of all columns at once
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12, "BYTE_ARRAY": 4}
 GROUP_ROWS, GROUP_BYTES = 131_072, 32 << 20  # of a row group: enough for compression, little enough for one Spark task
-TEXTS = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
+VIEWS = (pa.types.is_string_view, pa.types.is_binary_view)  # which a file's own Arrow schema may ask for
+TEXTS = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string, *VIEWS)
+LISTS = (
+    pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list,
+    pa.types.is_list_view, pa.types.is_large_list_view,
+)  # fmt: skip
+FLAT = (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_fixed_size_binary, pa.types.is_null)
+MAX_DEPTH = 20  # of types within types: a client of Spark Connect reads no more than some 45 levels of a schema
 DECIMAL_DIGITS = 38  # Spark's most
 NANOS_PER_MICRO = 1_000
 READ_TYPES = frozenset({"None", "String", "Enum", "Decimal", "Date", "Timestamp", "Int", "Null", "JSON", "BSON"})
@@ -115,14 +122,16 @@ def _refuse_schema(schema: pa.Schema) -> None:
             seen.add(folded_name(name))
 
 
-def _levels(fields: list[pa.Field]) -> Iterator[list[str]]:
+def _levels(fields: list[pa.Field], depth: int = 1) -> Iterator[list[str]]:
     """Yield each set of names that must differ: those of the file, then those of each struct in it."""
+    if depth > MAX_DEPTH:
+        raise Unreadable(f"a column has types nested more than {MAX_DEPTH} levels deep")
     yield [f.name for f in fields]
     for field in fields:
         kind = field.type
         if kind.num_fields:
             inner = [kind.field(i) for i in range(kind.num_fields)]
-            yield from _levels(inner)
+            yield from _levels(inner, depth + 1)
 
 
 def _refuse_footer(footer: pq.FileMetaData, schema: pq.ParquetSchema, size: int, limits: Limits) -> None:
@@ -173,9 +182,9 @@ def _value_bytes(column: pa.Array) -> tuple[int, int]:
     """The size of the values as plain bytes, and of the longest of them (0 for fixed widths)."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
+        lengths = pc.take(_lengths(column.dictionary), column.indices)
     elif any(says(kind) for says in TEXTS):
-        lengths = pc.binary_length(column)
+        lengths = _lengths(column)
     else:
         inner = [_value_bytes(child) for child in _children(column)]
         longest = max((longest for _, longest in inner), default=0)
@@ -183,6 +192,10 @@ def _value_bytes(column: pa.Array) -> tuple[int, int]:
             longest = max(longest, (pc.max(pc.list_value_length(column)).as_py() or 0) * _width(kind.value_type))
         return column.nbytes + sum(size for size, _ in inner), longest
     return pc.sum(lengths).as_py() or 0, pc.max(lengths).as_py() or 0
+
+
+def _lengths(texts: pa.Array) -> pa.Array:
+    return pc.binary_length(texts.cast(pa.large_binary()) if any(says(texts.type) for says in VIEWS) else texts)
 
 
 def _width(kind: pa.DataType) -> int:
@@ -201,8 +214,10 @@ def _children(column: pa.Array) -> list[pa.Array]:
     if pa.types.is_map(kind):
         start, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
         return [part.slice(start, end - start) for part in (column.keys, column.items)]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if any(says(kind) for says in LISTS):
         return [column.flatten()]
+    if not any(says(kind) for says in FLAT):
+        raise Unreadable(f"it has values of the Arrow type {kind}, whose size no bound knows; write a plain type")
     return []
 
 

@@ -88,19 +88,21 @@ Line = bytes | Oversized
 
 
 class HashedReader:
-    """The bytes behind a descriptor, hashed as they are read."""
+    """The first `size` bytes behind a descriptor, hashed as they are read: a file that grows has no end."""
 
-    def __init__(self, descriptor: int, block_bytes: int) -> None:
-        self._descriptor, self._block_bytes, self._digest = descriptor, block_bytes, hashlib.sha256()
+    def __init__(self, descriptor: int, block_bytes: int, size: int) -> None:
+        self._descriptor, self._block_bytes, self._left = descriptor, block_bytes, size
+        self._digest = hashlib.sha256()
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the remaining bytes in blocks that are never empty."""
-        while block := os.read(self._descriptor, self._block_bytes):
+        while block := os.read(self._descriptor, min(self._block_bytes, self._left)):
+            self._left -= len(block)
             self._digest.update(block)
             yield block
 
     def sha256(self) -> str:
-        """The SHA-256 of the whole file; reads the rest if a parser gave up early."""
+        """The SHA-256 of all of them; reads the rest if a parser gave up early."""
         for _ in self.blocks():
             pass
         return self._digest.hexdigest()

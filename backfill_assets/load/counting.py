@@ -13,10 +13,10 @@ from decimal import Context, Decimal, localcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
 from backfill_assets.core.scans import OF_TOTALS
 from backfill_assets.core.texts import plain
-from backfill_assets.engine.loss import is_engine_loss
+from backfill_assets.engine.loss import is_disk_full, is_engine_loss, is_short_of_memory
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
@@ -44,6 +44,7 @@ REASON_CHARS = 300
 EXACT = Context(prec=4 * MOST_DIGITS)  # a sum of 10^400 numbers beside 400 digits behind the point
 EXACT_TYPES = re.compile(r"U?(TINY|SMALL|BIG)INT|U?INTEGER|DECIMAL\((1?\d|2[0-8]),\d+\)")  # 38 digits hold their sums
 AT_ONCE = 10_000  # values
+OF_THE_MACHINE = ("08", "53", "57", "58")  # SQL states: connection, resources, operators, files
 
 
 @dataclass
@@ -68,21 +69,52 @@ def count_days(
 ) -> dict[str, Counted]:
     """Count every content, by one query where all can be judged; those that cannot are found by halving, and refused.
 
-    Raises SettingsError where `select` fits no file, and engine errors that no data causes.
+    Whatever an engine that lives says over one content alone is that content's fault. Raises SettingsError where
+    `select` fits no file, errors of the machine, and the error of all contents if there are several and none is judged.
     """
-    if not files:
-        return {}
+    found, failed = _judged_by_halves(session, files, settings, is_gone) if files else ({}, {})
+    if len(failed) > 1 and not found and not any(map(_is_of_the_data, failed.values())):
+        raise next(iter(failed.values()))
+    return found | {sha256: _refused(error) for sha256, error in failed.items()}
+
+
+def _judged_by_halves(
+    session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str
+) -> tuple[dict[str, Counted], dict[str, Exception]]:
+    """The counts of contents that can be judged, and the errors of the others, by content."""
     try:
-        return _counted(session, files, settings, is_gone)
+        return _counted(session, files, settings, is_gone), {}
     except Exception as error:
-        if not (is_of_the_data(error) or isinstance(error, Unreadable)) or is_engine_loss(error):
+        if _is_of_the_machine(error):
             raise
         if len(files) == 1:
-            return {files[0].sha256: _refused(error)}
+            if not (_is_of_the_data(error) or _lives(session)):
+                raise
+            return {}, {files[0].sha256: error}
     ordered = sorted(files, key=lambda f: (f.kind, f.sha256))  # files of one kind fail together
     middle = len(ordered) // 2
-    halves = ordered[:middle], ordered[middle:]
-    return count_days(session, halves[0], settings, is_gone) | count_days(session, halves[1], settings, is_gone)
+    one, other = (_judged_by_halves(session, half, settings, is_gone) for half in (ordered[:middle], ordered[middle:]))
+    return one[0] | other[0], one[1] | other[1]
+
+
+def _is_of_the_data(error: Exception) -> bool:
+    return isinstance(error, Unreadable) or is_of_the_data(error)
+
+
+def _is_of_the_machine(error: Exception) -> bool:
+    """Whether another content, or none, would fail likewise: settings, a lost engine, a disk, memory, a connection."""
+    is_ours = isinstance(error, BackfillError) or (isinstance(error, OSError) and error.errno is not None)
+    state = getattr(error, "getSqlState", lambda: None)() or ""
+    is_machines = is_engine_loss(error) or is_disk_full(error) or is_short_of_memory(error)
+    return is_ours or is_machines or state.startswith(OF_THE_MACHINE)
+
+
+def _lives(session: "SparkSession") -> bool:
+    """Whether the engine still answers a query over nothing that landed."""
+    try:
+        return bool(session.range(1).count() == 1)
+    except Exception:  # noqa: BLE001  # the error before this one is raised
+        return False
 
 
 def _counted(

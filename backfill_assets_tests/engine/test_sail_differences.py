@@ -3,7 +3,7 @@
 import pytest
 import sqlglot
 
-from backfill_assets.engine.sail_differences import differences, tables_read
+from backfill_assets.engine.sail_differences import converts, differences, tables_read
 
 KEY, KEYED = frozenset({"entity", "day"}), "PARTITION BY entity ORDER BY value DESC NULLS LAST, day"
 TYPES = {
@@ -107,3 +107,11 @@ def test_what_both_engines_compute_alike_is_let_through(text: str) -> None:
 )
 def test_what_is_known_to_differ_is_refused_by_name(text: str, names: list[str]) -> None:
     assert list(differences(text, TYPES, [KEY])) == names
+
+
+@pytest.mark.parametrize(
+    "kind", ["void", "array<void>", "struct<a b:void>", "interval day to second", "map<int,void>", "?"]
+)
+def test_no_type_of_a_column_ends_the_check(kind: str) -> None:
+    assert differences("x", {"x": kind}) == {}
+    assert converts(kind, "STRING") == (kind == "void")

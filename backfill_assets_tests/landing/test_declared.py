@@ -4,11 +4,16 @@ Lives here: tests of `landing.declared` and of how the listing finds manifests. 
 against them (`load.test_counting_totals`).
 """
 
+import csv
+import io
 import json
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backfill_assets.landing.declared import Declarations, DeclaredTotals, exact_number, name_of, read_declared
 from backfill_assets.landing.listing import list_landing
@@ -28,6 +33,37 @@ def test_a_manifest_beside_a_file_declares_its_rows_and_exact_sums(tmp_path: Pat
     sums = {"total": Decimal("12345.60"), "big": Decimal("9007199254740993.1")}
     assert found.by_file == {"in/a.csv": [DeclaredTotals("in/a.csv.totals.json", 1200, sums)]}
     assert (found.refused, found.absent) == ({}, {})
+
+
+NUMBERS = st.one_of(
+    st.text(max_size=20),
+    st.decimals(),
+    st.floats(),
+    st.integers(),
+    st.from_regex(r"-?\d{1,40}(\.\d{1,20})?[eE]-?\d{1,25}"),
+).map(str)
+NAMES = st.one_of(st.text(max_size=300), st.integers(200, 300).map(lambda n: "n" * n), st.just("../" * 90 + "x"))
+
+
+@given(NUMBERS, NUMBERS, NAMES)
+def test_no_text_of_a_number_or_a_name_keeps_the_good_files_from_being_declared(rows: str, sum: str, name: str) -> None:
+    with TemporaryDirectory() as folder:
+        cells = io.StringIO(newline="")
+        csv.writer(cells).writerows([["file", "rows", "sum_x"], [name, rows, sum], ["good.csv", "1", "2"]])
+        beside = f'{{"rows": {rows or 0}, "sums": {{"x": {json.dumps(sum)}}}}}'
+        manifests = {"_manifest.csv": cells.getvalue(), "bad.csv.totals.json": beside}
+        found = declared(Path(folder), {"good.csv": "x\n2\n", "bad.csv": "x\n", **manifests})
+        assert len(found.by_file["bad.csv"]) == 1 + (name == "bad.csv")
+        assert (
+            "_manifest.csv" in found.refused
+            or DeclaredTotals("_manifest.csv", 1, {"x": Decimal(2)}) in (found.by_file["good.csv"])
+        )
+
+
+@pytest.mark.parametrize("rows", ["1e30", "1" + "0" * 399])
+def test_any_whole_number_is_a_number_of_rows(tmp_path: Path, rows: str) -> None:
+    found = declared(tmp_path, {"a.csv": "x\n", "a.csv.totals.json": f'{{"rows": {rows}}}'})
+    assert [(d.rows, d.fault) for d in found.by_file["a.csv"]] == [(int(Decimal(rows)), "")]
 
 
 def test_a_manifest_of_a_folder_declares_each_file_that_it_names(tmp_path: Path) -> None:
@@ -55,6 +91,9 @@ def test_a_manifest_of_a_folder_declares_each_file_that_it_names(tmp_path: Path)
         ('{"sums": {"total": "NaN"}}', "'NaN' is no number"),
         ('{"sums": {"total": "1E+999999999"}}', "is no number"),
         ("[" * 100_000, "recursion"),
+        ('{"rows": 1e30.0}', "Expecting"),
+        ('{"rows": 1e99999999999999999999}', "InvalidOperation"),
+        (r'{"rows": "\ud800"}', "is no number"),
     ],
 )
 def test_one_that_cannot_be_read_is_a_fault_of_its_file(tmp_path: Path, text: str, why: str) -> None:

@@ -26,6 +26,7 @@ from backfill_assets.landing.files import (
     sha256_of,
 )
 from backfill_assets.landing.listing import list_landing
+from backfill_assets.landing.text_lines import HashedReader
 from backfill_assets_tests.lake.landed import land
 
 
@@ -234,6 +235,16 @@ def test_a_file_that_changed_since_it_was_listed_is_not_taken(tmp_path: Path) ->
     source.write_bytes(b"12345678")
     with pytest.raises(BackfillError):
         copied(listed, tmp_path / "copy")
+
+
+def test_of_a_file_that_grows_no_more_than_its_listed_size_is_read(tmp_path: Path) -> None:
+    source, read = tmp_path / "a.jsonl", 0
+    source.write_bytes(b"x" * 10)
+    with source.open("r+b") as grows:
+        for block in HashedReader(grows.fileno(), 4, 10).blocks():
+            read += len(block)
+            os.truncate(source, 1000 * read)
+    assert read == 10
 
 
 def test_a_hole_takes_no_disk_in_the_copy_either(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Lives here: damaged, empty, encrypted and awkwardly named parquet files. Does no
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.landing.content_store import StoredFile, find
+from backfill_assets.landing.parquet_files import MAX_DEPTH, _value_bytes
 from backfill_assets.landing.text_lines import Limits
 from backfill_assets_tests.lake.landed import bad_rows, take_in
 
@@ -94,6 +96,18 @@ def test_a_type_over_which_spark_would_end_the_whole_job_is_unreadable(tmp_path:
     inner = pa.table({"s": pa.array([{"t": None}], pa.struct([("t", kind)]))})
     for table in (pa.table({"t": pa.array([None], kind)}), inner):
         assert "Spark does not read" in unreadable(tmp_path, content_of(table))
+
+
+@pytest.mark.parametrize("wrap", [lambda k: pa.struct([("f", k)]), pa.list_], ids=["struct", "list"])
+def test_types_nested_deeper_than_a_client_reads_a_schema_are_unreadable(
+    tmp_path: Path, wrap: Callable[[pa.DataType], pa.DataType]
+) -> None:
+    kind = pa.int64()
+    for _ in range(MAX_DEPTH - 1):
+        kind = wrap(kind)
+    assert take_in(tmp_path, "a.parquet", content_of(pa.table({"s": pa.array([None], kind)}))).refused is None
+    deeper = content_of(pa.table({"s": pa.array([None], wrap(kind))}))
+    assert "nested more than 20 levels deep" in unreadable(tmp_path, deeper)
 
 
 def test_a_type_that_is_not_known_to_be_read_is_unreadable(tmp_path: Path) -> None:
@@ -201,6 +215,20 @@ def test_one_value_longer_than_a_row_may_be_is_refused_with_its_column(tmp_path:
     assert why == "'a' has a value of 100001 bytes, more than the limit of 100000"
     _, why = refusal(tmp_path, pa.array(["y" * 900_000]), use_dictionary=False)
     assert why == "'a' has values of more than the limit of 100000 bytes"
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view(), pa.large_binary()], ids=str)
+def test_a_value_of_any_kind_of_text_is_no_longer_than_one_may_be(tmp_path: Path, kind: pa.DataType) -> None:
+    one, long = (b"e", b"x" * (3 << 20)) if "binary" in str(kind) else ("e", "x" * (3 << 20))
+    rows = [one] * 299 + [long]
+    content = content_of(pa.table({"a": pa.array(rows, kind)}))
+    assert unreadable(tmp_path, content).startswith("'a' has a value of 3145728 bytes")
+
+
+@pytest.mark.parametrize("kind", [pa.list_view(pa.int8()), pa.large_list_view(pa.int8())], ids=str)
+def test_a_view_of_a_list_is_measured_like_a_list(kind: pa.DataType) -> None:
+    column = pa.array([[1] * 5_000, [2]], kind)
+    assert _value_bytes(column)[1] == 5_000
 
 
 def test_a_page_that_decompresses_too_well_is_a_bomb(tmp_path: Path) -> None:

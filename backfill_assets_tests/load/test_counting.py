@@ -68,12 +68,32 @@ def test_the_files_over_which_a_query_fails_are_found_and_refused_alone(
     assert len(asked) <= 4 * 6 + 1
 
 
-@pytest.mark.parametrize("state", ["53000", "58030", "XX000", ""])
+@pytest.mark.parametrize("state", ["53000", "58030"])
 def test_what_the_machine_fails_with_is_no_fault_of_a_file(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     asked = failing(monkeypatch, {"03"}, state)
     with pytest.raises(EngineError):
         count_days(LAKE, files(8), LAKE)
     assert asked == [8]
+
+
+LIVES, DEAD = Mock(**{"range.return_value.count.return_value": 1}), Mock(**{"range.side_effect": OSError()})
+
+
+@pytest.mark.parametrize("state", ["XX000", ""])
+def test_whatever_an_engine_that_lives_says_over_one_file_alone_is_that_files_fault(
+    monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    failing(monkeypatch, {"03"}, state)
+    assert [sha for sha, c in count_days(LIVES, files(8), LAKE).items() if c.refused] == ["03"]
+    with pytest.raises(EngineError):
+        count_days(DEAD, files(8), LAKE)
+
+
+def test_what_it_says_over_each_of_several_files_is_no_fault_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, {f.sha256 for f in files(4)}, "XX000")
+    with pytest.raises(EngineError):
+        count_days(LIVES, files(4), LAKE)
+    assert [c.refused is not None for c in count_days(LIVES, files(1), LAKE).values()] == [True]
 
 
 def test_nothing_is_asked_over_no_file() -> None:
