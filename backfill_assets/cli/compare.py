@@ -98,7 +98,7 @@ def names_of(listed: str | None) -> list[str] | None:
 def _moments(lake: Lake, other_lake: Path | None, **options: Any) -> Iterator[Moment]:
     if other_lake is None and options["from_version"] is None and options["from_time"] is None:
         raise click.UsageError("say what to compare with: --from-version, --from-time or --other-lake.")
-    for side, side_lake in (("from", lake), ("to", open_lake(other_lake) if other_lake else lake)):
+    for side, side_lake in (("from", lake), ("to", open_lake(other_lake, is_further=True) if other_lake else lake)):
         version, time = options[f"{side}_version"], options[f"{side}_time"]
         if version is not None and time is not None:
             raise click.UsageError(f"--{side}-version and --{side}-time say the same: give one of them.")

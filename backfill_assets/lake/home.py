@@ -24,18 +24,20 @@ class Lake(LakeFolder):
         return TableStore(self)
 
 
-def open_lake(root: Path) -> Lake:
+def open_lake(root: Path, is_further: bool = False) -> Lake:
     """The lake at `root`; raises SettingsError if its `lake.toml` is missing or bad.
 
     From then on only the users that `[access]` names can read files that this process writes, and the lake's own
-    folders.
+    folders. A `is_further` lake, opened beside that of the process, never adds users: files may hold rows of both.
     """
     root = root.expanduser().resolve()
     refuse_file(root)
     settings = load_settings(root)
-    os.umask(settings.access.umask)
+    before = os.umask(umask := settings.access.umask)
+    if is_further:
+        os.umask(umask | before)
     for name in OWN_FOLDERS:
-        close_folder(root / name, settings.access.umask)
+        close_folder(root / name, umask)
     if not (candidate := read_json(root / CANDIDATE_FILE)):
         return Lake(root, settings)
     return Lake(root, settings, shared=root.parent.parent, own=frozenset(candidate["tables"]))

@@ -10,11 +10,11 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.embedded import connection, selection
+from backfill_assets.lake.embedded import new_engine, selection
 from backfill_assets.lake.fingerprints import on_days, quoted
 from backfill_assets.lake.home import Lake
 
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 WRITING = ("COPY", "INSERT", "UPDATE", "DELETE", "MERGE")  # words in the names of DuckDB's operators that write
+# Table functions that read, by DuckDB's names; others switch on files that DuckDB writes (`enable_profiling`), or more.
+READING = re.compile(
+    r"(READ_)?(PARQUET|CSV|JSON|NDJSON)(_SCAN|_AUTO|_OBJECTS|_OBJECTS_AUTO|_SCHEMA|_METADATA|_FILE_METADATA)?"
+    r"|READ_(TEXT|BLOB)|GLOB|SNIFF_CSV|RANGE|GENERATE_SERIES|REPEAT(_ROW)?|UNNEST|SUMMARY|JSON_(EACH|TREE)|(PYTHON_)?ARROW_SCAN"
+)
 TERM = re.compile(r"(\w+)_(ahead|behind)", re.IGNORECASE)
 
 
@@ -48,13 +53,29 @@ def named_tables(query: str) -> frozenset[str] | None:
 
 def refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
     """Raise BackfillError for a query whose plan writes: DuckDB also calls SELECT a statement that writes in a common
-    table expression. Runs nothing."""
+    table expression, or that calls a table function with effects. Runs nothing.
+
+    The configuration of `engine` is locked for its life: it must be of this query's own, not one of `connection`.
+    """
+    if engine.execute("SELECT current_setting('lock_configuration')").fetchall() == [(False,)]:
+        engine.execute("SET lock_configuration = true")
     [(_, plan)] = engine.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
     operators = json.loads(plan)
     for operator in operators:  # which grows meanwhile by those below it
         operators += operator["children"]
         if any(word in operator["name"] for word in WRITING):
             raise refused_query(f"it would write ({operator['name']})", "Ask one SELECT that only reads")
+        function = _function_of(operator)
+        if function and not READING.fullmatch(function.upper()):
+            raise refused_query(
+                f"the table function {function.lower()} may do more than read", "Read tables of the lake and files only"
+            )
+
+
+def _function_of(operator: dict[str, Any]) -> str:
+    """The table function of an operator of a plan; empty without one."""
+    told = operator["extra_info"]
+    return str(told.get("Function", told.get("Name", "") if operator["name"] == "INOUT_FUNCTION" else ""))
 
 
 def refused_query(culprit: str, fix: str) -> BackfillError:
@@ -73,7 +94,7 @@ def unanswered(
     failures = []
     for query in reads:
         named = named_tables(query)
-        with connection(lake) as engine:
+        with new_engine(lake.root) as engine:
             try:
                 refuse_others(engine, query)
                 for contract in contracts:

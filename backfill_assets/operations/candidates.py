@@ -83,7 +83,7 @@ def candidate_names(lake: Lake) -> list[str]:
 def find_candidate(lake: Lake, name: str) -> Lake:
     """Open a candidate; raises UnknownName if there is none of that name."""
     refuse_unknown("candidate", [name], candidate_names(lake), "Nothing was done")
-    return open_lake(folder_of_candidate(lake, name))
+    return open_lake(folder_of_candidate(lake, name), is_further=True)
 
 
 def create_candidate(
@@ -111,7 +111,7 @@ def create_candidate(
         shutil.copyfile(file, target)
     facts = {"tables": [c.name for c in own], "by": whoami(), "at": utc_now().isoformat()}
     write_json(folder / CANDIDATE_FILE, {**facts, "note": note})
-    return open_lake(folder)
+    return open_lake(folder, is_further=True)
 
 
 def _between(pipeline: Pipeline, own: Collection[str]) -> list[str]:

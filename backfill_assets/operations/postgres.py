@@ -3,15 +3,23 @@
 Not here: what is read (`reconcile_sides`) or written there (`export`).
 """
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from backfill_assets.core.errors import BackfillError
 
 DATABASE = ("postgresql://", "postgres://")
+SIGN = r"(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})"  # of a part of an address
+ADDRESS = re.compile(
+    rf"postgres(ql)?://({SIGN}*(:({SIGN}|:)*)?@)?({SIGN}+|\[[0-9A-Fa-f:.]+\])?(:\d+)?(/{SIGN}*)?(\?({SIGN}|[/:])+)?",
+    re.ASCII,
+)
+NAME = r'(?:"[^"]+"|\w[\w$]*)'
+TARGET = re.compile(rf"{NAME}(\.{NAME}){{0,2}}|(select|with)\b.*", re.IGNORECASE | re.DOTALL)
 Refusal = Callable[[str, str, str], BackfillError]  # of the address without its password, the culprit, what to do
 
 
@@ -19,10 +27,13 @@ Refusal = Callable[[str, str, str], BackfillError]  # of the address without its
 def connected(text: str, refused: Refusal) -> Iterator[tuple[str, Any, str]]:
     """Connect to `postgresql://…#WHAT`; gives the address in words without its password, the connection, and WHAT.
 
-    Raises what `refused` makes of an address without WHAT, of a driver that is not installed, and of the driver's
-    errors inside the block.
+    Raises what `refused` makes of a text that is no whole address, and of which nothing is shown, of an address without
+    WHAT, of a driver that is not installed, and of the driver's errors inside the block.
     """
     address, _, target = text.partition("#")
+    if not ADDRESS.fullmatch(address) or (target and not TARGET.fullmatch(target.strip())):
+        fix = "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE#TABLE, other signs in its parts as %XX (# is %23)"
+        raise refused(DATABASE[0], "it is no address of its kind; it is not shown, as it may hold a password", fix)
     parts = urlsplit(address)
     name = f"{parts.scheme}://{parts.hostname or ''}{parts.path}#{target}"
     if not target:
@@ -37,4 +48,13 @@ def connected(text: str, refused: Refusal) -> Iterator[tuple[str, Any, str]]:
             yield name, connection, target
     except dbapi.Error as error:
         fix = "Check the address, the rights, and the table or query"
-        raise refused(name, " ".join(str(error).split()), fix) from error
+        raise refused(name, _scrubbed(" ".join(str(error).split()), address), fix) from None
+
+
+def _scrubbed(text: str, address: str) -> str:
+    """What libpq says, without the passwords of the address, however they are written."""
+    parts = urlsplit(address)
+    given = [parts.password or "", *(v for k, v in parse_qsl(parts.query) if "pass" in k.lower())]
+    for secret in sorted({*given, *map(unquote, given)} - {""}, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

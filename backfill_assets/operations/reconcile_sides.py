@@ -74,7 +74,7 @@ def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text
         return _query(engine, text.removeprefix(QUERY).strip(), lake, known)
     if text.startswith(LAKE):
         root, _, table = text.removeprefix(LAKE).partition("#")
-        return _table_of(engine, open_lake(Path(root)), *table.partition("@")[::2])
+        return _table_of(engine, open_lake(Path(root), is_further=True), *table.partition("@")[::2])
     table, _, moment = text.partition("@")
     known = known_tables(lake, pipeline)
     if contract := known.get(table):

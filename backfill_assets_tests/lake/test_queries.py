@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.contracts import Contract
@@ -96,6 +98,40 @@ def test_what_is_no_single_select_fails_and_an_unknown_table_is_named(lake: Lake
     assert "DROP" in told
     [told] = tried(lake, "SELECT * FROM nowhere", 1)
     assert "nowhere" in told
+
+
+@pytest.mark.parametrize(
+    "wrap", ["SELECT * FROM {}", "SELECT 1 IN (FROM {})", "FROM query('FROM {}')", "FROM staging, {}"]
+)
+@pytest.mark.parametrize(
+    "effect",
+    ["enable_profiling(save_location=$${}$$, format=$$json$$)", "enable_logging(storage_path=$${}$$)", "checkpoint()"],
+)
+def test_a_table_function_that_may_do_more_than_read_fails_and_does_nothing(
+    lake: Lake, tmp_path: Path, effect: str, wrap: str
+) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text("mine")
+    [told] = tried(lake, wrap.format(effect.format(file)), 1)
+    assert "may do more than read" in told or "configuration has been locked" in told
+    assert (file.read_text(), unanswered(lake, [STAGING], ["SELECT value FROM staging"])) == ("mine", [])
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        "range(3)",
+        "'{}'",
+        "read_parquet('{}')",
+        "glob('{}')",
+        "(SELECT unnest([1]))",
+        "json_each('[1]')",
+        "(VALUES (1))",
+    ],
+)
+def test_files_series_and_values_may_be_read_beside_the_tables(lake: Lake, tmp_path: Path, reads: str) -> None:
+    pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
+    assert tried(lake, f"SELECT * FROM staging, {reads.format(tmp_path / 'a.parquet')}", 1) == []
 
 
 def test_a_table_that_was_never_written_has_its_columns_and_an_empty_answer_is_one(tmp_path: Path) -> None:

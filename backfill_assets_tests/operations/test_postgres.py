@@ -23,3 +23,26 @@ def test_an_address_that_leads_nowhere_is_named_without_its_password(address: st
     with pytest.raises(BackfillError, match=words) as raised, connected(address, refused):
         raise AssertionError("it connected")
     assert "secret" not in str(raised.value)
+
+
+SECRET = "S3cr3t"
+ODD = ["a#{}", "a/{}", "12/{}", "12#{}", "a%{}", "a?{}", "12?{}", "a@{}", "[{}", "a {}", "{}\u2100", "{}\n", 'a"{}']
+
+
+@pytest.mark.parametrize("password", ODD)
+def test_nothing_is_shown_of_an_address_that_a_sign_of_its_password_splits_elsewhere(password: str) -> None:
+    address = f"postgresql://u:{password.format(SECRET)}@127.0.0.1:9/db#t"
+    with pytest.raises(BackfillError, match="no address of its kind") as raised, connected(address, refused):
+        raise AssertionError("it connected")
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("password", ["a%23{}", "a:{}", "a%25{}", "{}%e2%84%80"])
+@pytest.mark.parametrize("target", ["t", '"My shop".t', "select '#', a from t", "a.b.c"])
+def test_a_password_is_taken_with_its_signs_written_as_codes(password: str, target: str) -> None:
+    pytest.importorskip("adbc_driver_postgresql", reason="the driver of PostgreSQL is not installed")
+    address = f"postgresql://u:{password.format(SECRET)}@127.0.0.1:9/db?connect_timeout=1#{target}"
+    with pytest.raises(BackfillError, match="port 9 failed") as raised, connected(address, refused):
+        raise AssertionError("it connected")
+    assert SECRET not in str(raised.value)
+    assert f"postgresql://127.0.0.1/db#{target}" in str(raised.value)
