@@ -4,6 +4,7 @@ Not here: answering (`operations.sql`).
 """
 
 import csv
+import re
 import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -17,13 +18,19 @@ from backfill_assets.core.texts import json_of, plain
 from backfill_assets.operations.sql import ask
 
 SHOWN_ROWS = 100
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a text that begins so is computed by spreadsheets
+# A text that begins so is computed by spreadsheets, also behind a sign that some of them take for the end of a cell.
+FORMULA = re.compile("[=+\\-@\t\r\n＝＋－＠]")
 
 
 @click.command()
 @click.argument("query", type=TEXT)
 @click.option("--csv", "form", flag_value="csv", help="Comma-separated values on stdout, with a header.")
-@click.option("--csv-safe", "form", flag_value="safe", help="So, with a ' before texts that spreadsheets compute.")
+@click.option(
+    "--csv-safe",
+    "form",
+    flag_value="safe",
+    help="So, all texts quoted, and a ' before those that spreadsheets compute.",
+)
 @click.option("--rows", type=click.IntRange(min=0), default=SHOWN_ROWS, show_default=True, help="Draw at most so many.")
 @click.option("--at", type=INSTANT, help="The tables as they were then (UTC). [default: now]")
 @click.option("--snapshot", default="", metavar="NAME", help="The tables as this snapshot keeps them.")
@@ -54,10 +61,14 @@ def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: 
 def write_csv(rows: Any, to: TextIO, safe: bool) -> None:
     """Write Arrow rows as CSV; with `safe`, put a ' before texts that a spreadsheet would compute. A terminal gets
     control characters escaped."""
-    writer, screen = csv.writer(to, lineterminator="\n"), to.isatty()
+    # All texts in quotes: one of them may hold what a spreadsheet takes for the end of a row (CR) or of a cell (;).
+    quoting, screen = csv.QUOTE_NONNUMERIC if safe else csv.QUOTE_MINIMAL, to.isatty()
+    writer = csv.writer(to, lineterminator="\n", quoting=quoting)
 
-    def cell(value: Any) -> str:
-        text = f"'{value}" if safe and isinstance(value, str) and value.startswith(FORMULA) else _cell(value)
+    def cell(value: Any) -> Any:
+        if safe and isinstance(value, int | float) and not isinstance(value, bool):
+            return value
+        text = f"'{value}" if safe and isinstance(value, str) and FORMULA.match(value) else _cell(value)
         return plain(text) if screen else text
 
     writer.writerow(map(cell, rows.column_names))

@@ -23,6 +23,7 @@ import click
 
 from backfill_assets.cli.common import lake_option, opened
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import remove_rights
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -39,13 +40,15 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=3000, show_default=True, help="0: any that is free.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="any that is free")
 @lake_option
 def ui(port: int) -> None:
     """Show the lake in Dagster's pages, as `dagster dev` does, to this user only.
 
     The address holds a secret; without it nobody gets an answer, though every user of the machine can connect. From
-    another machine: ssh -L 3000:127.0.0.1:3000 HOST, then open the same address there. Links in alerts lack the secret.
+    another machine: ssh -L PORT:127.0.0.1:PORT HOST, then open the same address there. Links in alerts lack the secret.
+    Open the address by hand: the arguments of a command such as `xdg-open ADDRESS` can be read by every user. A port
+    of your own choice (--port) may be another user's page after this command ended: close the tab first.
     Temporary files, sockets among them, lie in Dagster's home, closed to others. Ctrl-C ends it.
     """
     from backfill_assets.cli.dagster_home import UI_MODULE, instance_of, ui_place
@@ -63,11 +66,14 @@ def ui(port: int) -> None:
         return guard(app, prefix)
 
     names_definitions = is_project and any((folder / name).exists() for name in ("pyproject.toml", "workspace.yaml"))
-    with _listening(port) as bound:
+    if (
+        not is_project
+    ):  # a folder of the lake holds no modules: Python imports none from the working folder, an empty one
+        variables["PYTHONSAFEPATH"] = "1"
+    with _listening(port) as bound, tempfile.TemporaryDirectory(prefix="empty-", dir=own) as empty:
         os.environ.update({HOME: str(folder), **os.environ, **variables, "TMPDIR": str(own)})
         tempfile.tempdir = None  # else Python goes on with the folder that it knows
-        os.chdir(folder)
-        with instance_of(lake) as instance:
+        with contextlib.chdir(folder if is_project else empty), instance_of(lake) as instance:
             _serve(instance, None if names_definitions else UI_MODULE, prefix, guarded, bound)
 
 
@@ -123,13 +129,16 @@ def _daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
 
 def own_folder(home: Path) -> Path:
     """Make the folder for temporary files and sockets, closed to others, who could put their own into a folder of all
-    users. It stays, since a server of the lake outlives this process."""
+    users; elsewhere where a link or another user's folder stands there. It stays, since a server of the lake outlives
+    this process."""
     own = home / "tmp"
-    if len(os.fsencode(own)) > LONGEST_FOLDER_BYTES:
-        return Path(tempfile.mkdtemp(prefix="backfill-assets-"))
-    own.mkdir(mode=0o700, parents=True, exist_ok=True)
-    own.chmod(0o700)
-    return own
+    with contextlib.suppress(OSError):
+        if len(os.fsencode(own)) <= LONGEST_FOLDER_BYTES:
+            own.mkdir(mode=0o700, parents=True, exist_ok=True)
+            remove_rights(own, 0o077)
+            if own.lstat().st_uid == os.geteuid():
+                return own
+    return Path(tempfile.mkdtemp(prefix="backfill-assets-"))
 
 
 def _listening(port: int) -> socket.socket:

@@ -8,13 +8,14 @@ import pwd
 import shlex
 import socket
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
 
 TRUSTED_VARIABLE = "BACKFILL_ASSETS_TRUSTED_LAKES"  # absolute folders, separated as in PATH
-PROGRAMS = ("", "lake.toml", ".server", ".dagster")  # of a lake: what names code to run, or is run itself
+PROGRAMS = ("", "lake.toml", ".server", ".dagster", ".plans")  # of a lake: what names code to run, or is run itself
 BY = "by"  # tag of receipts: `USER@HOST`; runs that a sensor or schedule asked for name it beside
 _ROOT = 0
 
@@ -27,8 +28,9 @@ def user_name(number: int) -> str:
         return str(number)
 
 
-def refuse_foreign(lake: Path) -> None:
-    """Raise SettingsError where the lake's folder, or a file in it that is run or names code, belongs to another user.
+def refuse_foreign(lake: Path, programs: Iterable[Path] = ()) -> None:
+    """Raise SettingsError where the lake's folder, or a file in it that is run or names code, belongs to another user
+    or may be written by others. `programs`: files of the pipeline in place of these; their folders count, too.
 
     A folder that $BACKFILL_ASSETS_TRUSTED_LAKES lists is taken whoever owns it. Raises nothing where there is no lake.
     """
@@ -36,17 +38,23 @@ def refuse_foreign(lake: Path) -> None:
     trusted = [Path(p).expanduser() for p in os.environ.get(TRUSTED_VARIABLE, "").split(os.pathsep)]
     if any(p.is_absolute() and p.resolve() == lake for p in trusted):
         return
-    for path in (lake / name for name in PROGRAMS):
+    folders = [p for file in programs for p in (file, file.parent, *(f for f in file.parents if lake in f.parents))]
+    for path in dict.fromkeys(folders) or [lake / name for name in PROGRAMS]:
         for owner in foreign_owners(path):
             theirs = user_name(owner)
-            raise SettingsError(
-                f"the lake {lake}",
-                f"{path} belongs to {theirs}, and you are {user_name(user)}: a lake is a program, which would run as "
-                "you",
-                "Nothing was read and nothing was started",
-                f"Work as {theirs} (in a container: --user {owner}); or, if you trust everybody who may write there, "
-                f"set {TRUSTED_VARIABLE}={shlex.quote(str(lake))}",
-            )
+            who, fix = f"belongs to {theirs}", f"Work as {theirs} (in a container: --user {owner})"
+            raise _refused_program(lake, f"{path} {who}, and you are {user_name(user)}", fix)
+        if path.exists() and (writers := _writers(path.stat())):
+            fix = f"Close it to others: chmod go-w {shlex.quote(str(path))}"
+            raise _refused_program(lake, f"{path} may be written by {writers}", fix)
+
+
+def _refused_program(lake: Path, culprit: str, fix: str) -> SettingsError:
+    trust = f"set {TRUSTED_VARIABLE}={shlex.quote(str(lake))}"
+    return SettingsError(
+        f"the lake {lake}", f"{culprit}: a lake is a program, which would run as you",
+        "Nothing was read and nothing was started", f"{fix}; or, if you trust everybody who may write there, {trust}",
+    )  # fmt: skip
 
 
 def foreign_owners(path: Path) -> set[int]:

@@ -106,9 +106,8 @@ def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) 
 
 def of_aggregation(agg: str, of: str, types: Types) -> dict[str, str]:
     """Return what differs in a declared aggregation of an expression ("": of the rows); sums are exact."""
-    found = differences(f"{agg}({of})" if of and agg in ("min", "max") else of or "true", types)
-    if agg == "distinct":
-        found["distinct"] = ""
+    judged = f"{agg}({of})" if of and agg in ("min", "max") else of or "true"
+    found = differences(judged, types) | ({"distinct": ""} if agg == "distinct" else {})
     with suppress(SqlglotError):
         _typed(parsed := sqlglot.parse_one(of or "true", read="spark"), types)
         if (kind := kind_of(parsed)) == DOUBLE or (agg == "avg" and kind == DECIMAL):
@@ -118,10 +117,8 @@ def of_aggregation(agg: str, of: str, types: Types) -> dict[str, str]:
 
 def converts(found: str, wanted: str) -> bool:
     """Return whether landed values of one type (`void`: all NULL) become the other as on Spark."""
-    if found == "void":
-        return True
     source, target = (kind_of_type(_type_named(t)) for t in (found, wanted))
-    return target in CONVERTED.get(source, ())
+    return found == "void" or target in CONVERTED.get(source, ())
 
 
 def _of_tree(parsed: Any, types: Types, keys: Keys, landed: bool) -> Iterator[str]:
@@ -176,14 +173,12 @@ def kind_of_type(found: Any) -> str:
 
 
 def _type_named(text: str) -> Any:
-    """The type that Spark writes so. `void` is NULL's; a nested type with field names that Spark does not quote, or
-    without a form in SQL, is known by its first word alone."""
-    nested = {"array": exp.DataType.Type.ARRAY, "struct": exp.DataType.Type.STRUCT}
+    """The type that Spark writes so; one that cannot be parsed (fields that Spark does not quote) by its first word."""
+    found, word = None, text.partition("<")[0].upper()
     with suppress(SqlglotError):
         found = exp.DataType.build("null" if text == "void" else text, dialect="spark")
-        if isinstance(found, exp.DataType):  # an interval is none
-            return found
-    return exp.DataType(this=nested.get(text.partition("<")[0], exp.DataType.Type.UNKNOWN))
+    kind = exp.DataType.Type[word] if word in (ARRAY, STRUCT) else exp.DataType.Type.UNKNOWN
+    return found if isinstance(found, exp.DataType) else exp.DataType(this=kind)  # an interval is none
 
 
 def _typed(parsed: Any, types: Types) -> Types:

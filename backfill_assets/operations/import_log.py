@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import versions_of
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.payload import NO_ENTITY, TAKEN
 from backfill_assets.lake.columns import type_of_arrow
 from backfill_assets.lake.embedded import literal, new_engine
@@ -105,6 +106,7 @@ def import_log(root: Path, request: ImportRequest) -> Imported:
     Raises BackfillError for a source that cannot be read or changes meanwhile, for columns that it lacks or that no
     lake can hold, and for a folder that holds another lake or import.
     """
+    refuse_foreign(root)
     if not request.source.startswith((QUERY, *DATABASE)):
         request = replace(request, source=str(Path(request.source).resolve()))  # the same log, wherever it is named
     if (root / FILE_NAME).exists() and not (root / MANIFEST).exists():

@@ -32,7 +32,7 @@ from backfill_assets.lake.too_late import too_late_contract
 
 NEWEST_DAYS = 7  # a week of arrivals shows what is wrong now
 MOST_REASONS = MOST_KINDS = 10
-MOST_SAID = 1  # kinds of reasons in one line
+MOST_FILES, MOST_SAID = 3, 1  # files refused as wholes, and kinds of reasons of rows, in one line
 REASON_CHARS = MOST_CHARS = 160
 EXAMPLE_CHARS = 120
 VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.,:_-]*\d|\d")
@@ -119,19 +119,16 @@ def _with_rows(view: TableView) -> dict[date, int]:
 
 @dataclass(frozen=True)
 class Unusable:
-    """Unusable rows, of which `files` stand for a whole file each, rows by `reasons` as far as these are known, the
-    queries that show all, and rows that came too `late`. `as_declared`: files that are what their manifests declare;
-    `contradicted`: a line per file that was recorded before its manifest declared something else. `fruitless`: sections
-    of lake.toml whose sources have rows, and none that is usable."""
+    """Landed rows that no table gets, and files that their manifests speak of."""
 
-    rows: int = 0
-    files: int = 0
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    queries: tuple[str, ...] = ()
-    late: int = 0
-    as_declared: int = 0
-    contradicted: tuple[str, ...] = ()
-    fruitless: tuple[str, ...] = ()
+    rows: int = 0  # unusable ones
+    files: int = 0  # of these the ones that stand for a whole file each
+    reasons: Mapping[str, int] = field(default_factory=dict)  # rows, as far as reasons are known; whole files first
+    queries: tuple[str, ...] = ()  # which show all of them
+    late: int = 0  # rows that came too late
+    as_declared: int = 0  # files that are what their manifests declare
+    contradicted: tuple[str, ...] = ()  # a line per file that was recorded before its manifest declared otherwise
+    fruitless: tuple[str, ...] = ()  # sections of lake.toml whose sources have rows, and none that is usable
 
     def __str__(self) -> str:
         """Return one line; empty where every row can be used."""
@@ -143,9 +140,12 @@ class Unusable:
         if not self.rows:
             return ""
         whole = f", {self.files} of them a whole file each" if self.files else ""
-        shown_kinds, more, _ = kinds(self.reasons, MOST_SAID)
-        why = "; ".join(f"{rows:,} x {shortened(text, EXAMPLE_CHARS)}" for text, rows in shown_kinds)
-        further = f"; and {more} more reason(s)" if more else ""
+        said = [*self.reasons.items()]
+        refused, of_rows = said[: self.files], kinds(dict(said[self.files :]), MOST_SAID)
+        named = [*refused[:MOST_FILES], *of_rows.shown]
+        why = "; ".join(f"{rows:,} x {shortened(text, EXAMPLE_CHARS)}" for text, rows in named)
+        more = (len(refused) - MOST_FILES, "file"), (of_rows.more_kinds, "reason")
+        further = "".join(f"; and {number} more {what}(s)" for number, what in more if number > 0)
         commands = " and ".join(f'`backfill-assets sql "{query}"`' for query in self.queries)
         whole_only = len(self.reasons) == self.files  # the reasons of rows were not read
         newest = "of the newest days " if sum(self.reasons.values()) < self.rows and not whole_only else ""
@@ -155,7 +155,7 @@ class Unusable:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts and the reasons as JSON values."""
-        first = next(iter(self.reasons), None)
+        first = max(self.reasons, key=lambda reason: self.reasons[reason], default=None)
         counts = {"rows": self.rows, "files": self.files, "reason": first, "reasons": dict(self.reasons)}
         return {**counts, "too_late": self.late, "files_as_declared": self.as_declared}
 
@@ -167,10 +167,15 @@ def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: boo
     of the newest days.
     """
     sources = [_of_source(each, days, read_rows) for each in lake.by_source()]
+    said = [[*part.reasons.items()] for part in sources]
+    refused = (pair for part, pairs in zip(sources, said, strict=True) for pair in pairs[: part.files])
+    of_rows = sum(
+        (Counter(dict(pairs[part.files :])) for part, pairs in zip(sources, said, strict=True)), Counter[str]()
+    )
     return Unusable(
         sum(part.rows for part in sources),
         sum(part.files for part in sources),
-        dict(sum((Counter(part.reasons) for part in sources), Counter[str]()).most_common()),
+        {**dict(refused), **dict(of_rows.most_common())},
         tuple(query for part in sources if part.rows for query in part.queries),
         sum(part.late for part in sources),
         sum(part.as_declared for part in sources),
@@ -194,7 +199,7 @@ def _of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Un
             refused[record.path] = record.refused
     # A day that is not loaded is known by its files only, one that is by its load, which also finds repeated numbers.
     rows = sum(max(kept.get(day, 0), counted.get(day, 0)) for day in {*kept, *counted})
-    reasons = Counter(f"{plain(shown(path, lake.source))}: {plain(why)}" for path, why in sorted(refused.items()))
+    reasons = {f"{plain(shown(path, lake.source))}: {plain(why)}": 1 for path, why in sorted(refused.items())}
     if kept and read_rows:
         whole = {why[:REASON_CHARS] for why in refused.values()}
         newest = newest_reasons(lake, (ledger, view.version), kept)

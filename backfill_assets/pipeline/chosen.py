@@ -19,6 +19,7 @@ from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import Basis, reads
 from backfill_assets.core.errors import BackfillError, SettingsError, place_in, section_of
 from backfill_assets.core.ledgers import BESIDE, FILES
+from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.lake.audit import check_rules
 from backfill_assets.lake.code import SourceFile, code_input
 from backfill_assets.lake.home import Lake
@@ -42,8 +43,11 @@ def tables_at(root: Path) -> TablesOf:
         named, sql = settings.pipeline.tables, settings.pipeline.sql
         if not named and not sql:
             return tables(settings)
+        queries = sorted(root.glob(sql)) if sql else []
+        if own := [*_files_of(root, named), *queries]:
+            refuse_foreign(root, own)
         python_tables = _own(root, named, settings) if named else list(tables(settings))
-        sql_tables = [sql_table(path, settings) for path in sorted(root.glob(sql))] if sql else []
+        sql_tables = [sql_table(path, settings) for path in queries]
         if sql and not sql_tables:
             raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
         return _in_order(named or sql or "", [*python_tables, *sql_tables], settings)
@@ -54,6 +58,12 @@ def tables_at(root: Path) -> TablesOf:
 def chosen_pipeline(lake: Lake) -> Pipeline:
     """The pipeline of a lake. Raises SettingsError as `tables_at` does, and for settings that name an unknown table."""
     return pipeline_of(lake, tables_at(lake.root)(lake.settings))
+
+
+def _files_of(root: Path, named: str | None) -> Collection[Path]:
+    """The files that a file of the lake's reaches; none of a module, which was installed or is on PYTHONPATH."""
+    place = (named or "").rpartition(":")[0]
+    return _own_files(root / place) if place.endswith(".py") else ()
 
 
 def _own(root: Path, named: str, settings: LakeSettings) -> list[Table]:

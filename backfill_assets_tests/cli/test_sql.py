@@ -79,7 +79,15 @@ def test_a_spreadsheet_computes_no_text_of_a_file_where_asked(lake: Path) -> Non
     plain = run("sql", query, "--csv", "--lake", lake).stdout.splitlines()
     assert plain == ["@a,b,c,d,e,f,g", "=1+1,+1,-1,\tx,-1,x=1,"]
     safe = run("sql", query, "--csv-safe", "--lake", lake).stdout.splitlines()
-    assert safe == ["'@a,b,c,d,e,f,g", "'=1+1,'+1,'-1,'\tx,-1,x=1,"]
+    assert safe == ['"\'@a","b","c","d","e","f","g"', '"\'=1+1","\'+1","\'-1","\'\tx",-1,"x=1",""']
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"), [("a\r=1", '"a\r=1"'), ("\n=1", '"\'\n=1"'), ("＝1", '"\'＝1"'), ("a;=1", '"a;=1"')]
+)
+def test_no_sign_that_a_spreadsheet_takes_for_the_end_of_a_cell_is_bare(text: str, cell: str) -> None:
+    write_csv(pa.table({"h": [text]}), written := StringIO(), safe=True)
+    assert written.getvalue() == f'"h"\n{cell}\n'
 
 
 def test_dates_and_times_of_any_year_are_shown_as_text(lake: Path) -> None:

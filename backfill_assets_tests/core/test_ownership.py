@@ -25,7 +25,7 @@ from backfill_assets_tests.strangers import STRANGER, give_away
 def lake(tmp_path: Path) -> Path:
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "lake.toml").touch()
-    for name in (".server", ".dagster"):
+    for name in (".server", ".dagster", ".plans"):
         (tmp_path / "lake" / name).mkdir()
     return tmp_path / "lake"
 
@@ -55,6 +55,33 @@ def test_a_lake_that_this_user_trusts_is_taken_and_no_other(lake: Path, monkeypa
         monkeypatch.setenv(TRUSTED_VARIABLE, listed)
         with pytest.raises(SettingsError):
             refuse_foreign(lake)
+
+
+@pytest.mark.parametrize("part", PROGRAMS)
+@pytest.mark.parametrize(("mode", "who"), [(0o777, "everyone"), (0o1777, "everyone"), (0o702, "everyone")])
+def test_a_lake_that_others_may_write_is_refused_with_what_closes_it(
+    lake: Path, part: str, mode: int, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (lake / part).chmod(mode)
+    with pytest.raises(SettingsError, match=rf"may be written by {who}.* chmod go-w {lake / part}"):
+        refuse_foreign(lake)
+    monkeypatch.setenv(TRUSTED_VARIABLE, str(lake))
+    refuse_foreign(lake)
+
+
+@pytest.mark.parametrize("part", ["sql/daily/a.sql", "sql/daily", "sql"])
+def test_a_file_of_the_pipeline_counts_with_its_folders(lake: Path, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = lake / "sql/daily/a.sql"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    refuse_foreign(lake, [file])
+    (lake / part).chmod(0o777)
+    with pytest.raises(SettingsError, match="may be written by everyone"):
+        refuse_foreign(lake, [file])
+    (lake / part).chmod(0o700)
+    give_away(lake / part, monkeypatch)
+    with pytest.raises(SettingsError, match="belongs to"):
+        refuse_foreign(lake, [file])
 
 
 def test_a_link_to_a_lake_counts_as_that_lake(lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
