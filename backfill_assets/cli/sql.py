@@ -62,8 +62,8 @@ def write_csv(rows: Any, to: TextIO, safe: bool) -> None:
     """Write Arrow rows as CSV; with `safe`, put a ' before texts that a spreadsheet would compute. A terminal gets
     control characters escaped."""
     # All texts in quotes: one of them may hold what a spreadsheet takes for the end of a row (CR) or of a cell (;).
-    quoting, screen = csv.QUOTE_NONNUMERIC if safe else csv.QUOTE_MINIMAL, to.isatty()
-    writer = csv.writer(to, lineterminator="\n", quoting=quoting)
+    writer = csv.writer(to, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC if safe else csv.QUOTE_MINIMAL)
+    screen = to.isatty()
 
     def cell(value: Any) -> Any:
         if safe and isinstance(value, int | float) and not isinstance(value, bool):
