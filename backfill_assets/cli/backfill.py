@@ -5,7 +5,7 @@ Not here: the run itself (`runner`), the states (`core.states`) and the gates (`
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -63,9 +63,18 @@ def backfill(days: DayRange, named: str | None, force: bool, note: str, profile:
         if profile:
             draw_phases(outcome)
     say_unusable(lake)
+    say_warnings(lake, pipeline, dict.fromkeys(tables, days))
     if not outcome.success:
         remark(f"Error: {outcome.cause}")
         click.get_current_context().exit(1)
+
+
+def say_warnings(lake: Lake, pipeline: Pipeline, days: Mapping[str, Collection[date]]) -> None:
+    """Name on stderr what the checks find on these days of tables, in one line; nothing where all pass."""
+    from backfill_assets.operations.report import warnings
+
+    if days and (line := warnings(lake, pipeline.states(read_view(lake, pipeline.contracts)), days)):
+        remark(line)
 
 
 def allowed(days: DayRange, start: date) -> DayRange:

@@ -4,14 +4,14 @@ Not here: which days need it, and their requests (`core.needs`), and the sensors
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
 import click
 
-from backfill_assets.cli.backfill import draw_outcomes, work
+from backfill_assets.cli.backfill import draw_outcomes, say_warnings, work
 from backfill_assets.cli.common import (
     TEXT,
     days_options,
@@ -167,7 +167,8 @@ def _requests(states: States, found: Needs, left_alone: Collection[Day]) -> list
 
 
 def report(done: CaughtUp, as_json: bool) -> None:
-    """Draw the runs and the days that are left. Ends with exit code 1 if a run failed or a day is left."""
+    """Draw the runs, what the checks find on their days, and the days that are left. Ends with exit code 1 if a run
+    failed or a day is left."""
     if as_json:
         runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
         print_json({**vars(done), "runs": runs, "blocked": sorted(done.blocked)})
@@ -175,6 +176,11 @@ def report(done: CaughtUp, as_json: bool) -> None:
         draw_outcomes(done.runs)
         if not done.runs and not done.held_back:
             click.echo("Nothing to do: every day that can be is up to date.")
+    made = defaultdict[str, set[date]](set)
+    for request, _ in done.runs:
+        for name in request.tables:
+            made[name].update(request.days)
+    say_warnings(*opened(), made)
     for request, outcome in done.runs:
         if not outcome.success:
             remark(f"Error: {', '.join(request.tables)} {request.days}: {outcome.cause}")

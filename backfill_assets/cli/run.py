@@ -11,7 +11,7 @@ from backfill_assets.backfill.code import working_by
 from backfill_assets.backfill.gates import refuse_bound
 from backfill_assets.backfill.run import ask_for, run_plan
 from backfill_assets.backfill.work import PARENT, ROOT, ChunkMaker, ChunkWork
-from backfill_assets.cli.backfill import work
+from backfill_assets.cli.backfill import say_warnings, work
 from backfill_assets.cli.common import json_and_lake, opened, say_unusable, target_option, usage
 from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.plan_page import show_progress
@@ -67,6 +67,7 @@ def run(  # noqa: PLR0913 - the options of a command are its arguments
         current = _run_plan(lake, plan, accepted, daemon)
         show_progress(current, "json" if as_json else "outcome")
     say_unusable(lake)
+    say_warnings(lake, pipeline, dict.fromkeys(plan.tables, plan.days))
     if current.state == "waiting":
         click.get_current_context().exit(WAITS)
 

@@ -6,16 +6,17 @@ No JVM, no Dagster.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.profiles import BROKEN
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import json_of
 from backfill_assets.core.view import LakeView
-from backfill_assets.lake.gates import PROFILE, Finding, gates_of
+from backfill_assets.lake.gates import MAX_DRIFT, PROFILE, Finding, gates_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
@@ -28,6 +29,7 @@ from backfill_assets.operations.rejected import refused_rows
 from backfill_assets.operations.status import StatusReport, status_of
 from backfill_assets.operations.writes import Durations, TableWrite, durations, writes
 
+MOST_WARNINGS = 5  # in one line
 OTHER_ROWS = "the same inputs, code and settings gave other rows before"
 
 
@@ -70,6 +72,29 @@ def _of_table(lake: Lake, states: States, table: str) -> Iterator[CheckHistory]:
         if gate.name == PROFILE:
             of_gate = [replace(f, passed=False, message=OTHER_ROWS) if stamps[f.day].unlike else f for f in of_gate]
         yield CheckHistory(table, gate.name, len(of_gate), tuple(f for f in of_gate if not f.passed))
+
+
+def warnings(lake: Lake, states: States, days: Mapping[str, Collection[date]]) -> str:
+    """Return one line with what today's checks find on these `days` of tables, as far as they are written, what is on
+    most days first; empty where they find nothing. Reads receipts only."""
+    found = Counter[str]()
+    for name, wanted in days.items():
+        written = sorted(set(wanted) & states.view.table(name).stamps.keys())
+        for findings in judged_by_receipts(lake.settings, states, states.contracts[name], written).values():
+            found.update(cause for finding in findings if not finding.passed for cause in _causes(finding, name))
+    shown = [f"{cause} on {n} day{'s' * (n > 1)}" for cause, n in found.most_common(MOST_WARNINGS)]
+    more = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
+    return f"warnings: {', '.join(shown)}{more}; `backfill-assets report` names the days" if shown else ""
+
+
+def _causes(finding: Finding, table: str) -> list[str]:
+    """Return short names of what a gate found in a day of the table: rules, columns, else the gate."""
+    rules = [
+        f"{table}.{name.removeprefix(BROKEN)}" for name, n in finding.facts.items() if name.startswith(BROKEN) and n
+    ]
+    columns = [bound.rpartition(".") for bound in finding.bounds]
+    words = [f"{'drift of' if kind == MAX_DRIFT else 'NULLs in'} {table}.{column}" for column, _, kind in columns]
+    return [*rules, *words] or [f"{finding.check} of {table}"]
 
 
 @dataclass(frozen=True)

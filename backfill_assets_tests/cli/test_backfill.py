@@ -76,6 +76,14 @@ def test_rows_that_no_table_gets_are_told_in_one_line_also_where_no_run_was_need
     assert line.startswith("quarantine: 1 landed row(s) are unusable, 1 of them a whole file each: 1 x bad.csv")
 
 
+def test_what_checks_warn_of_is_told_in_one_line_at_the_end(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 3)
+    build(lake, pipeline, "staging", {START: 0, START + ONE_DAY: 0})
+    told = run("backfill", "--lake", lake.root, "--from", START, "--to", START + 2 * ONE_DAY, "--tables", "staging")
+    assert told.exit_code == 0, told.output
+    assert "warnings: row_count of staging on 2 days; `backfill-assets report` names the days\n" in told.stderr
+
+
 @pytest.mark.parametrize(("named", "told"), [("nix,raw", "no table nix. Choose one of raw"), (" , ", "is named")])
 def test_tables_that_are_not_there_or_none_at_all_are_wrong_usage(named: str, told: str) -> None:
     with pytest.raises(click.BadParameter, match=told):
