@@ -48,7 +48,8 @@ def _controls(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> l
     before = fact(lake, plan.id, "started", CONTROLS) or {}
     worse = _worse(lake, pipeline, chunk, plan)
     earlier = {o.name: f" ({before.get(o.name, 0)} before the plan)" if o.broken else "" for o in worse}
-    return [GateFinding(CONTROLS, None, o.name, f"{o.message}{earlier[o.name]}") for o in worse]
+    less = {o.name for o in worse if 0 < o.broken < before.get(o.name, 0)}
+    return [GateFinding(CONTROLS, None, o.name, f"{o.message}{earlier[o.name]}", is_less=o.name in less) for o in worse]
 
 
 def _worse(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list[ControlOutcome]:
@@ -116,10 +117,26 @@ def refusal(plan: Plan, chunk: PlanChunk, findings: list[GateFinding], put_back:
         + (f"; putting it back failed: {failed.rstrip('.')}" if failed else ""),
         f"Correct the cause; `{command}` and `backfill-assets plan cancel {plan.id}` let all days go, then plan again"
         if put_back
-        else f"Look at these days; put it back with `{command}`, or go on with "
-        f"`backfill-assets run {plan.id} --accept {chunk.number}` if it is as it should be"
+        else _advice(plan, chunk, findings, command)
         + (lifted if len(bounds) <= SHOWN and all(f.bounds for f in findings) else ""),
     ).with_facts(plan=plan.id, chunk=str(chunk.number), **{verb: command})
+
+
+def _advice(plan: Plan, chunk: PlanChunk, findings: Sequence[GateFinding], command: str) -> str:
+    """What to do about a chunk that is written; `command` puts it back, which would undo a fix that is right so far."""
+    go_on = f"`backfill-assets run {plan.id} --accept {chunk.number}`"
+    if not all(finding.is_less for finding in findings):
+        return f"Look at these days; put it back with `{command}`, or go on with {go_on} if it is as it should be"
+    follows = "; ".join(f"{i.table} {', '.join(map(str, i.follows[:SHOWN]))}" for i in plan.impacts if i.follows)
+    better = f"Fewer values differ than before the plan, so keep it: finish it with {go_on}"
+    return f"{better}, then make what follows ({follows}) with `{whole(plan)}`" if follows else better
+
+
+def whole(plan: Plan) -> str:
+    """The command that plans these days with those that follow and that the plan does not make; empty without any."""
+    follows = [day for impact in plan.impacts for span in impact.follows for day in (span.start, span.last)]
+    first, last = min([plan.days.start, *follows]), max([plan.days.last, *follows])
+    return f"backfill-assets plan --from {first} --to {last}" if follows else ""
 
 
 def _when(finding: GateFinding, chunk: PlanChunk) -> str:

@@ -35,13 +35,15 @@ SMALLEST_DRIFT = 1e-9  # in place of the bound 0: the gates of a write take that
 @dataclass(frozen=True)
 class GateFinding:
     """A day of a table (None: all of the chunk) that a gate refuses: the gate's name, and the figures in words.
-    `bounds`: the bounds whose acceptance lets it pass, as TABLE.SETTING or TABLE.COLUMN.SETTING."""
+    `bounds`: the bounds whose acceptance lets it pass, as TABLE.SETTING or TABLE.COLUMN.SETTING. `is_less`: a control
+    that fewer values break than before the plan."""
 
     table: str
     day: date | None
     rule: str
     message: str
     bounds: tuple[str, ...] = field(default=(), compare=False)
+    is_less: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets.backfill.gate import whole
 from backfill_assets.backfill.gates import described
 from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import PageSection, TextTable, draw_table, number, say, size
@@ -90,12 +91,16 @@ def report(current: "Progress") -> Iterator[PageSection]:
 
 
 def _window(current: "Progress") -> PageSection:
-    rows = [[*_table_row(i), took_text(current.took(i.table))] for i in current.plan.impacts]
-    following = [i for i in current.plan.impacts if i.follows]
+    plan = current.plan
+    rows = [[*_table_row(i), took_text(current.took(i.table))] for i in plan.impacts]
+    following = [i for i in plan.impacts if i.follows]
     follows = [f"{i.table} {_spans(i.follows)} follows, not made by this plan" for i in following]
     if follows:
-        follows.append("`catch-up` makes them afterwards; a plan of these days and tables, too, judges them")
-    shares = [f"greatest key: {share}" for share in current.plan.shares]
+        follows.append(
+            f"`catch-up` makes them afterwards; `{whole(plan)}` makes them too, so that its last gate judges the whole "
+            "fix: a control that is broken now must hold then"
+        )
+    shares = [f"greatest key: {share}" for share in plan.shares]
     return PageSection("Window, tables, keys", [TextTable(TABLE_COLUMNS, rows)], [*follows, *shares])
 
 
