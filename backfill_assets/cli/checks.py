@@ -12,12 +12,13 @@ import click
 from backfill_assets.cli.common import FILE, answer, days_options, json_and_lake, opened, print_json
 from backfill_assets.cli.compare import draw, names_of
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
+from backfill_assets.core.days import contiguous
 
 if TYPE_CHECKING:
     from backfill_assets.core.days import DayRange
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
-    from backfill_assets.operations.drift import DriftReport
+    from backfill_assets.operations.drift import ColumnDrift, DriftReport
 
 
 @click.command()
@@ -62,7 +63,7 @@ def drift(
     lake, pipeline = opened()
     report = measure_drift(lake, pipeline, [table] if table else (), column, days)
     if html:
-        write_page(html, Page("drift", "Drift", str(lake.root), [drift_page(report)]))
+        write_page(html, Page("drift", "Drift", str(lake.root), drift_sections(report)))
     if as_json:
         print_json(report)
     elif not html:
@@ -75,6 +76,8 @@ def drift_section(report: "DriftReport", count: int | None = None) -> PageSectio
     headline = f"{number(len(off))} of {number(len(report.found))} column(s) of days are off"
     if report.unjudged:
         headline += f"; {number(report.unjudged)} could not be judged: too few earlier days, or too few rows"
+    if count is not None and len(off) > count:
+        headline += f"; the {count} that are off most are shown, --rows shows more"
     names = ("table", "column", "day", "rows", "28 days", "weekday", "before", "moved most")
     cells = [
         (d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before)), d.moved)
@@ -84,11 +87,32 @@ def drift_section(report: "DriftReport", count: int | None = None) -> PageSectio
     return PageSection("Drift", [TextTable(names, cells, title)] if cells else [], [headline])
 
 
-def drift_page(report: "DriftReport") -> PageSection:
-    """Return the section with plots of the columns that are off most."""
+def drift_sections(report: "DriftReport") -> list[PageSection]:
+    """Return the sections of a page: plots of the columns that are off most, then all that are off, neighbouring days
+    of a column in one row; every day by itself is folded."""
     from backfill_assets.cli.plots import drift_figures
 
-    return replace(drift_section(report), figures=drift_figures(report))
+    every = drift_section(report)
+    plots = PageSection("Drift", about=every.lines, figures=drift_figures(report))
+    if not every.tables:
+        return [plots]
+    spans = {(t, c): contiguous(d.day for d in report.off if (d.table, d.column) == (t, c))
+             for t, c in dict.fromkeys((d.table, d.column) for d in report.off)}  # fmt: skip
+    rows = []
+    for (table, column), found in spans.items():
+        for span in found:
+            off = [d for d in report.off if (d.table, d.column) == (table, column) and d.day in span]
+            least, most = (_index(pick(map(_greatest, off))) for pick in (min, max))
+            index = most if least == most else f"{least}..{most}"
+            rows.append((index, f"{table}.{column}", f"{span} ({len(span)})", off[0].moved))
+    title = "population stability index: the greatest of those against the 28 days before, same weekdays, and before"
+    grouped = TextTable(("index", "column", "days", "moved most"), rows, title)
+    folded = [replace(table, title=f"Every day by itself: {table.title}") for table in every.tables]
+    return [plots, PageSection("Columns that are off", [grouped], folded=folded)]
+
+
+def _greatest(drift: "ColumnDrift") -> float:
+    return max(v for v in (drift.trailing, drift.weekday, drift.before) if v is not None)
 
 
 def _index(value: float | None) -> str:

@@ -99,7 +99,8 @@ def page(report: LatenessReport) -> Page:
 def _head(report: LatenessReport) -> list[str]:
     frontier = f"frontier: {report.frontier:%Y-%m-%d %H:%M} UTC" if report.frontier else "frontier: none"
     arrived = f", arrived on {report.scope.days}" if report.scope.days else ""
-    first = f"{number(report.rows)} upserts{arrived}; {number(report.deletes)} deletes apart"
+    of = f" of the source {report.scope.source} alone (--source NAME: of another)" if report.scope.source else ""
+    first = f"{number(report.rows)} upserts{of}{arrived}; {number(report.deletes)} deletes apart"
     if report.overall is None:
         return [first, frontier, NOTHING]
     shown = ", ".join(f"{name} {span(days)}" for name, days in report.overall.in_days().items())

@@ -3,6 +3,7 @@
 Not here: gathering (`operations.report`, `operations.writes`) and the page of the lake (`report_page`).
 """
 
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -93,11 +94,12 @@ def report(html: Path | None, prometheus: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({**vars(lake_report), "dagster": {"runs": runs}, "metrics": {name: v for name, _, _, v in every}})
     if html:
-        from backfill_assets.cli.checks import drift_page
+        from backfill_assets.cli.checks import drift_sections
         from backfill_assets.cli.report_page import page
         from backfill_assets.operations.drift import measure_drift
 
-        write_page(html, page(lake_report, runs, drift_page(measure_drift(lake, pipeline)), section))
+        folded = replace(section, tables=(), folded=[replace(t, title="every metric") for t in section.tables])
+        write_page(html, page(lake_report, runs, *drift_sections(measure_drift(lake, pipeline)), folded))
     if prometheus:
         write_whole(prometheus, exposition(every), umask=0o022)  # a scraper is another user
     if not (as_json or html or prometheus):

@@ -26,6 +26,7 @@ BECAUSE = "made from days that need making"
 DAY_PX, HEIGHT_PX, GAP_PX = 5, 14, 1
 MONTH_PX = 31 * DAY_PX
 WILL_CHANGE = "will change"
+SETTLED = (State.FRESH, State.PENDING)
 MEANINGS = {
     "fresh": "holds what its inputs say",
     "stale": "its inputs changed since it was written",
@@ -41,7 +42,7 @@ MEANINGS = {
 def page(report: LakeReport, runs: Sequence[PastRun], *more: PageSection) -> Page:
     """Return the page of a lake, with `more` sections at its end."""
     status, landed = report.status, report.delivered.account
-    lines = [f"Made {report.made_at:%Y-%m-%d %H:%M} UTC."]
+    lines = [standing(report), f"Made {report.made_at:%Y-%m-%d %H:%M} UTC."]
     lines += [f"The frontier is {status.frontier:%Y-%m-%d %H:%M} UTC."] if status.frontier else []
     lines += ["All that landed is loaded."] if status.frontier and not (landed.waiting or landed.surplus) else []
     lines += [f"The lake's world stops at {status.as_of:%Y-%m-%d %H:%M} UTC (as_of)."] if status.as_of else []
@@ -50,6 +51,18 @@ def page(report: LakeReport, runs: Sequence[PastRun], *more: PageSection) -> Pag
         *_controls(report), *_proofs(report), _runs(report, runs), _writes(report), *more,
     ]  # fmt: skip
     return Page("report", "What the lake holds, and how sure that is", status.lake, sections, [" ".join(lines)])
+
+
+def standing(report: LakeReport) -> str:
+    """Return whether the lake is right, as one sentence: its days by state, of all tables, and broken controls."""
+    counts = Counter(map(shown_state, report.status))
+    wrong = [f"{number(n)} {state}" for state in MEANINGS if (n := counts[state]) and state not in SETTLED]
+    broken = sum(not outcome.holds for outcome in report.controls)
+    days = [f"Days of tables that need a look: {', '.join(wrong)}."] if wrong else []
+    controls = [f"{broken} control(s) broken."] if broken else []
+    if not any(report.status.tables.values()):
+        return "Nothing has landed or been written yet."
+    return " ".join([*days, *controls]) or "Every day that can be is up to date."
 
 
 def _section(title: str, table: TextTable, nothing: str, lines: Sequence[str] = (), html: str = "") -> PageSection:
@@ -76,7 +89,7 @@ def needing(report: StatusReport, limit: int) -> tuple[list[tuple[str, str, str,
         found = []
         for state, group in groupby(days, shown_state):
             same = list(group)
-            if state not in (State.FRESH, State.PENDING):
+            if state not in SETTLED:
                 reason = BECAUSE if state == WILL_CHANGE else same[0].reason
                 found.append((name, str(from_inclusive(same[0].day, same[-1].day)), state, reason))
         share = limit // len(report.tables)

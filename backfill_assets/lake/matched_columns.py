@@ -25,6 +25,7 @@ FAMILIES = (
 TOLERANCE = re.compile(r"(\d+(?:\.\d+)?)(%|s|)")
 DIGITS_KEPT = range(7)  # behind the point, by what rounds: cents, thousandths, parts per million
 NOISE = 1e-9  # the share by which sums of doubles differ that were added in another order
+UNITS = (10, 100, 1000)  # by which one side is too large: cents for euros, grams for kilograms
 ZONES_US, FARTHEST_US = 15 * 60 * 1_000_000, 14 * 3600 * 1_000_000  # zones are quarter hours apart, 14 hours at most
 DAY_US = 24 * 3600 * 1_000_000
 DIGITS, PIECES = 15, 4  # of SHA-256 as hexadecimal text: pieces that 64 bits hold
@@ -102,6 +103,10 @@ class ComparedColumn:
             rounded = [f"{a} = round({b}, {n})" for n in DIGITS_KEPT for a, b in ((one, two), (two, one))]
             noise = [f"abs({one} / {two} - 1) <= {NOISE}"] if self.is_floating else []
             conditions["rounding"] = f"{one} <> {two} AND ({' OR '.join(rounded + noise)})"
+            a, b = (f"CAST({value} AS DOUBLE)" for value in (one, two))
+            for name, great, small in (("left = right", a, b), ("right = left", b, a)):
+                conditions |= {f"{name} × {n}": f"abs({great} / ({small} * {n}) - 1) <= {NOISE}" for n in UNITS}
+            conditions["other sign"] = f"{a} = -{b} AND {a} <> 0"
         if self.is_floating:
             conditions["sign of zero"] = f"{one} = 0 AND {two} = 0"
         return conditions

@@ -84,7 +84,7 @@ def warnings(lake: Lake, states: States, days: Mapping[str, Collection[date]]) -
             found.update(cause for finding in findings if not finding.passed for cause in _causes(finding, name))
     shown = [f"{cause} on {n} day{'s' * (n > 1)}" for cause, n in found.most_common(MOST_WARNINGS)]
     more = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-    return f"warnings: {', '.join(shown)}{more}; `backfill-assets report` names the days" if shown else ""
+    return f"warnings: {', '.join(shown)}{more}; `backfill-assets report --html FILE` names the days" if shown else ""
 
 
 def _causes(finding: Finding, table: str) -> list[str]:

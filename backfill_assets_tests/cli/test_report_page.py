@@ -85,6 +85,18 @@ def test_while_rows_wait_the_page_does_not_say_that_all_is_loaded(bare: LakeRepo
     assert "10 rows in 2 files: 7 in raw, 0 in quarantine, 0 duplicates, 3 not loaded yet." in " ".join(html.split())
 
 
+def test_the_first_line_says_what_is_wrong_before_what_is_right(bare: LakeReport) -> None:
+    stale = DayStatus("staging", START, State.STALE, reason="its inputs changed since")
+    follows = DayStatus("features", START, State.FRESH, will_change=True)
+    tables = {"staging": (stale,), "features": (follows,)}
+    wrong = replace(bare, status=replace(bare.status, tables=tables), controls=(ControlOutcome("booked", False, 3),))
+    assert (
+        sections_of(wrong, ())
+        .lines[0]
+        .startswith("Days of tables that need a look: 1 stale, 1 will change. 1 control(s) broken. Made ")
+    )
+
+
 def test_what_each_source_delivered_is_told_apart(bare: LakeReport) -> None:
     each = {"events": Delivered(Account(1, 7, 7), {}), HOSTILE: Delivered(Account(2, 3, 1, 2), {"bad": 2})}
     html = " ".join(page(replace(bare, delivered=Delivered(Account(3, 10, 8, 2), {"bad": 2}, each))).split())
