@@ -16,7 +16,7 @@ from typing import Any
 from backfill_assets.core.contracts import Basis, Contract, Input, reads, versions_of
 from backfill_assets.core.days import ONE_DAY, cut_has_passed, end_of, is_mature, is_over, last_known_day
 from backfill_assets.core.payload import LANDED
-from backfill_assets.core.readings import delivery_columns, fingerprint_in, name_of, narrowed
+from backfill_assets.core.readings import delivery_columns, fingerprint_in, mark_of, name_of, narrowed
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import LakeView, Source, Stamp
 
@@ -139,7 +139,7 @@ class Digests:
         self._frontiers: dict[tuple[Input, ...], datetime | None] = {}
         self._parameters: dict[str, Parameters | None] = {"": None}
         self._today = {name: parameters_of(c, view) for name, c in self.contracts.items()}
-        self._prefixes: dict[tuple[str, date, str], tuple[list[date], list[str]]] = {}
+        self._prefixes: dict[tuple[str, date, tuple[str, ...] | None], tuple[list[date], list[str]]] = {}
         self._digests: dict[tuple[str, date], str] = {}
         self._landed = versions_of(self.contracts.values())
 
@@ -216,44 +216,50 @@ class Digests:
 
     def _input(self, parameters: Parameters, wanted: Input, day: date, frontier: datetime | None) -> list[str]:
         if wanted.basis is Basis.ARRIVALS:
-            return [f"{a} {fingerprint}" for a, fingerprint in self._arrivals(wanted.table, day, "")]
+            return [f"{a} {fingerprint}" for a, fingerprint in self._arrivals(wanted.table, day, None)]
         days = _days_from(parameters.start, wanted, day)
         if wanted.basis is Basis.KNOWN_AT_CUT:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
             last = last_known_day(day, parameters.grace)
             part = self._part_of_deliveries(wanted)
             return [self._known_at_cut(wanted.table, d, last, part) for d in days]
-        part = name_of(wanted.columns) if wanted.columns else ""
-        return [self._content(wanted.table, d, part, required=is_required(d, day, frontier)) for d in days]
+        return [self._content(wanted, d, required=is_required(d, day, frontier)) for d in days]
 
-    def _part_of_deliveries(self, wanted: Input) -> str:
+    def _part_of_deliveries(self, wanted: Input) -> tuple[str, ...] | None:
+        """The columns of deliveries that reach what the input reads; None: all of them."""
         landed = self.contracts.get(self._landed.get(wanted.table, ""))
         if wanted.columns is None or landed is None:
-            return ""
+            return None
         delivered = tuple(c for c in landed.column_names if c not in LANDED)
         # Columns that a receipt names and the payload has no more were delivered when its day was made.
         gone = tuple(c for c in wanted.columns if c not in self.contracts[wanted.table].column_names)
-        return name_of(delivery_columns(wanted, self.contracts, delivered + gone))
+        return delivery_columns(wanted, self.contracts, delivered + gone)
 
-    def _content(self, table: str, wanted: date, part: str, *, required: bool) -> str:
-        stamp = self.view.table(table).stamps.get(wanted)
+    def _content(self, wanted: Input, day: date, *, required: bool) -> str:
+        stamp = self.view.table(wanted.table).stamps.get(day)
         if stamp is None or (not required and not stamp.entry.rows):
             return MISSING if required else NOTHING
         mark = " incomplete" if stamp.entry.built is Built.INCOMPLETE else ""
-        fingerprint = stamp.entry.parts.get(part, stamp.entry.fingerprint)
-        return f"{stamp.entry.rows} {fingerprint}{mark}{self._foreign(table, wanted)}"
+        fingerprint = stamp.entry.parts.get(name_of(wanted.columns or ()), stamp.entry.fingerprint)
+        columns, foreign = mark_of(stamp.entry, wanted.columns), self._foreign(wanted.table, day)
+        return f"{stamp.entry.rows} {fingerprint}{columns}{mark}{foreign}"
 
     def _foreign(self, table: str, day: date) -> str:
         """The mark for a day that another program's commit touched; in their digest it makes depending days stale."""
         return " foreign" if day in self.view.table(table).foreign else ""
 
-    def _arrivals(self, landed: str, day: date, part: str) -> list[tuple[date, str]]:
-        """The ledger's rows for an event day, as (arrival day, fingerprint of the set of columns `part`), with a mark
-        where another program touched the arrival day in raw."""
-        rows = self.view.source(landed).arrivals.get(day, ())
-        return [(a, fingerprint_in(text, part) + self._foreign(landed, a)) for a, text in rows]
+    def _arrivals(self, landed: str, day: date, part: tuple[str, ...] | None) -> list[tuple[date, str]]:
+        """The ledger's rows for an event day, as (arrival day, fingerprint of the columns `part`; None: all), marked
+        by these columns in raw's files, and of arrival days that another program touched there."""
+        rows, stamps = self.view.source(landed).arrivals.get(day, ()), self.view.table(landed).stamps
+        name = name_of(part) if part is not None else ""
+        loaded = {a: stamps[a].entry for a, _ in rows if a in stamps}
+        return [
+            (a, fingerprint_in(text, name) + mark_of(loaded.get(a), part, LANDED) + self._foreign(landed, a))
+            for a, text in rows
+        ]
 
-    def _known_at_cut(self, table: str, wanted: date, last: date, part: str) -> str:
+    def _known_at_cut(self, table: str, wanted: date, last: date, part: tuple[str, ...] | None) -> str:
         """The arrivals of `wanted` through the day `last`, if the table's day is the one those arrivals give."""
         stamp = self.view.table(table).stamps.get(wanted)
         if stamp is None:
@@ -265,7 +271,7 @@ class Digests:
         arrival_days, prefixes = self._prefix(self._landed.get(table, ""), wanted, part)
         return prefixes[bisect_right(arrival_days, last)]
 
-    def _prefix(self, landed: str, wanted: date, part: str) -> tuple[list[date], list[str]]:
+    def _prefix(self, landed: str, wanted: date, part: tuple[str, ...] | None) -> tuple[list[date], list[str]]:
         if (landed, wanted, part) not in self._prefixes:
             rows = self._arrivals(landed, wanted, part)
             prefixes, running = [NOTHING], hashlib.sha256()

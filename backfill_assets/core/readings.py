@@ -3,16 +3,22 @@
 The fingerprint of a set is that of a table with just these columns: a change in a column that no table reads makes no
 day stale. For a set that no receipt knows, whole rows decide, which at worst makes a day stale too often. Not here:
 taking fingerprints (`lake.audit`, `load.arrivals`) and comparing them (`core.digests`).
+
+Fingerprints name no column. Which ones the files of a day have is a fact of its receipt (`DayEntry.columns`): from it
+come the marks in digests and the columns that a day lacks.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.payload import MACHINERY
+from backfill_assets.core.receipts import Columns, DayEntry, kept_columns
 
 NAME_CHARS = 12
+_WIDTH = re.compile(r"BIG(?=INT)|(?<=DECIMAL\()\d+")
 SEPARATOR, NAME_END = "|", ":"
 Sets = Mapping[str, tuple[str, ...]]  # the columns by the name of their set
 
@@ -65,3 +71,33 @@ def fingerprint_in(text: str, name: str = "") -> str:
     whole, *parts = text.split(SEPARATOR)
     start = f"{name}{NAME_END}"
     return next((p.removeprefix(start) for p in parts if name and p.startswith(start)), whole)
+
+
+def columns_of(contract: Contract, without: Iterable[str] = ()) -> Columns:
+    """The names and types of the contract's columns, but those `without`."""
+    return kept_columns(tuple((c.name, c.type) for c in contract.columns if c.name not in {*without}))
+
+
+def lacking_columns(entry: DayEntry, columns: Iterable[Column]) -> list[str]:
+    """The names of those `columns` that the files of a day lack; none of a day without rows or of unknown columns. Of
+    receipts without types, arrays are not known."""
+    known = entry.columns
+    if not entry.rows or known is None:
+        return []
+    untyped = not all(known.values())
+    return [c.name for c in columns if c.name not in known and not (untyped and c.kind.element is not None)]
+
+
+def mark_of(entry: DayEntry | None, read: Iterable[str] | None, beside: tuple[str, ...] = ()) -> str:
+    """The mark for a digest of the names and types of the columns `read` (None: all) but those `beside` in a day's
+    files; empty for a day without rows, and for receipts of earlier versions, whose digests name none. A wider type is
+    the same type in it: columns get one in place, by which no row changes."""
+    if entry is None or not entry.rows or not entry.columns or not all(entry.columns.values()):
+        return ""
+    return _mark(tuple(entry.columns.items()), None if read is None else tuple(read), beside)
+
+
+@lru_cache(maxsize=1024)
+def _mark(columns: tuple[tuple[str, str], ...], read: tuple[str, ...] | None, beside: tuple[str, ...]) -> str:
+    chosen = ((name, kind) for name, kind in columns if name not in beside and (read is None or name in read))
+    return " " + name_of(tuple(f"{name} {_WIDTH.sub('', kind)}" for name, kind in chosen))

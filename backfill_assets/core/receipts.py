@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
@@ -18,6 +19,7 @@ SPREAD = "spread"  # the tag with the choices of the contract against skew
 KEPT = "kept"  # the count of a merged day: rows that stood there and that its inputs do not give
 UNCHANGED_FIELDS = ("write_id", "table", "reason", "run_id", "note", "seconds", "cpu_seconds", "start_seconds", "bytes")
 UNNUMBERED = 1  # the scheme of receipts from before they named it: never called equal to one of ours
+Columns = Mapping[str, str]  # the type of each column by its name
 
 
 class Built(StrEnum):
@@ -37,6 +39,9 @@ class DayEntry:
     `counts` are whole numbers by name (NULLs per column as `null COLUMN`, duplicates, quarantined rows, …); they decide
     nothing and do not count for equality. `scheme` is the number of the fingerprint's method, kept when a receipt
     repeats an older one. `parts` are fingerprints of sets of columns by name (`core.readings`).
+    `columns` are those of the day's data files with their types, a type "" where it is not known (None: nothing is
+    known). Fingerprints name no column, so that a renamed one shows here alone. Columns whose values did not reach the
+    day, because its deliveries were loaded without them, are left out.
     """
 
     rows: int
@@ -46,6 +51,7 @@ class DayEntry:
     counts: Mapping[str, int] = field(default_factory=dict, compare=False)
     scheme: int = SCHEME
     parts: Mapping[str, str] = field(default_factory=dict, compare=False)
+    columns: Columns | None = field(default=None, compare=False)
 
     @property
     def content(self) -> tuple[int, str, int]:
@@ -93,7 +99,12 @@ class Receipt:
 
     def to_json(self) -> str:
         """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest, built]`; `schemes`
-        are those of the days whose fingerprint is not by `scheme`."""
+        are those of the days whose fingerprint is not by `scheme`. `columns` are the distinct columns of days,
+        `columns_of` their numbers by day where it is not 0 (null: not known)."""
+        schemas = list(dict.fromkeys(tuple(e.columns.items()) for e in self.days.values() if e.columns is not None))
+        numbers = {
+            d: None if e.columns is None else schemas.index(tuple(e.columns.items())) for d, e in self.days.items()
+        }
         body = {name: getattr(self, name) for name in UNCHANGED_FIELDS} | {
             "backfill_assets": SCHEMA,
             "code": self.code_digest,
@@ -104,6 +115,8 @@ class Receipt:
             "days": {str(d): [e.rows, e.fingerprint, e.input_digest, e.built] for d, e in self.days.items()},
             "counts": {str(d): dict(e.counts) for d, e in self.days.items() if e.counts},
             "parts": {str(d): dict(e.parts) for d, e in self.days.items() if e.parts},
+            "columns": [dict(schema) for schema in schemas],
+            "columns_of": {str(d): number for d, number in numbers.items() if number != 0},
             "scheme": SCHEME,
             "schemes": {str(d): e.scheme for d, e in self.days.items() if e.scheme != SCHEME},
         }
@@ -149,6 +162,8 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
     counts = _shared({day: {str(k): int(n) for k, n in found.items()} for day, found in body.get("counts", {}).items()})
     nothing: Mapping[str, Any] = {}  # one for all days without counts or parts
     scheme, schemes = int(body.get("scheme", UNNUMBERED)), body.get("schemes", {})
+    schemas = [kept_columns(tuple((str(n), str(t)) for n, t in c.items())) for c in body.get("columns", ())]
+    numbers = body.get("columns_of", {})
     days = {
         date.fromisoformat(day): DayEntry(
             int(rows),
@@ -158,6 +173,7 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
             counts.get(day, nothing),
             int(schemes.get(day, scheme)),
             {str(k): str(fingerprint) for k, fingerprint in parts[day].items()} if day in parts else nothing,
+            schemas[number] if schemas and (number := numbers.get(day, 0)) is not None else None,
         )
         for day, (rows, fingerprint, digest, built) in body["days"].items()
     }
@@ -173,6 +189,13 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
         **measured,
         bytes=int(size) if (size := body.get("bytes")) is not None else None,
     )
+
+
+@lru_cache(maxsize=1024)
+def kept_columns(columns: tuple[tuple[str, str], ...]) -> Columns:
+    """These names and types as a mapping, the same object for equal ones, which saves memory. Callers do not change
+    it."""
+    return dict(columns)
 
 
 def _shared(counts: dict[str, dict[str, int]]) -> Mapping[str, Mapping[str, int]]:

@@ -12,8 +12,8 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import cut_has_passed
 from backfill_assets.core.digests import Digests, days_of, is_required
 from backfill_assets.core.frontier import Frontiers
-from backfill_assets.core.profiles import NULL_COUNT, counted_nulls
-from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.readings import lacking_columns
+from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import LakeView, Stamp
 
 
@@ -129,23 +129,28 @@ class States:
         return missing
 
     def lacking(self, table: str, day: date) -> list[tuple[str, date]]:
-        """The input days of `day` that were made without a column that is read, as (table, day): rows of it would be
-        NULL, though deliveries may hold values. Receipts that counted no NULLs say nothing of columns."""
+        """The input days of `day` whose files lack a column that is read, as (table, day): rows of it would be NULL,
+        though deliveries may hold values."""
         found = []
         for wanted in (i for i in self.contracts[table].inputs if i.basis not in (Basis.ARRIVALS, Basis.FILES)):
             upstream, stamps = self.contracts[wanted.table], self.view.table(wanted.table).stamps
-            read = {*upstream.nullable_columns}.intersection(wanted.columns or upstream.column_names)
+            read = [c for c in upstream.columns if wanted.columns is None or c.name in wanted.columns]
             days = (d for d in days_of(wanted, day, self.view) if d in stamps)
-            found += [(wanted.table, d) for d in days if _uncounted(stamps[d].entry, read)]
+            found += [(wanted.table, d) for d in days if lacking_columns(stamps[d].entry, read)]
         return found
+
+    def lacks(self, table: str, day: date) -> list[str]:
+        """The columns of today's contract that the files of the day lack, such as those that were renamed since."""
+        stamp = self.stamp(table, day)
+        return lacking_columns(stamp.entry, self.contracts[table].columns) if stamp else []
 
     def undelivered(self, table: str, day: date) -> set[str]:
         """The columns that deliveries for `day` were loaded without, of those that `table` takes from deliveries."""
         found = set[str]()
         for wanted in (i for i in self.contracts[table].inputs if i.basis is Basis.ARRIVALS):
-            source, columns = self.view.source(wanted.table), self.contracts[wanted.table].nullable_columns
+            source, columns = self.view.source(wanted.table), self.contracts[wanted.table].columns
             arrived = (source.loaded.stamps.get(a) for a, _ in source.arrivals.get(day, ()))
-            found |= {c for s in arrived if s is not None for c in _uncounted(s.entry, columns)}
+            found |= {c for s in arrived if s is not None for c in lacking_columns(s.entry, columns)}
         return found
 
     def built_as(self, table: str, day: date) -> Built:
@@ -166,7 +171,9 @@ class States:
 
     def _is_stale(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether its inputs changed: judged by the windows, cut and maturity that the day was made with."""
-        if not self.is_whole(table, day, stamp) or self._is_completed(table, day, stamp):
+        if not self.is_whole(table, day, stamp):
+            return True
+        if stamp.entry.built is Built.INCOMPLETE and self.built_as(table, day) is Built.COMPLETE:
             return True
         if self.digests.is_current(table, day, stamp):
             return False
@@ -178,16 +185,6 @@ class States:
         # that inputs changed.
         today = self.codes.get(table)
         return not stamp.parameters and (today is None or today.has_settings_of(stamp))
-
-    def _is_completed(self, table: str, day: date, stamp: Stamp) -> bool:
-        """Whether what the day was made without is there now. Its digest need not show that: fingerprints name no
-        column, so that rows loaded again under a column's new name have the same."""
-        if stamp.entry.built is Built.INCOMPLETE:
-            return self.built_as(table, day) is Built.COMPLETE
-        inputs = (self.contracts[i.table] for i in self.contracts[table].inputs if i.basis is Basis.ARRIVALS)
-        without = {c for landed in inputs for c in _uncounted(stamp.entry, landed.nullable_columns)}
-        without.intersection_update(self.contracts[table].nullable_columns)
-        return bool(without) and not without <= self.undelivered(table, day)
 
     def is_whole(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether the receipt's write was completed and no other program touched its day (or ledgers) since."""
@@ -206,9 +203,3 @@ class States:
         if not today.are_of(stamp):
             return True
         return not self.digests.is_todays(table, day, stamp)
-
-
-def _uncounted(entry: DayEntry, columns: Iterable[str]) -> list[str]:
-    """Those of the nullable `columns` that the rows of a day were made without: its receipt would count their NULLs."""
-    absent = [c for c in columns if NULL_COUNT + c not in entry.counts] if entry.rows else []
-    return absent if absent and counted_nulls(entry.counts) else []

@@ -17,7 +17,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered, BackfillError, ContractBroken
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
 from backfill_assets.lake import files
-from backfill_assets.lake.columns import column_types, read_footer
+from backfill_assets.lake.columns import column_types
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile, versions
 from backfill_assets.lake.log_state import LOGS
@@ -64,18 +64,6 @@ def files_of_days(candidates: Iterable[LiveFile], contract: Contract, days: Coll
         return list(candidates)
     day_texts = {str(d) for d in days}
     return [f for f in candidates if f.partition in day_texts]
-
-
-def days_without_columns(lake: LakeFolder, contract: Contract, days: Collection[date]) -> frozenset[date]:
-    """Those of the days with a file that lacks a column of the contract, as after a column was renamed. Fingerprints
-    name no columns: such a day has that of the same values under the new name, and would be read as NULL."""
-    names, path = {*contract.column_names}, lake.table_path(contract.name)
-    if not days or contract.partition_column != contract.day_column or columns(lake, contract.name).keys() <= names:
-        return frozenset()  # it never had other columns, and values in a new one give other fingerprints
-    names.discard(contract.day_column)  # which folders name
-    found = files_of_days(files_of(lake, contract), contract, days)
-    old = {f.partition for f in found if not names <= {*read_footer(path / f.path).schema.names}}
-    return frozenset(d for d in days if str(d) in old)
 
 
 def folder_of(address: str) -> str:

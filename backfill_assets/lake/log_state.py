@@ -3,7 +3,9 @@
 Not here: the files of the log (`log`), and the state of a whole lake (`view`).
 """
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -12,7 +14,8 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.digests import PARAMETERS
 from backfill_assets.core.engines import ENGINE, UNLIKE
 from backfill_assets.core.frontier import frontiers_in
-from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.profiles import counted_nulls
+from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake import files
 from backfill_assets.lake.log import Commit, commits, file_changes, open_delta
@@ -127,7 +130,7 @@ def _fold(before: TableView, table: Path, day_column: str, history: Iterable[Com
         if receipt is None:
             foreign |= days_touched(table, version, day_column, stamps)
             continue
-        stamps.update(_stamps(receipt, version))
+        stamps.update(_with_columns(table, day_column, _stamps(receipt, version), stamps))
         foreign.difference_update(receipt.days)
         inputs.update(receipt.inputs)
         if receipt.frontier is not None:
@@ -147,6 +150,46 @@ def _stamps(receipt: Receipt, version: int) -> dict[date, Stamp]:
         )
         for day, entry in receipt.days.items()
     }
+
+
+def _with_columns(
+    table: Path, day_column: str, new: Mapping[date, Stamp], before: Mapping[date, Stamp]
+) -> Mapping[date, Stamp]:
+    """The stamps of one commit with the columns of their files. Receipts of earlier versions name none: then it is the
+    statistics of the files that the commit added; a day that got only a receipt kept its files."""
+    unknown = {d: s for d, s in new.items() if s.entry.rows and s.entry.columns is None}
+    if not unknown:
+        return new
+    added = _nulls_added(table, next(iter(unknown.values())).version, day_column)
+    found = dict(new)
+    for day, stamp in unknown.items():
+        nulls = added.get(str(day), added.get("", {}))
+        columns = (
+            _columns_by_nulls(nulls, stamp.entry) if nulls else before[day].entry.columns if day in before else None
+        )
+        found[day] = replace(stamp, entry=replace(stamp.entry, columns=columns))
+    return found
+
+
+def _nulls_added(table: Path, version: int, day_column: str) -> Mapping[str, Mapping[str, int]]:
+    """NULLs per column that all files of a day have which a commit added, by the day ("": of a table that is not laid
+    out by days); nothing where a file names none."""
+    found: dict[str, dict[str, int]] = {}
+    for change in (c for c in file_changes(table, version) if c.is_added):
+        nulls: dict[str, int] = json.loads(change.stats or "{}").get("nullCount")
+        if not nulls:
+            return {}
+        nulls, day = {**nulls, **dict.fromkeys(change.values, 0)}, change.values.get(day_column) or ""
+        known = found.get(day)
+        found[day] = nulls if known is None else {c: n + known[c] for c, n in nulls.items() if c in known}
+    return found
+
+
+def _columns_by_nulls(nulls: Mapping[str, int], entry: DayEntry) -> Columns:
+    """The columns of files, their types not known. Of a column whose values did not reach the day a receipt counts no
+    NULLs, though there are some."""
+    counted = counted_nulls(entry.counts)
+    return kept_columns(tuple((c, "") for c, n in sorted(nulls.items()) if not (n and counted and c not in counted)))
 
 
 def days_touched(table: Path, version: int, day_column: str, known: Iterable[date]) -> set[date]:

@@ -9,21 +9,21 @@ the days it holds are refused here, too, because it may come while they are comp
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
 import stamina
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.engines import ENGINE, UNLIKE, disagreement
 from backfill_assets.core.errors import DaysHeld, Superseded
 from backfill_assets.core.plans import WriteMode
-from backfill_assets.core.receipts import Built, DayEntry, Receipt
+from backfill_assets.core.readings import columns_of, lacking_columns
+from backfill_assets.core.receipts import Built, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.committer import Conflict
-from backfill_assets.lake.data_files import days_without_columns
 from backfill_assets.lake.forgotten import erased_since
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.staging import Staged, sweep
@@ -135,12 +135,14 @@ def days_held(contract: Contract, days: Sequence[date]) -> DaysHeld:
 
 
 def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozenset[date]]:
-    """Days whose rows differ from the receipts, and days of which only inputs, code or settings changed."""
+    """Days whose rows, or the names of whose columns, differ from the receipts, and days of which only inputs, code or
+    settings changed."""
     changed, receipt_only = set(), set()
     code = (write.provenance.code_digest, write.provenance.settings_digest)
     for day, entry in write.entries.items():
         stamp = view.stamps.get(day)
-        if stamp is None or day in view.foreign or write.force or stamp.entry.content != entry.content:
+        renamed = stamp is not None and lacking_columns(stamp.entry, _columns(write, entry))
+        if stamp is None or renamed or day in view.foreign or write.force or stamp.entry.content != entry.content:
             changed.add(day)
         elif stamp.entry != entry or (stamp.code_digest, stamp.settings_digest) != code:
             receipt_only.add(day)
@@ -149,19 +151,32 @@ def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozen
 
 def _commit(lake: Lake, write: Write, view: TableView) -> Published:
     changed, receipt_only = _differences(write, view)
-    renamed = days_without_columns(lake, write.contract, receipt_only)
-    changed, receipt_only = changed | renamed, receipt_only - renamed
     if not (changed or receipt_only or write.always):
         if write.staged is not None:
             write.staged.drop()
         return Published(view.version, "")
     unlike = _unlike(write, view)
-    receipt = _receipt(write, sorted(changed | receipt_only), unlike)
+    days = {d: _with_columns(write, d, view.stamps[d].entry if d in receipt_only else None) for d in write.entries}
+    receipt = _receipt(write, {d: days[d] for d in sorted(changed | receipt_only)}, unlike)
     # A day that never had rows needs no data commit: its receipt says that it is empty.
     had_rows = view.foreign | {d for d, stamp in view.stamps.items() if stamp.entry.rows}
     with_rows = {d for d in changed if write.entries[d].rows or d in had_rows}
     version = lake.store.replace_days(write.contract, write.staged, with_rows, receipt)
     return Published(version, receipt.write_id, changed, receipt_only, unlike)
+
+
+def _columns(write: Write, entry: DayEntry) -> list[Column]:
+    """The contract's columns that the rows of a day have."""
+    return [c for c in write.contract.columns if entry.columns is None or c.name in entry.columns]
+
+
+def _with_columns(write: Write, day: date, kept: DayEntry | None) -> DayEntry:
+    """The entry of a day with the columns of its files: those of the write, or of the files that stay (`kept`)."""
+    entry = write.entries[day]
+    columns = columns_of(write.contract) if entry.columns is None else entry.columns
+    if kept is not None and kept.columns is not None:
+        columns = kept_columns(tuple((n, kind) for n, kind in kept.columns.items() if n in columns))
+    return replace(entry, columns=columns)
 
 
 def _unlike(write: Write, view: TableView) -> frozenset[date]:
@@ -174,7 +189,7 @@ def _unlike(write: Write, view: TableView) -> frozenset[date]:
     return frozenset(d for d in rebuilt if disagreement(view.stamps[d], write.entries[d], code, engine))
 
 
-def _receipt(write: Write, days: list[date], unlike: Collection[date]) -> Receipt:
+def _receipt(write: Write, days: Mapping[date, DayEntry], unlike: Collection[date]) -> Receipt:
     provenance = write.provenance
     unlike_tags = {UNLIKE: ",".join(map(str, sorted(unlike)))} if unlike else {}
     return Receipt(
@@ -183,7 +198,7 @@ def _receipt(write: Write, days: list[date], unlike: Collection[date]) -> Receip
         reason=provenance.reason,
         run_id=provenance.run_id,
         note=provenance.note,
-        days={d: write.entries[d] for d in days},
+        days=days,
         code_digest=provenance.code_digest,
         settings_digest=provenance.settings_digest,
         frontier=provenance.frontier,

@@ -95,7 +95,7 @@ class PreparedRestore:
         cast = "".join(f", {name} cast to {kind}" for name, kind in self.wider.items())
         files = f"{len(self.adds)} file(s) back{cast}, {len(self.removes)} out"
         done = "" if self.version is None else f", by version {self.version}"
-        absent = f"; readers find NULL in {', '.join(self.absent)}, which these files lack" if self.absent else ""
+        absent = f"; these files lack {', '.join(self.absent)}: readers refuse the days" if self.absent else ""
         return f"{self.contract.name}: {days} as of version {versions}, {now} row(s) to {then}, {files}{done}{absent}"
 
 

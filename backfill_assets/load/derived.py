@@ -17,7 +17,7 @@ from backfill_assets.core.errors import OTHER_ROWS_ALONE, BackfillError, Contrac
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.profiles import DayProfile, kept_counts
-from backfill_assets.core.readings import rows_read
+from backfill_assets.core.readings import columns_of, rows_read
 from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit, sample_keys
@@ -226,9 +226,13 @@ def _computed(
     entries = dict[date, DayEntry]()
     for day in (d for d in request.days if d not in settled.settled):
         profile, built = profiles[day], states.built_as(name, day)
-        undelivered = states.undelivered(name, day)  # never counted: what reads them is incomplete
-        counts = kept_counts(profile, [c for c in contract.nullable_columns if c not in undelivered])
-        entry = DayEntry(profile.rows, profile.fingerprint, digests.of(name, day), built, counts, parts=profile.parts)
+        counts = kept_counts(profile, contract.nullable_columns)
+        # Kept rows have no values in columns that the day's files lacked.
+        without = {*states.undelivered(name, day), *(states.lacks(name, day) if kept.get(day) else ())}
+        entry = DayEntry(
+            profile.rows, profile.fingerprint, digests.of(name, day), built, counts, parts=profile.parts,
+            columns=columns_of(contract, without),
+        )  # fmt: skip
         entries[day] = as_merged(entry, kept.get(day, 0))
     with request.phases.phase("facts"):
         facts = day_facts(request.lake_session.lake, states, request.table, staged, profiles)

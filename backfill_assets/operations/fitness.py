@@ -1,11 +1,11 @@
 """Fit days: complete, computed from today's inputs, with the rows that their receipts name.
 
-Held and outdated days are fit. An older version is judged by its own receipts only. Not here: the states
-(`core.states`) and reading rows (`reader`).
+Held and outdated days are fit, unless their files lack a column of today's contract, which would be read as NULL. An
+older version is judged by its own receipts only. Not here: the states (`core.states`) and reading rows (`reader`).
 """
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Literal
 
@@ -13,6 +13,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.readings import lacking_columns
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import TableView
@@ -22,24 +23,26 @@ from backfill_assets.lake.home import Lake
 Unfit = Literal["refuse", "warn", "take"]
 CHOICES: tuple[Unfit, ...] = ("refuse", "warn", "take")
 UNFIT = (State.MISSING, State.STALE, State.INCOMPLETE, State.PENDING)
+ORDER = {state.value: number for number, state in enumerate(UNFIT)}
 CALLER = 4  # frames between the warning and the code that asked for rows
 
 
 class UnfitDays(BackfillError):
-    """Requested days are missing, stale, incomplete or pending."""
+    """Requested days are missing, stale, incomplete or pending, or their files lack a column."""
 
 
 class UnfitDaysWarning(UserWarning):
     """The same, for callers that chose a warning."""
 
 
-def unfit_days_now(states: States, table: str, days: Iterable[date]) -> dict[date, State]:
-    """Return the days that are not fit by the states of the lake."""
+def unfit_days_now(states: States, table: str, days: Iterable[date]) -> dict[date, str]:
+    """Return the days that are not fit by the states of the lake, each with its state, or the columns that it lacks."""
     state_of = {d: states.of(table, d) for d in days}
-    return {d: s for d, s in state_of.items() if s in UNFIT}
+    reasons = {d: s.value if s in UNFIT else _without(states.lacks(table, d)) for d, s in state_of.items()}
+    return {d: reason for d, reason in reasons.items() if reason}
 
 
-def unfit_days_then(view: TableView, days: Iterable[date]) -> dict[date, State]:
+def unfit_days_then(view: TableView, contract: Contract, days: Iterable[date]) -> dict[date, str]:
     """Return the days that were not fit by the receipts of a version; a day that another program changed is stale."""
     by_receipt = {Built.PENDING: State.PENDING, Built.INCOMPLETE: State.INCOMPLETE}
     unfit = {}
@@ -47,18 +50,23 @@ def unfit_days_then(view: TableView, days: Iterable[date]) -> dict[date, State]:
         stamp = view.stamps.get(day)
         state = State.MISSING if stamp is None else by_receipt.get(stamp.entry.built)
         state = State.STALE if state is None and day in view.foreign else state
-        if state is not None:
-            unfit[day] = state
+        lacking = lacking_columns(stamp.entry, contract.columns) if stamp is not None else []
+        if reason := state.value if state is not None else _without(lacking):
+            unfit[day] = reason
     return unfit
 
 
-def unfit_text(unfit: Mapping[date, State]) -> str:
-    """List unfit days by state, in words; empty where all are fit."""
-    by_state = {s: [d for d, is_so in unfit.items() if is_so is s] for s in UNFIT}
-    return "; ".join(f"{s.value} {ranges(days)}" for s, days in by_state.items() if days)
+def _without(columns: Sequence[str]) -> str:
+    return f"made without {', '.join(columns)}" if columns else ""
 
 
-def settle(contract: Contract, unfit: Mapping[date, State], chosen: Unfit) -> None:
+def unfit_text(unfit: Mapping[date, str]) -> str:
+    """List unfit days by reason, in words; empty where all are fit."""
+    reasons = sorted({*unfit.values()}, key=lambda reason: (reason not in ORDER, ORDER.get(reason, 0), reason))
+    return "; ".join(f"{r} {ranges([d for d, found in unfit.items() if found == r])}" for r in reasons)
+
+
+def settle(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None:
     """Raise UnfitDays for unfit days (`refuse`), warn with UnfitDaysWarning (`warn`), or do nothing (`take`)."""
     if chosen not in CHOICES:
         raise ValueError(f"unfit is one of {', '.join(CHOICES)}, got {chosen!r}")
@@ -67,8 +75,9 @@ def settle(contract: Contract, unfit: Mapping[date, State], chosen: Unfit) -> No
     error = UnfitDays(
         f"the table {contract.name}", f"{len(unfit)} of the days asked for are not fit to be used: {unfit_text(unfit)}",
         "Nothing was read" if chosen == "refuse" else "They were read all the same",
-        "Run `backfill-assets catch-up`, see `backfill-assets status --why`; or ask with unfit=\"warn\" or \"take\" "
-        "(a command: --unfit)",
+        f"Run `backfill-assets catch-up` (of days made without a column `backfill-assets backfill --from {min(unfit)} "
+        f"--to {max(unfit)}`), see `backfill-assets status --why`; or ask with unfit=\"warn\" or \"take\" (a command: "
+        "--unfit)",
     )  # fmt: skip
     if chosen == "refuse":
         raise error

@@ -170,7 +170,7 @@ class TableReader(Readable):
             view = states.view.table(contract.name)
         days = sorted(d for d, stamp in view.stamps.items() if stamp.entry.built is not Built.PENDING)
         days = days if self.span is None else list(self.span)
-        unfit = unfit_days_now(states, contract.name, days) if states else unfit_days_then(view, days)
+        unfit = unfit_days_now(states, contract.name, days) if states else unfit_days_then(view, contract, days)
         settle(contract, unfit, self.unfit)
         files = store.data_files(contract, view.version, days) if view.version >= 0 else []
         return PinnedRows(contract, view.version, files, days)

@@ -19,7 +19,9 @@ from backfill_assets_tests.strategies import json_values, receipts
 
 WHOLE: dict[str, Any] = json.loads(receipt(frontier=datetime(2024, 3, 1, tzinfo=UTC), inputs={"raw": 4}).to_json())
 
-LATER = {"parts", "seconds", "cpu_seconds", "start_seconds", "bytes", "counts", "scheme", "schemes"}  # older lack them
+LATER = {  # older lack them
+    "bytes", "columns", "columns_of", "counts", "cpu_seconds", "parts", "scheme", "schemes", "seconds", "start_seconds",
+}  # fmt: skip
 FOREIGN = {
     "no metadata": None,
     "an empty text": "",
@@ -133,10 +135,24 @@ def test_a_receipt_with_a_naive_frontier_cannot_be_made() -> None:
 
 def test_the_names_in_the_text_are_the_ones_that_audits_look_for() -> None:
     expected = (
-        "backfill_assets bytes code counts cpu_seconds days frontier inputs note parts reason run_id scheme schemes "
-        "seconds settings start_seconds table tags write_id"
+        "backfill_assets bytes code columns columns_of counts cpu_seconds days frontier inputs note parts reason "
+        "run_id scheme schemes seconds settings start_seconds table tags write_id"
     )
     assert " ".join(sorted(WHOLE)) == expected
+
+
+def test_the_columns_of_each_day_are_read_back_each_set_named_once_and_none_where_none_are_known() -> None:
+    one, other = {"entity": "STRING", "cents": "BIGINT"}, {"entity": "STRING", "amount": "BIGINT"}
+    columns = [one, other, None, other, one]
+    days = {day(n): DayEntry(3, "A", "d", columns=found) for n, found in enumerate(columns)}
+    text = receipt(days=days).to_json()
+    assert (text.count("cents"), text.count("amount")) == (1, 1)
+    read = parse_receipt(text)
+    assert read is not None
+    assert [e.columns for e in read.days.values()] == columns
+    unnamed = parse_receipt(receipt(days={day(0): DayEntry(3, "A", "d")}).to_json())
+    assert unnamed is not None
+    assert unnamed.days[day(0)].columns is None
 
 
 def test_counts_are_read_back_and_decide_nothing() -> None:

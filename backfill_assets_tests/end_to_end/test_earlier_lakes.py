@@ -7,16 +7,19 @@ Not tested here: single receipts of before (`pipeline.test_receipts_of_before`).
 import json
 import os
 import tarfile
+from datetime import date
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.states import State
+from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.log_history import commit_file
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.fitness import UnfitDays
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.reading import open_lake as open_reader
 from backfill_assets_tests.cli.typed import run
 
 ARCHIVES = sorted((Path(__file__).parent / "earlier").glob("*.tar.xz"))
@@ -34,11 +37,23 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def states(root: Path) -> set[State]:
+def looked(root: Path) -> States:
     lake = open_lake(root)
     pipeline = chosen_pipeline(lake)
-    found = pipeline.states(read_view(lake, pipeline.contracts))
-    return {found.of(c.name, day) for c in pipeline.contracts for day in found.view.table(c.name).stamps}
+    return pipeline.states(read_view(lake, pipeline.contracts))
+
+
+def states(root: Path) -> set[State]:
+    found = looked(root)
+    return {found.of(name, day) for name in found.contracts for day in found.view.table(name).stamps}
+
+
+def test_the_columns_of_an_earlier_lake_s_files_are_those_of_its_contracts(root: Path) -> None:
+    found = looked(root)
+    for contract in found.contracts.values():
+        for stamp in found.view.table(contract.name).stamps.values():
+            assert {*(stamp.entry.columns or contract.column_names)} == {*contract.column_names}, contract.name
+            assert bool(stamp.entry.rows) == (stamp.entry.columns is not None)
 
 
 def test_an_earlier_lake_is_fresh_everywhere_and_takes_a_late_delivery_and_a_rollback(
@@ -71,3 +86,27 @@ def test_a_lake_of_a_newer_format_is_refused_and_nothing_is_written(root: Path) 
         assert "a newer version of backfill-assets wrote to it" in refused.output
         assert "Upgrade backfill-assets" in refused.output
     assert not list((root / "tables" / "staging").glob("_delta_log/*2.json"))
+
+
+@pytest.mark.parametrize("root", [ARCHIVES[0].with_name("1e67185.tar.xz")], indirect=True)
+def test_a_required_column_that_is_renamed_in_an_earlier_lake_is_never_read_as_null(
+    root: Path, processes: None
+) -> None:
+    """Tables of its own: `weekly` is the sum of seven days of `daily`; both read `cents`, which is NOT NULL."""
+    for name in ("daily", "weekly"):
+        file = root / "sql" / f"{name}.sql"
+        file.write_text(file.read_text(encoding="utf-8").replace("cents", "amount"), encoding="utf-8")
+    (root / "landing" / "2024-03-04.jsonl").write_text(json.dumps(LATE) + "\n", encoding="utf-8")
+    os.utime(root / "landing" / "2024-03-04.jsonl", (0, 0))
+    assert run("catch-up", "--lake", root).exit_code == 0
+    weekly = [looked(root).of("weekly", date(2024, 3, n)) for n in range(1, 5)]
+    assert weekly == [State.OUTDATED, *[State.INCOMPLETE] * 3], "made from days of daily without amount"
+    with pytest.raises(UnfitDays, match="made without amount 2024-03-01, 2024-03-03"):
+        open_reader(root).table("daily").arrow()
+    assert "made without amount" in run("sql", "SELECT * FROM daily", "--lake", root).output
+    exported = run("export", "daily", "--to", "out", "--lake", root).output
+    assert "left as it is there: made without amount" in exported
+    assert run("backfill", "--from", "2024-03-01", "--to", "2024-03-04", "--lake", root).exit_code == 0
+    assert states(root) == {State.FRESH}
+    found = open_reader(root).table("weekly").arrow().to_pylist()
+    assert [(r["day"].day, r["total"]) for r in found if r["customer"] == "A1"] == [(1, 1), (2, 12), (3, 15), (4, 15)]

@@ -4,6 +4,7 @@ Tested here: `operations.fitness`. Not tested here: the reader that asks (`test_
 """
 
 import warnings
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -44,14 +45,16 @@ def test_a_version_is_judged_by_what_its_receipts_say() -> None:
         return Stamp(DayEntry(1, "f", "d", built), 1, "w", "", "", "")
 
     stamps = {day(n): stamp(b) for n, b in enumerate((Built.COMPLETE, Built.PENDING, Built.INCOMPLETE, Built.HELD))}
-    view = TableView(1, {**stamps, day(5): stamp(Built.COMPLETE)}, foreign=frozenset({day(5)}))
-    assert unfit_days_then(view, [day(n) for n in range(6)]) == {
-        day(1): State.PENDING, day(2): State.INCOMPLETE, day(4): State.MISSING, day(5): State.STALE,
+    older = stamp(Built.COMPLETE)
+    older = replace(older, entry=replace(older.entry, columns={"entity": "STRING", "feature_date": "DATE"}))
+    view = TableView(1, {**stamps, day(5): stamp(Built.COMPLETE), day(6): older}, foreign=frozenset({day(5)}))
+    assert unfit_days_then(view, FEATURES, [day(n) for n in range(7)]) == {
+        day(1): "pending", day(2): "incomplete", day(4): "missing", day(5): "stale", day(6): "made without value",
     }  # fmt: skip
 
 
 def test_what_was_chosen_is_done() -> None:
-    unfit = {day(0): State.STALE}
+    unfit = {day(0): State.STALE.value}
     with pytest.raises(UnfitDays, match="Nothing was read"):
         settle(FEATURES, unfit, "refuse")
     with pytest.warns(UnfitDaysWarning, match=f"stale {day(0)}"):

@@ -107,7 +107,7 @@ def test_columns_of_today_that_the_files_put_back_lack_are_named(made: Planned) 
     tables = tuple(replace(t, contract=renamed) if t.name == "staging" else t for t in made.pipeline.tables)
     asked = RollbackRequest(table="staging", days=span(1, 1), to_version=1)
     [line, *_] = preview(made.lake, replace(made.pipeline, tables=tables), replace(asked, over_newer=True)).lines()
-    assert line.endswith("; readers find NULL in amount, which these files lack")
+    assert line.endswith("; these files lack amount: readers refuse the days")
 
 
 def test_days_that_somebody_else_wrote_since_are_refused_unless_told(made: Planned) -> None:
