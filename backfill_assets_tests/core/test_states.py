@@ -183,7 +183,7 @@ def test_the_first_match_counts() -> None:
     story.codes[table] = Codes("code-4", "settings-4")
     seen.append(story.state(table, last))
     story.land(last, "file-3").load(last)
-    story.build("staging", last).rewrite("staging", last, counts={"null other": 0})
+    story.build("staging", last).rewrite("staging", last, columns={"entity": "", "event_date": ""})
     seen.append(story.state(table, last))
     story.rewrite(table, last, input_digest=story.digest(table, last))
     story.codes[table] = Codes("code-5", "settings-5")
