@@ -6,16 +6,19 @@ own class). Not here: which events a run reports (`assets`). On Postgres use Dag
 Dagster's class opens an engine, a connection and a transaction for each event, 8 to 12 ms. Here a step's events of
 single days (plans, materializations, check evaluations) are buffered until another kind of event or any read, at most
 500, and written in one transaction per file. A process that dies loses its buffer: the next run reports those days
-again from their receipts (`reconcile`). `synchronous=NORMAL` with the write-ahead log may lose the last events in a
-power cut, never the file.
+again from their receipts (`reconcile`). An interrupt is raised when the transaction is over: one in its midst would
+leave it open, and the next event would wait for its lock. `synchronous=NORMAL` with the write-ahead log may lose the
+last events in a power cut, never the file.
 """
 
 import contextlib
+import sqlite3
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import dagster as dg
 import sqlalchemy as sa
@@ -27,15 +30,42 @@ from backfill_assets.orchestration.dagster_private import (
     SqlEventLogStorageTable,
     SqliteEventLogStorage,
 )
+from backfill_assets.orchestration.interrupts import interrupt_is_held, interrupts_held
 
 BUFFERED_EVENTS = 500  # about 5 MB
 OPEN_FILES = 8  # one file per run, and the index of all runs; a web server reads hundreds of runs
 BUSY_TIMEOUT_SECONDS = 60  # as in Dagster's class
+BUSY_WAIT_SECONDS = 0.5  # in SQLite, where no signal ends a wait
 PLANNED, EVALUATED = dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED, dg.DagsterEventType.ASSET_CHECK_EVALUATION
 OF_ASSETS = (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
 BATCHED = frozenset((*OF_ASSETS, PLANNED, EVALUATED))
 CHECK_IDENTITY = ("asset_key", "check_name", "run_id", "partition")
+LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY)
+T = TypeVar("T")
 Numbered = tuple[dg.EventLogEntry, int]  # an event and its id in the index
+
+
+class _Cursor(sqlite3.Cursor):
+    def execute(self, *args: Any) -> Self:
+        return _patiently(lambda: super(_Cursor, self).execute(*args))
+
+    def executemany(self, *args: Any) -> Self:
+        return _patiently(lambda: super(_Cursor, self).executemany(*args))
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that waits for another process' lock in Python, where an interrupt ends the wait. SQLite takes the
+    lock with a transaction's first write: a statement that meets a lock has written nothing and may be repeated."""
+
+    def cursor(self, factory: Any = _Cursor) -> Any:
+        return super().cursor(factory)
+
+    def close(self) -> None:
+        """End the transaction, too: else the file stays locked while a cursor lives, as in the traceback of an
+        interrupt, which SQLAlchemy answers with this call."""
+        with contextlib.suppress(sqlite3.Error):
+            self.rollback()
+        super().close()
 
 
 class BatchedEventLogStorage(SqliteEventLogStorage):
@@ -44,7 +74,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
         self._engines: dict[str, sa.Engine] = {}
-        self._open: dict[str, sa.Connection] = {}  # by file, the transaction under way
+        self._open: dict[str, sa.Connection] = {}  # by file, the transaction under way: one at a time
+        self._tables: set[str] = set()
         self._buffer: list[dg.EventLogEntry] = []
         self._lock = threading.RLock()  # reads within a transaction nest, which the lock of the base does not allow
         super().__init__(base_dir, inst_data)
@@ -62,23 +93,26 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
 
     @contextlib.contextmanager
     def _connect(self, shard: str) -> Iterator[sa.Connection]:
-        """Give a connection in a transaction, the one under way if there is one. Buffered events are written first."""
-        with self._lock:
-            if shard not in self._open:
-                self.flush()
-                with self._transaction(shard):
-                    yield self._open[shard]
-            else:
-                yield self._open[shard]
+        """Give a connection in a transaction. Buffered events are written first."""
+        with self._lock, interrupts_held():
+            self.flush()
+            with self._transaction(shard) as connection:
+                yield connection
 
     def has_table(self, table_name: str) -> bool:
-        """Whether the index has a table; asked for each tag of each materialization."""
-        with self.index_connection() as connection:
-            return bool(sa.inspect(connection).has_table(table_name))
+        """Whether the index has a table; asked for each tag of each materialization, in its transaction."""
+        with self._lock:
+            if table_name not in self._tables:
+                own = self._open.get(INDEX_SHARD_NAME)
+                with contextlib.nullcontext(own) if own else self.index_connection() as connection:
+                    if not sa.inspect(connection).has_table(table_name):
+                        return False
+                self._tables.add(table_name)
+            return True
 
     def store_event(self, event: dg.EventLogEntry) -> None:
-        """Write the event, or buffer it."""
-        with self._lock:
+        """Write the event, or buffer it. An interrupt is raised afterwards: an event is in both files or in neither."""
+        with self._lock, interrupts_held():
             if not _is_batched(event):
                 super().store_event(event)
                 return
@@ -88,7 +122,7 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
 
     def flush(self) -> None:
         """Write the buffered events: a transaction per run's file, then one in the index, as Dagster's class does."""
-        with self._lock:
+        with self._lock, interrupts_held():
             events, self._buffer = self._buffer, []
             if not events:
                 return
@@ -111,22 +145,32 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
 
     @contextlib.contextmanager
     def _transaction(self, shard: str) -> Iterator[sa.Connection]:
-        with self._engine(shard).begin() as connection:
-            self._open[shard] = connection
-            try:
+        self._abandon()
+        self._open[shard] = connection = self._engine(shard).connect()
+        try:
+            with connection.begin():
                 yield connection
-            finally:
-                del self._open[shard]
+            connection.close()
+            self._open.clear()
+        finally:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        """Close a transaction that an exception left open: it would keep its file locked against this process."""
+        for shard, connection in list(self._open.items()):
+            if not connection.closed and not connection.invalidated:
+                connection.invalidate()
+            self._open.pop(shard, None)
 
     def _engine(self, shard: str) -> sa.Engine:
         if shard not in self._engines:
             if len(self._engines) >= OPEN_FILES:
                 unused = next(name for name in self._engines if name not in self._open)
                 self._engines.pop(unused).dispose()
-            timeout = {"timeout": BUSY_TIMEOUT_SECONDS}
             engine = sa.create_engine(
-                self.conn_string_for_shard(shard), poolclass=sa.QueuePool, pool_size=1, connect_args=timeout
-            )
+                self.conn_string_for_shard(shard), poolclass=sa.QueuePool, pool_size=1, max_overflow=-1,
+                connect_args={"timeout": BUSY_WAIT_SECONDS, "factory": _Connection},
+            )  # fmt: skip
             sa.event.listen(engine, "connect", lambda opened, _: opened.execute("PRAGMA synchronous=NORMAL"))
             if shard != INDEX_SHARD_NAME:  # pages that show a run watch its file, which a checkpoint changes
                 sa.event.listen(engine, "connect", lambda opened, _: opened.execute("PRAGMA wal_autocheckpoint=1"))
@@ -139,7 +183,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
     def _index(self, index: sa.Connection, events: Sequence[dg.EventLogEntry], rows: list[dict[str, Any]]) -> None:
         # The first insert takes the file's lock, so the ids after its own are free: asking for each one costs more.
         table = SqlEventLogStorageTable
-        first = index.execute(table.insert().returning(table.c.id), rows[0]).scalar_one()
+        key: Any = index.execute(table.insert(), rows[0]).inserted_primary_key
+        first = key[0]
         ids = range(first, first + len(rows))
         if further := [{**row, "id": i} for row, i in zip(rows[1:], ids[1:], strict=True)]:
             index.execute(table.insert(), further)
@@ -159,6 +204,18 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
             insert = sqlite.insert(AssetCheckExecutionsTable)
             verdict = {name: insert.excluded[name] for name in evaluated[0] if name not in CHECK_IDENTITY}
             index.execute(insert.on_conflict_do_update(index_elements=CHECK_IDENTITY, set_=verdict), evaluated)
+
+
+def _patiently(statement: Callable[[], T]) -> T:
+    until = time.monotonic() + BUSY_TIMEOUT_SECONDS
+    while True:
+        try:
+            return statement()
+        except sqlite3.OperationalError as error:
+            waits = error.sqlite_errorcode in LOCKED and time.monotonic() < until
+            if not waits or interrupt_is_held():
+                raise
+            time.sleep(0.01)  # SQLite does not wait for the other process that recovers the file
 
 
 def _is_batched(event: dg.EventLogEntry) -> bool:

@@ -1,7 +1,8 @@
 """Interrupts that count: INT and TERM end a process within seconds, whatever it waits for.
 
 Python drops an interrupt that is raised while an object is destroyed, and Dagster one that comes between two steps; so
-an interrupt is repeated until the work ends. Not here: what work leaves behind (commits are whole or absent).
+an interrupt is repeated until the work ends, and kept back while a transaction of milliseconds is written. Not here:
+what work leaves behind (commits are whole or absent).
 """
 
 import builtins
@@ -10,8 +11,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
 
 AGAIN_SECONDS = 1.5  # a run that received it ends within 1 s on an idle machine
 LONGEST_END_SECONDS = 12
@@ -31,11 +34,13 @@ class Ending:
     """Whether an interrupt came; `number` is its signal, None before one."""
 
     number: int | None = None
+    came: threading.Event = field(default_factory=threading.Event)
 
 
 @contextlib.contextmanager
 def ends_when_interrupted() -> Iterator[Ending]:
     """While the block runs, INT and TERM are repeated until it is left; twelve seconds later the process has ended.
+    Raises `Interrupted` with the signal's number: Dagster, and after it Python, has one exception for both.
 
     Only for processes that end with their work: at a Python prompt, in a thread, and in a block inside a block, nothing
     is repeated.
@@ -56,6 +61,12 @@ def ends_when_interrupted() -> Iterator[Ending]:
     threading.Thread(target=_repeat_interrupt, args=(ending, reader, over), name="interrupts", daemon=True).start()
     try:
         yield ending
+    except (KeyboardInterrupt, RuntimeError) as error:  # DuckDB makes a RuntimeError of an interrupt
+        if isinstance(error, KeyboardInterrupt):
+            ending.came.wait(AGAIN_SECONDS)
+        if ending.number is None or isinstance(error, Interrupted):
+            raise
+        raise Interrupted(ending.number) from error
     finally:
         signal.set_wakeup_fd(-1)
         over.set()
@@ -73,9 +84,63 @@ def _repeat_interrupt(ending: Ending, reader: socket.socket, over: threading.Eve
             if not signals:
                 return
             ending.number = next((n for n in signals if n in INTERRUPTS), None)
+        ending.came.set()
         signal.alarm(LONGEST_END_SECONDS)
         while not over.wait(AGAIN_SECONDS):
             signal.pthread_kill(threading.main_thread().ident or 0, ending.number)
+
+
+@dataclass
+class _Held:
+    """A handler that keeps interrupts back. After `over` it passes on what still reaches it: the handlers of two
+    signals cannot be put back at one moment."""
+
+    before: dict[int, Any]
+    came: list[int] = field(default_factory=list)
+    over: bool = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if not self.over:
+            self.came.append(number)
+            return
+        signal.signal(number, self.before[number])
+        signal.raise_signal(number)
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Keep INT and TERM back until the block is left; then the first that came is raised.
+
+    For milliseconds of work that an exception must not cut in two. A signal mask of this thread would not do: Python
+    raises in the main thread what the kernel delivers to any other. Within another such block, and in other threads,
+    which are never interrupted, this does nothing.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    before: dict[int, Any] = {n: handler for n in INTERRUPTS if (handler := signal.getsignal(n)) is not None}
+    if not main or _holds(before.values()):
+        yield
+        return
+    held = _Held(before)
+    try:
+        for number in before:
+            signal.signal(number, held)
+        yield
+    finally:
+        held.over = True
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if held.came:
+            signal.raise_signal(held.came[0])
+
+
+def interrupt_is_held() -> bool:
+    """Whether an interrupt waits until the block of `interrupts_held` is left."""
+    handler = signal.getsignal(signal.SIGINT)
+    return isinstance(handler, _Held) and bool(handler.came)
+
+
+def _holds(handlers: Iterable[Any]) -> bool:
+    return any(isinstance(handler, _Held) and not handler.over for handler in handlers)
 
 
 @contextlib.contextmanager
