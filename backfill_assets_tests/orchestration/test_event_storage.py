@@ -3,19 +3,12 @@
 Tested here: `orchestration.event_storage`. Not tested here: which events a run reports (`test_assets`).
 """
 
-import contextlib
-import signal
 import sqlite3
-import subprocess
-import sys
-import threading
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import dagster as dg
@@ -24,7 +17,6 @@ from sqlalchemy import event
 
 from backfill_assets.orchestration import event_storage
 from backfill_assets.orchestration.dagster_private import check_target, report_evaluation
-from backfill_assets_tests.processes import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -211,102 +203,3 @@ def test_few_files_stay_open_however_many_runs_are_read(instance: dg.DagsterInst
     for number in range(2 * event_storage.OPEN_FILES):
         assert not instance.get_records_for_run(f"{RUN[:-2]}{number:02d}").records
     assert len(storage._engines) <= event_storage.OPEN_FILES
-
-
-class StopAt:
-    """A trace of what the storage and its libraries run: at the line number `line` an interrupt comes, as a signal does
-    or, `raised`, as an exception that no handler can keep back."""
-
-    PARTS = ("sqlalchemy", "contextlib", "event_storage.py", "event_log", "interrupts.py")
-
-    def __init__(self, line: int, raised: bool) -> None:
-        self.line, self.raised, self.seen = line, raised, 0
-
-    def __call__(self, frame: FrameType, kind: str, _: Any) -> Any:
-        if kind == "call":
-            return self if any(part in frame.f_code.co_filename for part in self.PARTS) else None
-        self.seen += kind == "line"
-        if kind == "line" and self.seen == self.line:
-            if self.raised:
-                raise KeyboardInterrupt
-            sys.settrace(None)
-            signal.raise_signal(signal.SIGINT)
-        return self
-
-
-def stored(instance: dg.DagsterInstance, trace: StopAt) -> None:
-    """Store an event of a day, and with it what the buffer holds, under the trace."""
-    storage, before = instance.event_log_storage, sys.gettrace()
-    sys.settrace(trace)
-    try:
-        storage.store_event(step_event(DAYS[0]))
-        storage.flush()  # type: ignore[attr-defined]
-    finally:
-        sys.settrace(before)
-
-
-def counts(home: Path) -> tuple[int, ...]:
-    """How many events the file of the run and the index hold."""
-    found = []
-    for name in (RUN, "index"):
-        with contextlib.closing(sqlite3.connect(home / "history" / "runs" / f"{name}.db")) as file:
-            found += file.execute("SELECT count(*) FROM event_logs").fetchone()
-    return tuple(found)
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """INT means an interrupt, also where the tests were begun with it ignored (`nohup … &`)."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("raised", [False, True], ids=["signal", "exception"])
-def test_an_interrupt_at_any_line_of_a_write_locks_no_later_event_out(
-    raised: bool, instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(event_storage, "BUSY_TIMEOUT_SECONDS", 0.2)
-    monkeypatch.setattr(event_storage, "BUSY_WAIT_SECONDS", 0.1)
-    for whole in (StopAt(-1, raised), StopAt(-1, raised)):  # the first one opens the files
-        stored(instance, whole)
-    assert whole.seen > 3000
-    reported, kinds = 0, BaseException if raised else KeyboardInterrupt
-    for line in range(1, whole.seen, 41):
-        try:
-            stored(instance, StopAt(line, raised))
-        except kinds:  # the traceback keeps each cursor alive, as it does while Dagster reports the failure
-            instance.report_engine_event("the run was interrupted", run_id=RUN, job_name="job")
-            reported += 1  # in the file of the run alone
-            stored(instance, StopAt(-1, raised))
-        if not raised:
-            of_run, of_index = counts(tmp_path)
-            assert of_run == of_index + reported, line
-
-
-HOLDER = """
-import sqlite3, sys
-opened = sqlite3.connect(sys.argv[1])
-opened.execute("BEGIN IMMEDIATE")
-print("locked", flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.mark.usefixtures("processes", "interruptible")
-def test_an_interrupt_ends_the_wait_for_a_lock_of_another_process(instance: dg.DagsterInstance, tmp_path: Path) -> None:
-    instance.store_event(step_event(DAYS[0]))
-    instance.event_log_storage.flush()  # type: ignore[attr-defined]
-    file = tmp_path / "history" / "runs" / f"{RUN}.db"
-    command = [sys.executable, "-c", HOLDER, str(file)]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "locked\n"
-        began = time.monotonic()
-        threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
-            instance.report_engine_event("waits", run_id=RUN, job_name="job")
-        assert time.monotonic() - began < 10
-        holder.communicate("")
-    instance.report_engine_event("does not wait", run_id=RUN, job_name="job")

@@ -1,0 +1,145 @@
+"""Interrupts while an event of Dagster is written: none leaves a file locked, and none waits for a lock.
+
+Tested here: `orchestration.event_storage` under interrupts. Not tested here: its rows (`test_event_storage`), and whole
+commands (`end_to_end.test_interrupts`).
+"""
+
+import contextlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets_tests.homes import opened_home
+from backfill_assets_tests.processes import CHECKOUT
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+RUN = "5f1b2f0e-0c3e-4f0e-9f5e-000000000002"
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """An instance with our storage."""
+    with opened_home(tmp_path) as made:
+        yield made
+
+
+def of_a_day() -> dg.EventLogEntry:
+    """A verdict about a day as a step of a run records it, which is buffered."""
+    verdict = dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey("a"), check_name="good", passed=True, partition="2024-03-01"
+    )
+    event = dg.DagsterEvent("ASSET_CHECK_EVALUATION", "job", step_key="make_a", event_specific_data=verdict)
+    make: Any = dg.EventLogEntry
+    return make(  # type: ignore[no-any-return]
+        error_info=None, level=20, user_message="", run_id=RUN, timestamp=1.7e9, step_key="make_a", job_name="job",
+        dagster_event=event,
+    )  # fmt: skip
+
+
+class StopAt:
+    """A trace of what the storage and its libraries run: at the line number `line` an interrupt comes, as a signal does
+    or, `raised`, as an exception that no handler can keep back."""
+
+    PARTS = ("sqlalchemy", "contextlib", "event_storage.py", "event_log", "interrupts.py")
+
+    def __init__(self, line: int, raised: bool) -> None:
+        self.line, self.raised, self.seen = line, raised, 0
+
+    def __call__(self, frame: FrameType, kind: str, _: Any) -> Any:
+        if kind == "call":
+            return self if any(part in frame.f_code.co_filename for part in self.PARTS) else None
+        self.seen += kind == "line"
+        if kind == "line" and self.seen == self.line:
+            if self.raised:
+                raise KeyboardInterrupt
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGINT)
+        return self
+
+
+def stored(instance: dg.DagsterInstance, trace: StopAt) -> None:
+    """Store an event of a day, what the buffer holds, and a materialization of no run, under the trace."""
+    storage, before = instance.event_log_storage, sys.gettrace()
+    sys.settrace(trace)
+    try:
+        storage.store_event(of_a_day())
+        storage.flush()  # type: ignore[attr-defined]
+        instance.report_runless_asset_event(dg.AssetMaterialization("a", partition="2024-03-01"))
+    finally:
+        sys.settrace(before)
+
+
+def counts(home: Path) -> tuple[int, ...]:
+    """How many events of the run its file and the index hold."""
+    found = []
+    for name in (RUN, "index"):
+        with contextlib.closing(sqlite3.connect(home / "history" / "runs" / f"{name}.db")) as file:
+            found += file.execute("SELECT count(*) FROM event_logs WHERE run_id = ?", (RUN,)).fetchone()
+    return tuple(found)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """INT means an interrupt, also where the tests were begun with it ignored (`nohup … &`)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("raised", [False, True], ids=["signal", "exception"])
+def test_an_interrupt_at_any_line_of_a_write_locks_no_later_event_out(
+    raised: bool, instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    for whole in (StopAt(-1, raised), StopAt(-1, raised)):  # the first one opens the files
+        stored(instance, whole)
+    assert whole.seen > 3000
+    reported, kinds = 0, BaseException if raised else KeyboardInterrupt
+    for line in range(1, whole.seen, 67):
+        try:
+            stored(instance, StopAt(line, raised))
+        except kinds:  # the traceback keeps each cursor alive, as it does while Dagster reports the failure
+            instance.report_engine_event("the run was interrupted", run_id=RUN, job_name="job")
+            reported += 1  # in the file of the run alone
+            stored(instance, StopAt(-1, raised))
+        if not raised:
+            of_run, of_index = counts(tmp_path)
+            assert of_run == of_index + reported, line
+
+
+HOLDER = """
+import sqlite3, sys
+opened = sqlite3.connect(sys.argv[1])
+opened.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.usefixtures("processes", "interruptible")
+def test_an_interrupt_ends_the_wait_for_a_lock_of_another_process(instance: dg.DagsterInstance, tmp_path: Path) -> None:
+    instance.store_event(of_a_day())
+    instance.event_log_storage.flush()  # type: ignore[attr-defined]
+    file = tmp_path / "history" / "runs" / f"{RUN}.db"
+    command = [sys.executable, "-c", HOLDER, str(file)]
+    with subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        began = time.monotonic()
+        threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            instance.report_engine_event("waits", run_id=RUN, job_name="job")
+        assert time.monotonic() - began < 10
+        holder.communicate("")
+    instance.report_engine_event("does not wait", run_id=RUN, job_name="job")
