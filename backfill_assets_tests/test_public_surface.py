@@ -35,7 +35,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "as_known": "(versions, days, before, grace_hours=0)",
     "assemble": "(root, tables_of, rebuilt=None, hears=None)",
     "lake_folder": "(named=None)",
-    "open_lake": "(folder=None)",
+    "open_lake": "(folder=None, *, at=None, newest=False)",
     "spread_join": "(left, right, choice, how='left')",
     "tables": "(settings)",
 }

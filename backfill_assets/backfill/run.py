@@ -20,6 +20,7 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.versions import record
 from backfill_assets.operations.controls import judge_controls
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.plans.files import (
@@ -145,6 +146,7 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
         worker.report(f"chunk {chunk.number} of {len(plan.chunks)} ({kind}{chunk.days}): {estimate}")
     if todo:
         current = _make_whole(open_lake, plan, todo, worker)
+        record(lake, pipeline.contracts, f"plan {plan.id}, chunk {', '.join(str(c.number) for c in todo)}")
     for chunk in wave:
         if chunk.number == accepted:
             accept(lake, pipeline, chunk, current)

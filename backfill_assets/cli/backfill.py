@@ -29,9 +29,10 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
-from backfill_assets.lake.home import Lake, refuse_unwritable
+from backfill_assets.lake.home import Lake, refuse_unwritable, unwritable_folder
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.versions import record
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import refuse_unbuildable
 from backfill_assets.load.judging import judged_by_receipts
@@ -104,7 +105,15 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
 
 
 def run_if_needed(lake: Lake, pipeline: Pipeline, request: BackfillRequest) -> RunOutcome:
-    """Run the request; if every day is as a run would leave it, return that outcome without Dagster and Spark."""
+    """Run the request; if every day is as a run would leave it, return that outcome without Dagster and Spark. Readers
+    then see what stands together, also what a killed run left."""
+    outcome = _run_if_needed(lake, pipeline, request)
+    if unwritable_folder(lake) is None:
+        record(lake, pipeline.contracts, request.reason)
+    return outcome
+
+
+def _run_if_needed(lake: Lake, pipeline: Pipeline, request: BackfillRequest) -> RunOutcome:
     if overrides().work is not None:
         return work(lake, request)
     began = time.perf_counter()

@@ -30,8 +30,9 @@ from backfill_assets.core.downstream import with_downstream
 from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_ALONE, OTHER_TYPE
 from backfill_assets.core.needs import Needs, RunRequest, identities, needs, run_requests
 from backfill_assets.core.states import States
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, unwritable_folder
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.versions import record
 from backfill_assets.lake.view import read_view
 from backfill_assets.plans.files import days_of_active_plans, find_plan, held_back, state_of
 
@@ -114,6 +115,8 @@ def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day
     while requests := _requests(states, still, {*left_alone, *in_vain}):
         run(requests[0])
         states, still = _states_and_needs(lake)
+    if unwritable_folder(lake) is None:
+        record(lake, states.contracts.values(), reason)  # also what a killed run left
     for name, needed in still.needed.items():
         if left := sorted(day for day in needed if (name, day) not in left_alone):
             done.left[name] = list(map(str, left))

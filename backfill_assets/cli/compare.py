@@ -5,7 +5,7 @@ Not here: finding the differences (`operations.compare`, `operations.check_engin
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,22 @@ if TYPE_CHECKING:
     from backfill_assets.load.recompute import Recomputation
 
 INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])
+
+
+class LakeMomentType(click.ParamType[datetime | int]):
+    """An instant (UTC), or the number of a lake version."""
+
+    name = "instant|number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime | int:
+        """Return the aware instant or the number."""
+        if isinstance(value, str) and value.isdecimal():
+            return int(value)
+        moment: datetime = INSTANT.convert(value, param, ctx)
+        return moment.replace(tzinfo=UTC)
+
+
+LAKE_MOMENT = LakeMomentType()
 VERSION = click.IntRange(min=0)
 MOMENTS = ("from_version", "to_version", "from_time", "to_time", "other_lake")
 

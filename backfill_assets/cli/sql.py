@@ -6,13 +6,13 @@ Not here: answering (`operations.sql`).
 import csv
 import re
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TextIO
 
 import click
 
 from backfill_assets.cli.common import TEXT, json_and_lake, opened, print_json
-from backfill_assets.cli.compare import INSTANT
+from backfill_assets.cli.compare import LAKE_MOMENT
 from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.core.texts import json_of, plain
 from backfill_assets.operations.sql import ask
@@ -32,21 +32,27 @@ FORMULA = re.compile("[=+\\-@\t\r\n＝＋－＠]")
     help="So, all texts quoted, and a ' before those that spreadsheets compute.",
 )
 @click.option("--rows", type=click.IntRange(min=0), default=SHOWN_ROWS, show_default=True, help="Draw at most so many.")
-@click.option("--at", type=INSTANT, help="The tables as they were then (UTC). [default: now]")
+@click.option("--at", type=LAKE_MOMENT, help="As they were then (UTC), or the number of a lake version. [default: now]")
+@click.option("--newest", is_flag=True, help="Each table at its newest version, also while a run writes others.")
 @click.option("--snapshot", default="", metavar="NAME", help="The tables as this snapshot keeps them.")
 @json_and_lake
-def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: str, as_json: bool) -> None:
+def sql(  # noqa: PLR0913 - the options of a command are its arguments
+    query: str, form: str | None, rows: int, at: datetime | int | None, newest: bool, snapshot: str, as_json: bool
+) -> None:
     """Answer QUERY, one SELECT in DuckDB's SQL, over the lake's tables and ledgers; `-` reads it from stdin.
+
+    All tables are read as the newest lake version has them: as the last run, plan chunk, rollback or publication left
+    them together.
 
     Read only: no other file can be read or written. Days that are stale or incomplete are told on stderr. With --at or
     --snapshot nothing is judged: the past is what it was. Binary values are written in hexadecimal digits, and in JSON
     numbers that it lacks as the texts inf, -inf and nan.
     """
-    if at is not None and snapshot:
-        raise click.UsageError("--at and --snapshot say the same: give one of them.")
+    if (at is not None) + bool(snapshot) + newest > 1:
+        raise click.UsageError("--at, --newest and --snapshot say the same: give one of them.")
     text = sys.stdin.read() if query == "-" else query
     lake, pipeline = opened()
-    answer = ask(lake, pipeline, text, at.replace(tzinfo=UTC) if at else None, snapshot)
+    answer = ask(lake, pipeline, text, at, snapshot, newest)
     for table, days in answer.unfit.items():
         remark(f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets status --why`)")
     if as_json:

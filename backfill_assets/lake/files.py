@@ -295,3 +295,19 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     part = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     part.write_text(json.dumps(dict(content)), encoding="utf-8")
     part.replace(path)
+
+
+def write_new(path: Path, content: bytes) -> bool:
+    """Write a small file that appears whole, safe against a power cut; False if there is one of that name already."""
+    make_folder(path.parent)
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    try:
+        part.write_bytes(content)
+        sync(part)
+        path.hardlink_to(part)  # unlike a rename, it never replaces
+    except FileExistsError:
+        return False
+    finally:
+        delete(part)
+    sync(path.parent)
+    return True

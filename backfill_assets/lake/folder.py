@@ -17,8 +17,10 @@ SNAPSHOTS = ".snapshots"
 RECONCILED = ".reconciled"
 CANDIDATES = ".candidates"
 FORGOTTEN = ".forgotten"
+VERSIONS = ".versions"
+RUNS = ".runs"
 OWN_FOLDERS = (
-    "tables", ".stock", ".locks", ".runs", ".dagster", ".plans", SNAPSHOTS, RECONCILED, CANDIDATES, FORGOTTEN,
+    "tables", ".stock", ".locks", RUNS, ".dagster", ".plans", SNAPSHOTS, RECONCILED, CANDIDATES, FORGOTTEN, VERSIONS,
 )  # fmt: skip
 CANDIDATE_FILE = "candidate.json"  # in a candidate's folder, two below its lake's: its own tables
 PATTERN = "*?[\\"  # DuckDB takes a path with one of the first three for a pattern, delta-rs the last one for a /

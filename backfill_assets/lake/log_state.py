@@ -77,14 +77,15 @@ class LogCache:
 
         return self.value(table, "commits", read)
 
-    def state(self, table: Path, day_column: str) -> TableView:
-        """The newest receipt of every day; raises as `log.commits` does."""
+    def state(self, table: Path, day_column: str, version: int | None = None) -> TableView:
+        """The newest receipt of every day, up to a version (None: the newest); raises as `log.commits` does."""
 
         def read(before: TableView | None, last: int) -> TableView:
             start = before or TableView()
             return _fold(start, table, day_column, (c for c in commits(table, start.version) if c.version <= last))
 
-        return self.value(table, f"state by {day_column}", read)
+        kind = "state" if version is None else "earlier state"  # readers may stay behind writers, who look more often
+        return self.value(table, f"{kind} by {day_column}", read, version)
 
     def opened(self, table: Path, version: int | None = None) -> "DeltaTable":
         """The table at a version (None: the newest), for reading only; raises as `open_delta` does.

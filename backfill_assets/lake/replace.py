@@ -90,14 +90,19 @@ def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published
     touched one of the days, or an erasure ran meanwhile, and our inputs are not the newest; DaysHeld when a rollback
     put one of them back; Conflict when conflicts do not end.
     """
-    store, table = lake.store, write.contract.name
-    with store.lock(table):
-        sweep(lake, table)
-        for attempt in stamina.retry_context(on=Conflict, attempts=CONFLICT_ATTEMPTS, timeout=None):
-            with attempt:
-                view = store.view(table, write.contract.day_column)
-                _fence(lake, write, view, digests_now)
-                return _commit(lake, write, view)
+    with lake.store.lock(write.contract.name):
+        return replace_days_locked(lake, write, digests_now)
+
+
+def replace_days_locked(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
+    """Do what `replace_days` does; the caller holds the table's lock."""
+    table = write.contract.name
+    sweep(lake, table)
+    for attempt in stamina.retry_context(on=Conflict, attempts=CONFLICT_ATTEMPTS, timeout=None):
+        with attempt:
+            view = lake.store.view(table, write.contract.day_column)
+            _fence(lake, write, view, digests_now)
+            return _commit(lake, write, view)
     raise AssertionError("unreachable: the retry context returns or raises")
 
 

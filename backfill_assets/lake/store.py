@@ -33,7 +33,7 @@ from backfill_assets.lake.embedded import delta_rows
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import Commit, LiveFile
-from backfill_assets.lake.log_state import LOGS, states_at
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.writing import merge_days
 
@@ -58,10 +58,18 @@ class TableStore:
         """Whether the table was ever created."""
         return bool(log.versions(self.lake.table_path(table)))
 
+    def head(self, table: str) -> int:
+        """The newest version of a table; -1 where it does not exist."""
+        return max(log.versions(self.lake.table_path(table)), default=-1)
+
     def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
-        """The newest receipt of every day, the head, and days changed by others, at a version (None: the newest)."""
+        """The newest receipt of every day, the head, and days changed by others, at a version (None: the newest; -1:
+        before the first). Raises KeyError for a version that the table lacks."""
         path = self.lake.table_path(table)
-        return LOGS.state(path, day_column) if version is None else states_at(path, day_column, [version])[version]
+        found = LOGS.state(path, day_column, version) if version != -1 else TableView()
+        if version not in (None, found.version):
+            raise KeyError(version)
+        return found
 
     def commits(self, table: str, after: int = -1) -> Iterator[Commit]:
         """The commits with a version greater than `after`, ascending."""

@@ -1,8 +1,7 @@
 """The state of a lake (`core.view.LakeView`) from its store.
 
-Not here: the states of days that follow (`core.states`). While several tables are switched (`switch`), readers see
-every table as it was before (`settled_view`); writers always read the heads (`read_view`). It needs no JVM and takes
-milliseconds.
+Not here: the states of days that follow (`core.states`), and which versions stand together (`versions`): readers see
+those (`settled_view`), writers always read the heads (`read_view`). It needs no JVM and takes milliseconds.
 """
 
 from collections import Counter, defaultdict
@@ -11,38 +10,43 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import TransientError
 from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Deliveries, LakeView, Stamp, TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files
 from backfill_assets.lake.store import TableStore
-from backfill_assets.lake.switch import switch_of
 from backfill_assets.lake.too_late import releases
+from backfill_assets.lake.versions import versions_seen
 
-LOOKS = 10  # a switch of six tables takes a second, a look milliseconds
 
-
-def read_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
-    """The view of the lake now; `contracts` are upstream first.
+def read_view(lake: Lake, contracts: Iterable[Contract], versions: Mapping[str, int] | None = None) -> LakeView:
+    """The view of the lake now; `contracts` are upstream first. Tables that `versions` names are read at these, all
+    others at their heads.
 
     A table is read before its inputs, and before arrivals: a write of another run in between shows as days to be
     rebuilt or not yet loaded, and as newer than the version that fences a write of ours (`lake.replace`).
     """
-    known = tuple(contracts)
-    read = {c.name: lake.store.view(c.name, c.day_column) for c in reversed(known)}
+    known, pinned = tuple(contracts), versions or {}
+    read = {c.name: _view(lake, c.name, c.day_column, pinned) for c in reversed(known)}
     tables = {c.name: read[c.name] for c in known}
     landed = {c.source: c.name for c in reversed(known) if c.is_landed}  # the first of a source is the one
-    delivered = {table: _delivered(lake, source, tables) for source, table in (landed or {"": ""}).items()}
+    delivered = {table: _delivered(lake, source, tables, pinned) for source, table in (landed or {"": ""}).items()}
     return LakeView(lake.settings.start_date, lake.settings.as_of, lake.settings.grace, tables, delivered)
 
 
-def _delivered(lake: Lake, source: str, tables: dict[str, TableView]) -> Deliveries:
-    """Deliveries of a source; adds the heads of its ledgers to `tables`."""
+def _view(lake: Lake, table: str, day_column: str, pinned: Mapping[str, int]) -> TableView:
+    """The view of a table at its pinned version, which a table that was made anew since may not have reached."""
+    newest = lake.store.view(table, day_column)
+    version = pinned.get(table, newest.version)
+    return newest if version >= newest.version else lake.store.view(table, day_column, version)
+
+
+def _delivered(lake: Lake, source: str, tables: dict[str, TableView], pinned: Mapping[str, int]) -> Deliveries:
+    """Deliveries of a source; adds its ledgers to `tables`."""
     store, files = lake.store, named(FILES.name, source)
     for ledger in (QUARANTINE.name, TOO_LATE, ARRIVALS.name):
-        tables[named(ledger, source)] = store.view(named(ledger, source), ARRIVALS.day_column)
+        tables[named(ledger, source)] = _view(lake, named(ledger, source), ARRIVALS.day_column, pinned)
     arrivals = named(ARRIVALS.name, source)
     version = tables[arrivals].version
     days = store.kept(arrivals, "event days", lambda: read_arrivals(store, version, source), version)
@@ -79,18 +83,5 @@ def writes_of(
 
 
 def settled_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
-    """The view of the lake as readers see it: all tables before a switch or all after it, never between.
-
-    Raises TransientError if switches come too fast to look between them.
-    """
-    known = tuple(contracts)
-    for _ in range(LOOKS):
-        switch = switch_of(lake)
-        view = read_view(lake, known)
-        if switch_of(lake).number == switch.number:
-            columns = {c.name: c.day_column for c in known if c.name in switch.tables}
-            pinned = {n: lake.store.view(n, columns[n], switch.tables[n]) for n in columns}
-            return replace(view, tables={**view.tables, **pinned}) if pinned else view
-    raise TransientError(
-        f"the lake {lake.root}", "its tables were switched at every look", "Nothing was read", "Read again"
-    )
+    """The view of the lake as readers see it: tables that stand together, by the newest lake version."""
+    return read_view(lake, contracts, versions_seen(lake))

@@ -24,7 +24,7 @@ from backfill_assets.lake.folder import CANDIDATE_FILE, CANDIDATES
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.lake.switch import switch_of
+from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -140,16 +140,16 @@ def discard_candidate(lake: Lake, name: str) -> None:
 
     Killed meanwhile, the candidate is gone; the next call deletes what is left of its folder.
     """
-    candidate, switch = find_candidate(lake, name), switch_of(lake)
-    if switch.what == switch_name(name):
-        raise refused(name, str(switch), "Nothing was deleted", "Then discard it")
+    candidate = find_candidate(lake, name)
+    for stopped in (u for u in unfinished(lake) if u.what.split(" of ")[0] == publishing(name)):
+        raise refused(name, str(stopped), "Nothing was deleted", "Then discard it")
     candidate.root.rename(candidate.root.with_name(f".{name}.{uuid.uuid4().hex[:8]}"))
     for leftover in (lake.root / CANDIDATES).glob(".*"):
         delete_folder(leftover)
 
 
-def switch_name(name: str) -> str:
-    """The name of the switch that publishes a candidate."""
+def publishing(name: str) -> str:
+    """The publication of a candidate in words."""
     return f"publish {name}"
 
 

@@ -17,7 +17,7 @@ from backfill_assets.core.view import Source
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.switch import switch_of
+from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.select import names_of
 from backfill_assets.operations.account import accounts, together
@@ -86,7 +86,7 @@ def _idempotent(seen: _Seen) -> Answer:
 def _atomic(seen: _Seen) -> Answer:
     """Every day is one commit of ours, and no switch of several tables stopped halfway."""
     foreign = [f"{n} {ranges(t.foreign)}" for n, t in seen.states.view.tables.items() if t.foreign]
-    halfway = [line] if (line := str(switch_of(seen.lake))) else []
+    halfway = list(map(str, unfinished(seen.lake)))
     days = sum(len(t.stamps) for t in seen.states.view.tables.values())
     well = f"all {days} days of tables are files of one commit with a receipt; no switch of tables stopped halfway"
     wrong = [f"another program wrote {'; '.join(foreign[:3])}"] if foreign else []

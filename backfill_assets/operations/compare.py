@@ -18,6 +18,7 @@ from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matching import NULL_BUCKET, DayDifference, SampleRow, differences
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.versions import versions_seen
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.progress import plan_writes
 
@@ -26,11 +27,11 @@ STATISTIC = "population stability index"
 
 @dataclass(frozen=True)
 class Moment:
-    """A lake at a `version` of a table, else `at` an aware instant, else now."""
+    """A lake at a `version` of a table, else `at` an aware instant or a lake version, else at its heads."""
 
     lake: Lake
     version: int | None = None
-    at: datetime | None = None
+    at: datetime | int | None = None
 
     @classmethod
     def after_write(cls, lake: Lake, table: str, write_id: str) -> "Moment":
@@ -44,11 +45,21 @@ class Moment:
         )  # fmt: skip
 
     def of(self, table: str) -> int:
-        """Return the version of the table; raises BackfillError where it had none then."""
-        known = [(c.version, c.at) for c in self.lake.store.commits(table)]
-        found = [v for v, at in known if self.version in (None, v) and (self.at is None or at <= self.at)]
+        """Return the version of the table; raises BackfillError where it had none then.
+
+        At an instant it is the one of the lake's log, so that all tables are of one state; of the table's own commits
+        before the log's first entry.
+        """
+        together = versions_seen(self.lake, self.at) if self.at is not None else None
+        if isinstance(self.at, int) or (together is not None and table in together):
+            found = [v for v in ((together or {}).get(table, -1),) if v >= 0]
+        else:
+            known = [(c.version, c.at) for c in self.lake.store.commits(table)]
+            by = self.at if isinstance(self.at, datetime) else None
+            found = [v for v, at in known if self.version in (None, v) and (by is None or at <= by)]
         if not found:
             wanted = f"version {self.version}" if self.version is not None else f"commit by {self.at or 'now'}"
+            wanted = f"commit in lake version {self.at}" if isinstance(self.at, int) else wanted
             raise BackfillError(
                 f"the table {table} of {self.lake.root}", f"it has no {wanted}", "Nothing was compared",
                 f"`backfill-assets audit --table {table}` lists all writes",

@@ -24,8 +24,8 @@ from backfill_assets.lake.forgotten import Erasure, erase
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.staging import writing
-from backfill_assets.lake.switch import switch_of
 from backfill_assets.lake.traces import Trace, holds, traced
+from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.listing import parse_pattern
 from backfill_assets.landing.select import columns_of
@@ -107,8 +107,8 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
         yield _obstacle(
             f"the plan {plans[0].id} is not finished", "Finish or cancel it, see `backfill-assets plan list`"
         )
-    if switch := str(switch_of(lake)):
-        yield _obstacle(switch, "Then forget")
+    for switch in unfinished(lake):
+        yield _obstacle(str(switch), "Then forget")
     for contract in request.pipeline.contracts:
         stamps = lake.store.view(contract.name, contract.day_column).stamps
         if held := [d for d, s in stamps.items() if s.entry.built is Built.HELD]:

@@ -32,7 +32,7 @@ from backfill_assets.lake.housekeeping import (
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.switch import switch_of
+from backfill_assets.lake.versions import forget_entries, record, versions_seen
 from backfill_assets.landing.content_store import discard
 from backfill_assets.load.landed_changes import unneeded_copies
 from backfill_assets.plans.files import active_plans
@@ -102,6 +102,9 @@ def maintain(
     size = lake.settings.retention.file_mib * MIB
     layouts = {c.name: lay_out(scoped, c, size) for scoped, c in chosen}
     uneven = {name: tuple(date.fromisoformat(day) for day in found if day) for name, found in layouts.items() if found}
+    if act:
+        record(lake, pipeline.contracts, REASON)  # readers move on before files go
+        forget_entries(lake, since)
     cleared = tuple(clear(scoped, c, since, _first(scoped, c, since)) for scoped, c in chosen)
     return Upkeep(since, cleared, uneven, (0, 0) if tables else _copies(lake, act), act)
 
@@ -150,19 +153,19 @@ def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
 
 def _since(lake: Lake, keep_days: int | None) -> datetime:
     """Since when replaced files stay: as long as a rollback is promised, and whatever an unfinished plan, or readers
-    while a switch runs or was stopped, may need."""
+    of the newest lake version, may need."""
     kept = timedelta(days=keep_days if keep_days is not None else lake.settings.retention.rollback_days)
-    after = (lake.store.commits(name, version) for name, version in switch_of(lake).tables.items())
+    after = (lake.store.commits(name, version) for name, version in (versions_seen(lake) or {}).items())
     switched = [commit.at for commits in after for commit in islice(commits, 1)]
     return min([utc_now() - kept, *(plan.created for plan in active_plans(lake)), *switched])
 
 
 def _first(lake: Lake, contract: Contract, since: datetime) -> int:
     """The first version of a table whose commit stays in the log; 0: all stay. Builds read a landed table at the
-    version that its ledger names, and readers those that a stopped switch names."""
+    version that its ledger names, and readers the one that the newest lake version names."""
     if (days := lake.settings.retention.log_days) is None:
         return 0
-    pinned = [v for name, v in switch_of(lake).tables.items() if name == contract.name]
+    pinned = [v for name, v in (versions_seen(lake) or {}).items() if name == contract.name and v >= 0]
     if contract.is_landed:
         ledger = of_source(ARRIVALS, contract.source)
         pinned.append(lake.store.view(ledger.name, ledger.day_column).inputs.get(contract.name, 0))

@@ -1,30 +1,33 @@
 """Publications: days of a candidate's tables made current in the lake beside it, all at once.
 
-Not here: making and discarding candidates (`operations.candidates`), readers during a publication (`lake.switch`).
+Not here: making and discarding candidates (`operations.candidates`), readers during a publication (`lake.versions`).
 """
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.engines import ENGINE
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
+from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.queries import unanswered
-from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.lake.replace import Provenance, Write, days_held, replace_days_locked
 from backfill_assets.lake.staging import stage_links
-from backfill_assets.lake.switch import switching
+from backfill_assets.lake.versions import Unfinished, switching, unfinished
 from backfill_assets.lake.view import read_view, writes_of
 from backfill_assets.load.candidate import VERSIONS, made_with
 from backfill_assets.load.making import version_read
-from backfill_assets.operations.candidates import FIT, refused, switch_name
+from backfill_assets.operations.candidates import FIT, publishing, refused
 from backfill_assets.operations.widening import Widening, widen_tables
 from backfill_assets.plans.files import find_plan, held_back, new_id
 
@@ -67,7 +70,8 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     """Make the candidate's days current: per table one commit that names its files, upstream first; without `act` only
     say what it would change.
 
-    Readers see the days of all tables before or after it (`lake.switch`). Stopped in between, done again, it goes on.
+    Everything that can refuse a table is looked at before the first commit, under the locks of all of them. Readers see
+    the days of all tables before or after it (`lake.versions`). Stopped in between, done again, it goes on.
     Where the lake's code, as the candidate's, has wider types than a table, all its files are cast first, once.
     Raises BackfillError if a day is not up to date, code or settings are others in the lake, days are held, a plan
     stopped, or a read of consumers would fail.
@@ -75,13 +79,20 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     _refuse_stopped(request)
     chosen = _chosen(request)
     _refuse_unanswered(request)
-    names = [t.name for t, _ in chosen]
-    previews, plan = [_preview(request, t, v.stamps) for t, v in chosen], new_id(utc_now())
+    _refuse_unfit(request, chosen)
+    lake, names = request.lake, [t.name for t, _ in chosen]
+    previews = [_preview(request, t, v.stamps) for t, v in chosen]
+    earlier = [u.id for u in unfinished(lake) if u.what == request.what]
+    plan = earlier[0] if earlier else new_id(utc_now())
     if not act:
-        return Publication(plan, tuple(previews), tuple(widen_tables(request.lake, request.pipeline, names)))
-    with switching(request.lake, switch_name(request.name), [t.contract for t, _ in chosen]):
-        wider = widen_tables(request.lake, request.pipeline, names, act=True)
-        versions = [_publish_table(request, t, v, plan) for t, v in chosen]
+        return Publication(plan, tuple(previews), tuple(widen_tables(lake, request.pipeline, names)))
+    wider = widen_tables(lake, request.pipeline, names, act=True)
+    with ExitStack() as locks:
+        for name in names:
+            locks.enter_context(lake.store.lock(name))
+        _refuse_unfit(request, chosen)
+        with switching(lake, request.pipeline.contracts, names, request.unfinished(plan)):
+            versions = list(_publish_tables(request, chosen, plan))
     published = tuple(replace(p, version=v) for p, v in zip(previews, versions, strict=True))
     return Publication(plan, published, tuple(wider), done=True)
 
@@ -102,6 +113,22 @@ class PublishRequest:
     def name(self) -> str:
         """The candidate's name."""
         return self.candidate.root.name
+
+    @property
+    def what(self) -> str:
+        """The publication in words; done again, it is the same."""
+        return f"{publishing(self.name)}{f' of {self.days}' if self.days is not None else ''}"
+
+    @property
+    def again(self) -> str:
+        """The command that does it."""
+        days = f" --days {self.days.start}..{self.days.last}" if self.days is not None else ""
+        return f"backfill-assets candidate publish {self.name}{days} --yes"
+
+    def unfinished(self, plan: str) -> Unfinished:
+        """The publication while it runs, for the lake's log."""
+        fix = f"Finish it with `{self.again}`, or take it back with `backfill-assets rollback --plan {plan} --yes`"
+        return Unfinished(plan, self.what, fix)
 
     def states(self) -> States:
         """The states of the lake's days now."""
@@ -166,13 +193,46 @@ def _preview(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp]
     return TablePublication(table.name, tuple(stamps), *rows, same)
 
 
+def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableView]]) -> None:
+    """Raise if the lake holds days of any of the tables, or inputs of any day moved since it was built: of a table that
+    reads another one of them, the inputs as they are once that is published."""
+    view = read_view(request.lake, request.pipeline.contracts)
+    for table, built in chosen:
+        current = view.table(table.name)
+        if held := [d for d in built.stamps if d in current.stamps and current.stamps[d].entry.built is Built.HELD]:
+            raise days_held(table.contract, held)
+        merged = replace(current, stamps={**current.stamps, **built.stamps}, foreign=current.foreign - {*built.stamps})
+        view = replace(view, tables={**view.tables, table.name: merged})
+    digests = request.pipeline.states(view).digests
+    for table, built in chosen:
+        changed = [d for d, s in built.stamps.items() if digests.of(table.name, d) != s.entry.input_digest]
+        if changed:
+            why = f"inputs of {table.name} {ranges(changed)} moved since they were built"
+            raise refused(request.name, why, NOTHING, f"`{_command(request, 'catch-up')}`, again")
+
+
+def _publish_tables(request: PublishRequest, chosen: Sequence[tuple[Table, TableView]], plan: str) -> Iterator[int]:
+    """Commit the days of each table; gives its version afterwards. An error says what is published and how to go on."""
+    done: list[str] = []
+    for table, built in chosen:
+        try:
+            yield _publish_table(request, table, built, plan)
+        except (BackfillError, OSError) as error:
+            culprit = error.culprit if isinstance(error, BackfillError) else str(error)
+            published = f"{', '.join(done)} published, and readers see all tables as before" if done else NOTHING
+            raise refused(
+                request.name,
+                f"{table.name}: {culprit}",
+                published,
+                request.unfinished(plan).fix if done else "Do it again",
+            ) from error
+        done.append(f"{table.name} {ranges(built.stamps)}")
+
+
 def _publish_table(request: PublishRequest, table: Table, built: TableView, plan: str) -> int:
-    """Commit the days of one table as the candidate held them then; the version of the lake's table afterwards."""
+    """Commit the days of one table, whose lock is held, as the candidate held them then; the version of the lake's
+    table afterwards."""
     contract, states, stamps = table.contract, request.states(), built.stamps
-    changed = [d for d, s in stamps.items() if states.digests.of(table.name, d) != s.entry.input_digest]
-    if changed:
-        why = f"inputs of {table.name} {ranges(changed)} moved since they were built"
-        raise refused(request.name, why, "Tables before it are published", f"`{_command(request, 'catch-up')}`, again")
     staged = stage_links(request.lake, contract, request.candidate, stamps, built.version)
     base = states.view.table(table.name).version
     entries = {d: s.entry for d, s in stamps.items()}
@@ -184,7 +244,7 @@ def _publish_table(request: PublishRequest, table: Table, built: TableView, plan
         return {d: digests.of(table.name, d) for d in days}
 
     try:
-        return replace_days(request.lake, write, digests_now).version
+        return replace_days_locked(request.lake, write, digests_now).version
     finally:
         staged.drop()
 

@@ -4,7 +4,7 @@ Rows come as Arrow, pandas, Polars, a DuckDB relation, or a Spark DataFrame; onl
 judgement of days (`fitness`), queries over several tables (`sql`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib import import_module
@@ -20,7 +20,7 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.view import settled_view
+from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment, whole_files
 from backfill_assets.operations.fitness import Unfit, settle, unfit_days_now, unfit_days_then
 from backfill_assets.operations.snapshots import KeptTable, Snapshot, file_of, find_snapshot
@@ -109,10 +109,13 @@ class Readable:
 
 @dataclass(frozen=True)
 class LakeReader:
-    """An opened lake. It opens no file of a table before a call reads rows."""
+    """An opened lake: all its tables are of one lake version, however long it stays open. It opens no file of a table
+    before a call reads rows."""
 
     lake: Lake
     pipeline: Pipeline
+    seen: Mapping[str, int] | None = None  # the version of each table; None: their heads at each call
+    moment: Moment | None = None  # the past that was asked for
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -121,7 +124,8 @@ class LakeReader:
 
     def table(self, name: str) -> "TableReader":
         """Return a table with all its days; raises BackfillError for an unknown name."""
-        return TableReader(self.lake, self.pipeline, self.pipeline.contract(name, NOTHING))
+        contract = self.pipeline.contract(name, NOTHING)
+        return TableReader(self.lake, self.pipeline, contract, moment=self.moment, seen=self.seen)
 
     def snapshot(self, name: str) -> "SnapshotReader":
         """Return what `backfill-assets snapshot create` kept under that name; raises BackfillError otherwise."""
@@ -138,6 +142,7 @@ class TableReader(Readable):
     span: DayRange | None = None
     moment: Moment | None = None
     unfit: Unfit = "refuse"
+    seen: Mapping[str, int] | None = None
 
     def days(self, first: str | date, last: str | date | None = None, unfit: Unfit = "refuse") -> "TableReader":
         """Choose the days `first` through `last`, both included (None: that one day). For missing, stale, incomplete or
@@ -153,7 +158,7 @@ class TableReader(Readable):
             raise ValueError("name one of version, time and write_id: they say the same")
         if write_id is not None:
             return replace(self, moment=Moment.after_write(self.lake, self.contract.name, write_id))
-        moment = Moment(self.lake, version, _instant(time))
+        moment = Moment(self.lake, version, instant_of(time))
         moment.of(self.contract.name)
         return replace(self, moment=moment if version is not None or time is not None else None)
 
@@ -166,7 +171,7 @@ class TableReader(Readable):
         if self.moment:
             view, states = store.view(contract.name, contract.day_column, self.moment.of(contract.name)), None
         else:
-            states = self.pipeline.states(settled_view(self.lake, self.pipeline.contracts))
+            states = self.pipeline.states(read_view(self.lake, self.pipeline.contracts, self.seen))
             view = states.view.table(contract.name)
         days = sorted(d for d, stamp in view.stamps.items() if stamp.entry.built is not Built.PENDING)
         days = days if self.span is None else list(self.span)
@@ -182,7 +187,8 @@ class TableReader(Readable):
         return store.frame(session, contract.name, pinned.version, contract.day_column, sorted(pinned.days))
 
 
-def _instant(time: datetime | str | None) -> datetime | None:
+def instant_of(time: datetime | str | None) -> datetime | None:
+    """Return the instant, aware, of a time in words; raises BackfillError for another form."""
     if time is None:
         return None
     try:

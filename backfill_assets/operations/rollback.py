@@ -5,6 +5,7 @@ Elsewhere: files and commits (`lake.restore`), words in receipts (`core.plans`),
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
@@ -20,7 +21,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import PreparedRestore, RestoreRequest
-from backfill_assets.lake.switch import switching
+from backfill_assets.lake.versions import Unfinished, record, switching
 from backfill_assets.lake.view import read_view
 from backfill_assets.plans.files import find_plan, is_running, plan_ids
 
@@ -125,12 +126,26 @@ def roll_back(lake: Lake, pipeline: Pipeline, request: RollbackRequest, provenan
         raise plan.error("another process is running it", NOTHING, fix)
     previewed = preview(lake, pipeline, request)
     done: list[PreparedRestore] = []
-    with switching(lake, str(request), [t.contract for t in previewed.tables], takes_over=bool(request.plan)):
+    with _switching(lake, pipeline, request, [t.contract.name for t in previewed.tables]):
         for table in reversed(previewed.tables):
             wanted = RestoreRequest(table.contract, table.targets, {d: s.version for d, s in table.now.items()})
             version = restore.restore_partitions(lake, wanted, request.signed(provenance))
             done.insert(0, replace(table, version=version))
     return replace(previewed, tables=tuple(done))
+
+
+@contextmanager
+def _switching(lake: Lake, pipeline: Pipeline, request: RollbackRequest, tables: Sequence[str]) -> Iterator[None]:
+    """Show readers the tables as they were until all are put back; of one table there is nothing to hold together."""
+    if request.plan:
+        of_chunk = f" --chunk {request.chunk}" if request.chunk and request.plan in plan_ids(lake) else ""
+        fix = f"Finish it with `backfill-assets rollback --plan {request.plan}{of_chunk} --yes`"
+        work = Unfinished(f"{request.plan}{of_chunk}", f"the rollback of {request}", fix)
+        with switching(lake, pipeline.contracts, tables, work):
+            yield
+        return
+    yield
+    record(lake, pipeline.contracts, f"rollback of {request}")
 
 
 def release(
@@ -154,6 +169,8 @@ def release(
     for contract in pipeline.contracts if act else ():
         if contract.name in held_days:
             restore.release_partitions(lake, contract, held_days[contract.name], request.signed(provenance))
+    if act:
+        record(lake, pipeline.contracts, f"release of {request}")
     return held_days
 
 

@@ -23,7 +23,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, refused_query
 from backfill_assets.lake.too_late import too_late_contract
-from backfill_assets.lake.view import settled_view
+from backfill_assets.lake.versions import versions_seen
+from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import unfit_days_now, unfit_text
 from backfill_assets.operations.reader import SnapshotReader
@@ -44,8 +45,12 @@ class Answer:
     unfit: Mapping[str, str]
 
 
-def ask(lake: Lake, pipeline: Pipeline, query: str, at: datetime | None = None, snapshot: str = "") -> Answer:
-    """Answer a query over tables `at` an aware instant, in a `snapshot`, or as they are now.
+def ask(
+    lake: Lake, pipeline: Pipeline, query: str, at: datetime | int | None = None, snapshot: str = "",
+    newest: bool = False,
+) -> Answer:  # fmt: skip
+    """Answer a query over tables as the newest lake version has them, `at` an aware instant or the number of a lake
+    version, in a `snapshot`, or (`newest`) each at its own newest version.
 
     Raises BackfillError for anything but a single SELECT, and for errors of the engine.
     """
@@ -54,7 +59,7 @@ def ask(lake: Lake, pipeline: Pipeline, query: str, at: datetime | None = None, 
     with own_engine(lake) as engine:
         try:
             refuse_others(engine, query)
-            tables, unfit = _tables(lake, pipeline, named_tables(query), at, snapshot)
+            tables, unfit = _tables(lake, pipeline, named_tables(query), at, snapshot, newest)
             for contract, files in tables:
                 engine.register(contract.name, dataset(files, contract))
             engine.execute("SET enable_external_access = false")
@@ -91,7 +96,12 @@ def known_tables(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
 
 
 def _tables(
-    lake: Lake, pipeline: Pipeline, named: frozenset[str] | None, at: datetime | None, snapshot: str
+    lake: Lake,
+    pipeline: Pipeline,
+    named: frozenset[str] | None,
+    at: datetime | int | None,
+    snapshot: str,
+    newest: bool,
 ) -> tuple[list[tuple[Contract, Sequence[str]]], dict[str, str]]:
     """Return the tables of a query with their files, and their unfit days; the past has no unfit days."""
     store = lake.store
@@ -104,13 +114,13 @@ def _tables(
     if at is not None:
         moment = Moment(lake, at=at)
         return [(c, store.data_files(c, moment.of(n)) if n in written else []) for n, c in known.items()], {}
-    states = pipeline.states(settled_view(lake, pipeline.contracts))
+    states = pipeline.states(read_view(lake, pipeline.contracts, None if newest else versions_seen(lake)))
     tables: list[tuple[Contract, Sequence[str]]] = []
     unfit: dict[str, str] = {}
     for name, contract in known.items():
-        view = states.view.table(name)  # without a version for a ledger, of which the newest counts
-        version = view.version if view.version >= 0 else None
-        tables.append((contract, store.data_files(contract, version) if name in written else []))
+        view = states.view.table(name)
+        version = view.version if name in states.view.tables else None  # the newest of the ledger `files`
+        tables.append((contract, store.data_files(contract, version) if name in written and version != -1 else []))
         days = [d for d, stamp in view.stamps.items() if stamp.entry.built is not Built.PENDING]
         if name in states.contracts and (words := unfit_text(unfit_days_now(states, name, days))):
             unfit[name] = words

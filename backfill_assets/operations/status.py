@@ -22,8 +22,7 @@ from backfill_assets.lake.data_files import altered_text, columns
 from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.switch import FILE as SWITCH_FILE
-from backfill_assets.lake.switch import Switch
+from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.rejected import ledgers_of
 from backfill_assets.operations.show import Hold, brief, holds, in_full
@@ -137,7 +136,7 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
         frontiers={s.name: frontiers.of_source[s.table] for s in view.sources.values() if s.name},
         holds=holds(lake, states, held),
         needed={t: days - planned.get(t, set()) for t, days in needed_days(states, utc_today()).items()},
-        wrong=(*(line for _, line in unlike_days(view)), *_altered(lake, states)),
+        wrong=(*map(str, unfinished(lake)), *(line for _, line in unlike_days(view)), *_altered(lake, states)),
     )
 
 
@@ -201,7 +200,6 @@ def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
 
 
 def attention(root: Path) -> list[str]:
-    """Return the alarms of the lake at `root`, a line each; empty where its sensors found nothing or never ran."""
+    """Return the alarms that sensors keep in the lake at `root`, a line each."""
     found = [read_json(path) for path in sorted((root / FOLDER).glob("*.json")) if not path.name.startswith(BEFORE)]
-    switch = [line] if (line := str(Switch(**read_json(root / SWITCH_FILE)))) else []
-    return sorted({*switch, *(line for alarms in found for line in map(str, alarms.values()))})
+    return sorted({*(line for alarms in found for line in map(str, alarms.values()))})

@@ -14,7 +14,7 @@ from backfill_assets.core.process import project_root
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset, ledger_specs
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
-from backfill_assets.orchestration.io_manager import Hears, LakeIOManager
+from backfill_assets.orchestration.io_manager import Hears, LakeIOManager, io_manager_of
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 
 
@@ -57,7 +57,7 @@ def _definitions(
         # Dagster marks what it may still change. Its version is pinned and what we use is tested; users can do nothing.
         for kind in (dg.PreviewWarning, dg.BetaWarning):
             warnings.simplefilter("ignore", kind)
-        defs, rebuild = _tables_and_rebuild(opened, rebuilt, LakeIOManager(hears))
+        defs, rebuild = _tables_and_rebuild(opened, rebuilt, io_manager_of(opened, hears))
         if rebuilt is not None:
             return defs
         from backfill_assets.orchestration.lake_definitions import browser_definitions
@@ -70,7 +70,7 @@ def _definitions(
 
 
 def _tables_and_rebuild(
-    opened: Opened, rebuilt: Collection[str] | None, store: LakeIOManager
+    opened: Opened, rebuilt: Collection[str] | None, store: dg.IOManagerDefinition
 ) -> tuple[dg.Definitions, object]:
     """The assets with the job `rebuild`, and this job (its class has no public name).
 
@@ -93,7 +93,7 @@ def _tables_and_rebuild(
     defs = dg.Definitions(
         assets=[*assets, *ledger_specs(opened)],
         jobs=[rebuild],
-        resources={IO_MANAGER: store, "io_manager": store},
+        resources={IO_MANAGER: store, "io_manager": LakeIOManager()},
         executor=dg.in_process_executor,
     )
     return defs, rebuild

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.switch import switch_of
+from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.publications import publish
 from backfill_assets_tests.operations.beside import Beside
@@ -57,5 +57,5 @@ def test_a_publication_killed_at_any_moment_is_seen_whole_or_not_at_all_and_is_d
         after = [[value] * DAYS] * len(BUILT)
         assert seen(beside) in (before, after)
         publish(beside.request(), act=True)
-        assert (seen(beside), switch_of(beside.made.lake).what) == (after, "")
+        assert (seen(beside), unfinished(beside.made.lake)) == (after, ())
     assert ended < 7, "none was killed in time"

@@ -101,9 +101,13 @@ class Planned:
         found = audit(self.lake, staged.paths, contract)
         entries = {d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in digests}
         made_with, codes = {PARAMETERS: parameters_of(contract, states.view).to_json()}, self.pipeline.codes[table]
+        inputs = {
+            i.table: states.view.table(i.table).version for i in contract.inputs if i.table in self.pipeline.codes
+        }
         said = Provenance(
-            "plan" if tags else "test", run_id, "", codes.code_digest, codes.settings_digest, tags={**made_with, **tags}
-        )
+            "plan" if tags else "test", run_id, "", codes.code_digest, codes.settings_digest,
+            inputs=inputs, tags={**made_with, **tags},
+        )  # fmt: skip
         version = states.view.table(table).version
         return replace_days(self.lake, Write(contract, staged, entries, version, said), lambda _: digests).version
 

@@ -3,18 +3,18 @@
 Tested here: `operations.forget`. Not tested here: an erasure from end to end (`end_to_end.test_forget`).
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import CANDIDATES, SNAPSHOTS
 from backfill_assets.lake.forgotten import begin_erasure, erasures
 from backfill_assets.lake.staging import filling
-from backfill_assets.lake.switch import FILE as SWITCH_FILE
 from backfill_assets.lake.traces import Trace
+from backfill_assets.lake.versions import Unfinished, switching
 from backfill_assets.operations.candidates import candidate_names
 from backfill_assets.operations.forget import (
     ForgetRequest,
@@ -29,7 +29,7 @@ from backfill_assets.operations.forget import (
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.lakes import configure
 from backfill_assets_tests.operations.beside import Beside
-from backfill_assets_tests.operations.planned import Planned
+from backfill_assets_tests.operations.planned import BUILT, Planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -145,9 +145,13 @@ def test_a_short_value_is_looked_for_behind_the_landed_column_that_it_is_made_fr
     assert trace_of(lake, ["bob"]).is_in(b'{"who": "bob", torn')
 
 
-def test_it_waits_for_a_switch_that_was_stopped_because_readers_see_versions_of_before(request_: ForgetRequest) -> None:
-    write_json(request_.lake.root / SWITCH_FILE, {"number": 1, "what": "publish v2", "tables": {"staging": 1}})
-    assert "publish v2 runs or was stopped" in told(request_)[0]
+def test_it_waits_for_a_publication_that_was_stopped_because_readers_see_versions_of_before(tmp_path: Path) -> None:
+    beside = Beside.of(Planned(tmp_path / "lake"), *BUILT)
+    work = Unfinished("p9", "publish v2", "Finish it")
+    with suppress(KeyboardInterrupt), switching(beside.made.lake, beside.made.pipeline.contracts, BUILT, work):
+        beside.made.write("staging", {0: 9}, plan="p9")
+        raise KeyboardInterrupt
+    assert "publish v2 was stopped" in told(ForgetRequest(beside.made.lake, beside.made.pipeline, ANN, "asked for"))[0]
 
 
 def test_nothing_is_erased_while_a_write_is_staged_or_days_of_a_candidate_are_of_before(tmp_path: Path) -> None:

@@ -19,12 +19,10 @@ from backfill_assets.core.errors import BackfillError, Cleaned
 from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import files_of
-from backfill_assets.lake.files import write_json
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import restore_partitions
-from backfill_assets.lake.switch import FILE as SWITCH_FILE
-from backfill_assets.lake.switch import switch_of
+from backfill_assets.lake.versions import entries, record, unfinished, versions_seen
 from backfill_assets.operations.maintain import Upkeep, maintain
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets.operations.show import show
@@ -160,27 +158,29 @@ def test_commits_leave_the_log_after_the_days_of_lake_toml_and_every_report_is_a
     assert reports() == before
 
 
-def test_versions_that_a_stopped_switch_or_the_ledger_names_stay_in_the_log(made: Planned) -> None:
+def test_versions_that_readers_or_the_ledger_name_stay_in_the_log(made: Planned) -> None:
     retain(made, log_days=100)
-    write_json(made.lake.root / SWITCH_FILE, {"number": 1, "what": "a publication", "tables": {"staging": 1}})
+    record(made.lake, made.pipeline.contracts, "a run")
     made.write("raw", {2: 5})
+    for table in BUILT:
+        made.write(table, {0: 9})
     with set_to(LATER):
-        found = {
-            t.table: t.commits for t in find_upkeep(made.lake, made.pipeline, ["raw", "staging", "features"]).tables
-        }
-    assert found == {"raw": (0,), "staging": (0,), "features": (0,)}, "of all tables what was newest before the switch"
+        found = find_upkeep(made.lake, made.pipeline, ["raw", "staging", "features"]).tables
+        moved = {t.table: max(t.commits, default=-1) for t in found}
+    pinned = versions_seen(made.lake)
+    assert pinned is not None
+    assert all(moved[table] < pinned[table] for table in moved), "of all tables what readers see is kept"
 
 
-def test_files_of_the_versions_that_readers_see_while_a_switch_is_stopped_stay_however_long_that_is(
-    made: Planned,
-) -> None:
-    seen = made.view("staging").version
+def test_files_of_the_versions_that_readers_see_stay_until_a_lake_version_moves_them_on(made: Planned) -> None:
+    record(made.lake, made.pipeline.contracts, "a run")
     made.write("staging", {0: 9})
-    write_json(made.lake.root / SWITCH_FILE, {"number": 1, "what": "a publication", "tables": {"staging": seen}})
     with set_to(LATER):
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
-        write_json(made.lake.root / SWITCH_FILE, {"number": 2})
-        assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 3, "features": 2}
+        assert entries(made.root) == [1]
+        assert replaced(maintain(made.lake, made.pipeline, keep_days=14)) == {"staging": 2, "features": 2}
+        assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 1}, "readers moved on"
+        assert entries(made.root) == [2], "no file of the older one is promised any more"
 
 
 def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_row(made: Planned) -> None:
@@ -193,7 +193,7 @@ def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_
 
     with doing_before(restore_partitions, upkeep), pytest.raises(BackfillError, match=r"gone or altered.* put back"):
         roll_back(made.lake, made.pipeline, plan, Provenance(""))
-    assert ([made.values(t) for t in BUILT], switch_of(made.lake).what) == (before, "")
+    assert ([made.values(t) for t in BUILT], unfinished(made.lake)) == (before, ())
     made.chunk(2, (3,), 2, plan="p2")
     scatter(made, "staging", 5)
     with doing_before(restore_partitions, lambda: maintain(made.lake, made.pipeline)):

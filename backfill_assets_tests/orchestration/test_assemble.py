@@ -104,7 +104,8 @@ def test_the_io_manager_is_ours_everywhere_and_refuses_plain_values(definitions:
     for asset in assets_of(definitions).values():
         assert {s.metadata["dagster/io_manager_key"] for s in asset.specs} == {IO_MANAGER}
     resources = definitions.resources or {}
-    assert all(isinstance(resources[k], LakeIOManager) for k in (IO_MANAGER, "io_manager"))
+    assert isinstance(resources["io_manager"], LakeIOManager)
+    assert isinstance(resources[IO_MANAGER], dg.IOManagerDefinition)
     manager = LakeIOManager()
     for value in (None, 1, [1], {"a": 1}, "text"):
         with (

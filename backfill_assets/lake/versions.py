@@ -1,0 +1,282 @@
+"""The lake's log: which versions of its tables readers see together, and what several tables wait for.
+
+One small file per lake version, `LAKE/.versions/NUMBER.json`, created if absent and never changed: the version of each
+table, who wrote the entry and why, and publications and rollbacks of several tables that have not completed. Readers
+take the newest entry (`view.settled_view`); writers always read the heads of the tables. A lake without entries, as
+those of earlier releases, is read at its heads.
+
+Not here: what is published or put back (`operations.publications`, `operations.rollback`), and the view of a lake
+(`view`).
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
+from backfill_assets.core.ownership import whoami
+from backfill_assets.core.plans import PLAN_TAG
+from backfill_assets.engine.processes import PlacedProcess
+from backfill_assets.lake import files
+from backfill_assets.lake.folder import RUNS, VERSIONS
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import Commit
+
+NEVER_MADE = -1
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A publication or rollback of several tables between its first and its last commit, running or stopped."""
+
+    id: str  # begins with the id of the plan or publication, which its receipts name; only a switch of this id ends it
+    what: str  # in words
+    fix: str  # a sentence with the command that completes it
+    tables: Mapping[str, int] = field(default_factory=dict)  # the version of each that readers see until then
+    process: Mapping[str, Any] = field(default_factory=dict)  # which does it (`PlacedProcess`)
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether its process certainly ended."""
+        return not self.process or PlacedProcess(**self.process).is_gone(PlacedProcess.this())
+
+    def __str__(self) -> str:
+        """A line for people."""
+        state = "was stopped" if self.has_stopped else "runs or was stopped"
+        return f"{self.what} {state}: readers see {', '.join(self.tables)} as before it. {self.fix}"
+
+
+@dataclass(frozen=True)
+class LakeVersion:
+    """An entry of the lake's log."""
+
+    number: int  # 1 for the first entry
+    tables: Mapping[str, int]  # the version that readers see of each table and ledger; -1: it was not made yet
+    at: datetime = EPOCH  # aware
+    by: str = ""  # the user
+    why: str = ""  # what left the tables together
+    unfinished: tuple[Unfinished, ...] = ()
+
+    @classmethod
+    def parse(cls, entry: Mapping[str, Any]) -> "LakeVersion":
+        """The entry in a file."""
+        unfinished = tuple(Unfinished(**u) for u in entry["unfinished"])
+        return cls(**{**entry, "at": datetime.fromisoformat(entry["at"]), "unfinished": unfinished})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as JSON values."""
+        return {**asdict(self), "at": self.at.isoformat()}
+
+
+def newest(lake: Lake) -> LakeVersion | None:
+    """The newest lake version; None for a lake without entries."""
+    numbers = entries(lake.root)
+    return _entry(lake.root, numbers[-1]) if numbers else None
+
+
+def entries(root: Path) -> list[int]:
+    """The numbers of the kept entries of the lake at `root`, ascending."""
+    stems = (name.removesuffix(".json") for name in files.names(root / VERSIONS))
+    return sorted(int(stem) for stem in stems if stem.isdigit())
+
+
+def _entry(root: Path, number: int) -> LakeVersion:
+    path = root / VERSIONS / f"{number:020d}.json"
+    try:
+        return LakeVersion.parse({**files.read_json(path), "number": number})
+    except (KeyError, TypeError, ValueError):
+        raise BackfillError(
+            f"the lake {root}", f"the entry {path} of its log is not what was written", "Nothing was read",
+            "Restore the file from a backup, or move it away: readers then see the entry before it",
+        ) from None  # fmt: skip
+
+
+def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
+    """The lake version with that number, or the newest by that instant (aware); None for an instant before the first
+    entry. Raises BackfillError for an unknown number."""
+    numbers = entries(lake.root)
+    if isinstance(at, datetime):
+        found = (_entry(lake.root, number) for number in reversed(numbers))
+        return next((entry for entry in found if entry.at <= at), None)
+    if at not in numbers:
+        kept = f"it keeps {numbers[0]} to {numbers[-1]}" if numbers else "it has none yet"
+        raise BackfillError(
+            f"the lake {lake.root}", f"it has no lake version {at}: {kept}", "Nothing was read",
+            "Name one of these, or an instant such as 2024-03-31T12:00:00Z",
+        )  # fmt: skip
+    return _entry(lake.root, at)
+
+
+def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int] | None:
+    """The version of each table that readers see (None: they see the heads), now or `at` an instant or a number; of a
+    candidate its own tables by its own log, all others by the lake's."""
+    own = newest(lake) if at is None else find_version(lake, at)
+    beside = versions_seen(lake.beside, at) if lake.beside is not None else None
+    if own is None and beside is None:
+        return None
+    return {t: v for t, v in (beside or {}).items() if not lake.writes(t)} | dict(own.tables if own else {})
+
+
+def unfinished(lake: Lake) -> tuple[Unfinished, ...]:
+    """The publications and rollbacks of several tables that run, or were stopped after their first commit."""
+    entry = newest(lake)
+    return _standing(lake, entry) if entry is not None else ()
+
+
+def _standing(lake: Lake, entry: LakeVersion) -> tuple[Unfinished, ...]:
+    return tuple(u for u in entry.unfinished if not u.has_stopped or _has_committed(lake, u))
+
+
+def _has_committed(lake: Lake, work: Unfinished) -> bool:
+    commits = (c for name, version in work.tables.items() for c in _commits_after(lake, name, version)[1])
+    return any(c.receipt is not None and c.receipt.tags.get(PLAN_TAG) == work.id.split()[0] for c in commits)
+
+
+def record(lake: Lake, contracts: Iterable[Contract], why: str, run_id: str = "", by: str = "") -> LakeVersion:
+    """Let readers see what the tables hold now, as far as it stands together; gives the newest lake version.
+
+    Of each table, upstream first, the entry takes all commits up to the first one that an unfinished publication
+    covers, that another running run made (not `run_id`), or that reads an input at a version which is not taken. No
+    entry is written where nothing changed.
+    """
+    known = tuple(contracts)
+
+    def moved(before: LakeVersion) -> LakeVersion:
+        """The same entry with the tables of now."""
+        return replace(before, tables=_tables_now(lake, known, before, live_runs(lake) - {run_id}))
+
+    return _append(lake, moved, why, by)
+
+
+def live_runs(lake: Lake) -> frozenset[str]:
+    """The ids of the runs that have begun to work on the lake and whose process may live (`.runs/INSTANCE/RUN`)."""
+    folder, here = lake.root / RUNS, PlacedProcess.this()
+    found = (folder / instance / name for instance in files.names(folder) for name in files.names(folder / instance))
+    return frozenset(path.name for path in found if not path.suffix and not _is_gone(path, here))
+
+
+def _is_gone(marker: Path, here: PlacedProcess) -> bool:
+    try:
+        return PlacedProcess(**files.read_json(marker)).is_gone(here)
+    except TypeError:
+        return True  # its run ended just now, or the machine went down before it reached the disk
+
+
+def _tables_now(
+    lake: Lake, contracts: Iterable[Contract], before: LakeVersion, running: frozenset[str]
+) -> dict[str, int]:
+    """The tables of an entry that follows `before` while these runs are at work."""
+    pinned = {t: v for work in _standing(lake, before) for t, v in work.tables.items()}
+    tables, waiting = dict(before.tables), dict[str, range]()  # versions of tables that the entry does not take
+
+    def waits(commit: Commit) -> bool:
+        """Whether the commit is of a running run, or reads a version that is not taken."""
+        receipt = commit.receipt
+        return receipt is not None and (
+            receipt.run_id in running or any(v in waiting.get(t, ()) for t, v in receipt.inputs.items())
+        )
+
+    for name in _names(lake, contracts):
+        version, commits = _commits_after(lake, name, tables.get(name, NEVER_MADE))
+        head = commits[-1].version if commits else version
+        stop = next((c.version for c in commits if name in pinned or waits(c)), head + 1)
+        tables[name] = pinned[name] if name in pinned else stop - 1
+        if stop <= head:
+            waiting[name] = range(tables[name] + 1, head + 1)
+    return tables
+
+
+def _names(lake: Lake, contracts: Iterable[Contract]) -> Iterator[str]:
+    """The tables and ledgers that the lake writes, each after what it is made from."""
+    for contract in contracts:
+        if lake.writes(contract.name):
+            yield contract.name
+        if contract.is_landed and lake.shared is None:
+            yield from (named(ledger, contract.source) for ledger in (QUARANTINE, TOO_LATE, ARRIVALS))
+
+
+def _commits_after(lake: Lake, table: str, version: int) -> tuple[int, list[Commit]]:
+    """The version and the commits after it; of a table that was moved away or made anew since all its commits."""
+    if lake.store.head(table) < version:
+        version = NEVER_MADE
+    return version, list(lake.store.commits(table, version))
+
+
+def _append(lake: Lake, change: Callable[[LakeVersion], LakeVersion], why: str, by: str = "") -> LakeVersion:
+    """Write the entry that follows the newest one, unless `change` makes none of it; another writer may come first."""
+    while True:
+        before = newest(lake) or LakeVersion(0, {})
+        standing = replace(before, unfinished=_standing(lake, before))
+        after = change(standing)
+        if (after.tables, after.unfinished) == (before.tables, before.unfinished):
+            return before
+        entry = replace(after, number=before.number + 1, at=max(utc_now(), before.at), by=by or whoami(), why=why)
+        path = lake.root / VERSIONS / f"{entry.number:020d}.json"
+        if files.write_new(path, json.dumps(entry.to_dict()).encode()):
+            return entry
+
+
+def forget_entries(lake: Lake, before: datetime) -> int:
+    """Delete the entries from before an instant (aware), never the newest; the number of deleted ones."""
+    old = [number for number in entries(lake.root)[:-1] if _entry(lake.root, number).at < before]
+    for number in old:
+        files.delete(lake.root / VERSIONS / f"{number:020d}.json")
+    return len(old)
+
+
+@contextmanager
+def switching(lake: Lake, contracts: Iterable[Contract], switched: Collection[str], work: Unfinished) -> Iterator[None]:
+    """Keep readers at the versions that they see of the `switched` tables until the block ends, then let them see all
+    tables of the lake (`contracts`).
+
+    If the block stops after its first commit (a receipt whose plan is the work's id), or is killed, readers keep these
+    versions until a switch of the same id completes; nothing else ends it. Raises BackfillError before the block if
+    another unfinished switch covers one of the tables, or one of the same id runs in another process.
+    """
+    known, this = tuple(contracts), asdict(PlacedProcess.this())
+
+    def begun(before: LakeVersion) -> LakeVersion:
+        """The entry in which the switch is unfinished; an earlier try of it keeps what readers see."""
+        earlier, others = _parted(before, work.id)
+        running = [u for u in earlier if u.process != this and not u.has_stopped]
+        if hindering := [*running, *(u for u in others if not u.tables.keys().isdisjoint(switched))]:
+            raise BackfillError(f"the lake {lake.root}", str(hindering[0]), "Nothing was written", "Then do this again")
+        tables = {t: before.tables.get(t, NEVER_MADE) for t in switched} | {
+            t: v for u in earlier for t, v in u.tables.items()
+        }
+        return replace(before, unfinished=(*others, replace(work, tables=tables, process=this)))
+
+    def ended(before: LakeVersion) -> LakeVersion:
+        """The entry without the switch, and with the tables of now."""
+        without = replace(before, unfinished=_parted(before, work.id)[1])
+        return replace(without, tables=_tables_now(lake, known, without, live_runs(lake)))
+
+    def stopped(before: LakeVersion) -> LakeVersion:
+        """The entry that says that no process goes on with the switch."""
+        earlier, others = _parted(before, work.id)
+        return replace(before, unfinished=(*others, *(replace(u, process={}) for u in earlier)))
+
+    record(lake, known, f"before {work.what}")
+    began = _parted(_append(lake, begun, f"{work.what} begins"), work.id)[0][0]
+    try:
+        yield
+    except BaseException:
+        committed = _has_committed(lake, began)
+        _append(lake, stopped if committed else ended, f"{work.what} {'stopped' if committed else 'wrote nothing'}")
+        raise
+    _append(lake, ended, work.what)
+
+
+def _parted(entry: LakeVersion, work_id: str) -> tuple[tuple[Unfinished, ...], tuple[Unfinished, ...]]:
+    """The unfinished switch of that id (or none), and the others."""
+    return (
+        tuple(u for u in entry.unfinished if u.id == work_id), tuple(u for u in entry.unfinished if u.id != work_id)
+    )  # fmt: skip

@@ -1,0 +1,212 @@
+"""Lake versions: what readers see together, whatever stops a run, a publication or a rollback.
+
+Tested here: `lake.versions` on a lake without an engine. Not tested here: publications and rollbacks themselves
+(`operations.test_publications`, `operations.test_rollback`), and both under kills (`end_to_end.test_publish_killed`).
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.engine.processes import PlacedProcess
+from backfill_assets.lake.files import write_json
+from backfill_assets.lake.folder import RUNS, VERSIONS
+from backfill_assets.lake.versions import (
+    Unfinished,
+    entries,
+    find_version,
+    newest,
+    record,
+    switching,
+    unfinished,
+    versions_seen,
+)
+from backfill_assets.lake.view import settled_view
+from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Planned:
+    """A lake whose readers see version 1 of both tables."""
+    found = Planned(tmp_path / "lake")
+    record(found.lake, found.pipeline.contracts, "made")
+    return found
+
+
+def seen(made: Planned) -> list[int]:
+    """The versions of both tables as a reader sees them."""
+    view = settled_view(made.lake, made.pipeline.contracts)
+    return [view.table(t).version for t in BUILT]
+
+
+def write(made: Planned, table: str, run_id: str = "", **tags: str) -> None:
+    made.write(table, dict.fromkeys(range(DAYS), made.view(table).version + 7), run_id, **tags)
+
+
+def end(made: Planned, run_id: str = "") -> list[int]:
+    """The end of a run, and what readers see then."""
+    record(made.lake, made.pipeline.contracts, "a run", run_id)
+    return seen(made)
+
+
+@contextmanager
+def switch(made: Planned, name: str = "p9", *tables: str) -> Iterator[None]:
+    """A switch of some tables (none: both)."""
+    work = Unfinished(name, f"publish {name}", f"Finish {name}")
+    with switching(made.lake, made.pipeline.contracts, tables or BUILT, work):
+        yield
+
+
+def stop(made: Planned, *written: str) -> None:
+    """A switch p9 of both tables that stops after these were written."""
+
+    def stopped() -> None:
+        with switch(made):
+            for table in written:
+                write(made, table, plan="p9")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+
+
+def test_a_lake_without_entries_is_read_at_its_heads(tmp_path: Path) -> None:
+    old = Planned(tmp_path / "lake")
+    write(old, "staging")
+    assert (versions_seen(old.lake), newest(old.lake), seen(old)) == (None, None, [2, 1])
+
+
+def test_readers_see_what_a_run_wrote_once_it_ended_also_where_it_failed(made: Planned) -> None:
+    write(made, "staging")
+    assert seen(made) == [1, 1]
+    assert end(made) == [2, 1], "features of the run failed: staging moves on all the same"
+    write(made, "features")
+    assert end(made) == [2, 2]
+    count = len(entries(made.root))
+    assert (end(made), len(entries(made.root))) == ([2, 2], count), "nothing moved, nothing is written"
+
+
+def test_commits_of_a_run_that_still_runs_and_what_is_made_from_them_wait_for_its_end(made: Planned) -> None:
+    write_json(made.root / RUNS / "here" / "long", vars(PlacedProcess.this()))
+    write(made, "staging", "long")
+    write(made, "staging", "short")
+    write(made, "features", "short")
+    assert end(made, "short") == [1, 1]
+    (made.root / RUNS / "here" / "long").unlink()
+    assert end(made, "long") == [3, 2]
+
+
+def test_a_run_whose_process_was_killed_holds_nothing_back(made: Planned) -> None:
+    gone = replace(PlacedProcess.this(), pid=2**22 + 1)
+    write_json(made.root / RUNS / "here" / "killed", vars(gone))
+    write(made, "staging", "killed")
+    assert end(made, "another") == [2, 1]
+
+
+def test_readers_see_both_tables_as_before_until_the_last_one_is_written(made: Planned) -> None:
+    with switch(made):
+        write(made, "staging")
+        assert seen(made) == [1, 1]
+        write(made, "features")
+        assert end(made) == [1, 1], "no run ends it"
+        assert "publish p9 runs or was stopped: readers see staging, features" in str(unfinished(made.lake)[0])
+    assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
+
+
+def test_a_switch_that_was_stopped_halfway_is_ended_by_what_completes_it_and_by_nothing_else(made: Planned) -> None:
+    stop(made, "staging")
+    for others in ("staging", "features"):
+        with (
+            pytest.raises(BackfillError, match=r"publish p9 was stopped: .* Nothing was written"),
+            switch(made, "p8", others),
+        ):
+            raise AssertionError("it began")
+    with switch(made, "p7", "raw"):
+        made.write("raw", {2: 5})
+    assert (seen(made), end(made), [u.id for u in unfinished(made.lake)]) == ([1, 1], [1, 1], ["p9"])
+    with switch(made):
+        write(made, "features")
+        assert seen(made) == [1, 1]
+    assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
+
+
+def test_what_is_made_from_tables_of_a_stopped_switch_waits_with_them(made: Planned) -> None:
+    with suppress(KeyboardInterrupt), switch(made, "p9", "staging"):
+        write(made, "staging", plan="p9")
+        raise KeyboardInterrupt
+    write(made, "features")
+    made.write("raw", {2: 5})
+    assert end(made) == [1, 1]
+    assert versions_seen(made.lake)["raw"] == made.view("raw").version, "what reads none of them moves on"  # type: ignore[index]
+
+
+def test_a_switch_that_was_stopped_before_its_first_commit_leaves_nothing_behind(made: Planned) -> None:
+    stop(made)
+    assert unfinished(made.lake) == ()
+    write(made, "staging")
+    assert end(made) == [2, 1]
+
+
+def test_a_killed_switch_without_a_commit_is_dropped_by_the_next_entry(made: Planned) -> None:
+    with switch(made):
+        entry = newest(made.lake)
+        assert entry is not None
+        killed = replace(entry, unfinished=tuple(replace(u, process={}) for u in entry.unfinished))
+    write_json(made.root / VERSIONS / f"{entry.number + 50:020d}.json", killed.to_dict())
+    assert unfinished(made.lake) == ()
+    with switch(made, "p8"):
+        write(made, "staging")
+    assert seen(made) == [2, 1]
+
+
+def test_a_table_that_was_moved_away_and_made_anew_is_read_as_it_is(made: Planned, tmp_path: Path) -> None:
+    made.lake.table_path("staging").rename(tmp_path / "away")
+    assert seen(made) == [-1, 1]
+    made.write("staging", {0: 5})
+    head = made.view("staging").version
+    assert (seen(made), end(made)) == ([head, 1], [head, 1])
+    write(made, "features")
+    assert end(made) == [head, 2]
+
+
+def test_writers_at_once_give_each_entry_a_number_of_its_own(made: Planned) -> None:
+    first = newest(made.lake)
+    assert first is not None
+    names = [f"p{n}" for n in range(8)]
+
+    def one(name: str) -> None:
+        with switch(made, name, f"table {name}"):
+            pass
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, names))
+    last = newest(made.lake)
+    assert last is not None
+    assert (last.number, last.unfinished) == (first.number + 2 * len(names), ())
+    assert entries(made.root) == list(range(1, last.number + 1))
+
+
+def test_a_lake_version_is_found_by_number_and_by_instant(made: Planned) -> None:
+    first = newest(made.lake)
+    write(made, "staging")
+    end(made)
+    assert first is not None
+    assert find_version(made.lake, first.at) == find_version(made.lake, 1) == first
+    assert find_version(made.lake, utc_now()) == newest(made.lake)
+    assert find_version(made.lake, first.at.replace(year=2000)) is None
+    with pytest.raises(BackfillError, match=r"no lake version 9: it keeps 1 to 2"):
+        find_version(made.lake, 9)
+
+
+def test_an_entry_that_is_damaged_is_named(made: Planned) -> None:
+    (made.root / VERSIONS / f"{1:020d}.json").write_text("{")
+    with pytest.raises(BackfillError, match=r"0001\.json of its log is not what was written"):
+        seen(made)
