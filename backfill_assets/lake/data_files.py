@@ -5,7 +5,10 @@ rows as Python values (`store`). Frames come from the plain Parquet files: Delta
 to six Spark jobs per version, more than a query on thin days costs; it reads only what other programs gave a table.
 """
 
+import atexit
 import re
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -244,5 +247,20 @@ def _read_links(session: "SparkSession", plain: PlainFiles, scratch: Path) -> "D
     day = plain.partition_column
     named = ((path.rpartition(f"/{day}=")[2].partition("/")[0], Path(path)) for path in plain.paths)
     schema = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns)
-    frame = session.read.schema(schema).parquet(str(files.linked(scratch, day, named)))
+    frame = session.read.schema(schema).parquet(str(linked(scratch, day, named)))
     return frame.select(*(f"`{name}`" for name, _ in plain.columns))
+
+
+def linked(scratch: Path, column: str, named: Iterable[tuple[str, Path]]) -> Path:
+    """A folder below `scratch` with a link to each (value, file), laid out as `column=value`; deleted at exit.
+
+    Spark takes a column from a folder once per file, from the name of a row's file once per row. An engine
+    may have no `_metadata`, and take columns from folders only if it is given the folder that they lie in.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="links-", dir=scratch))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for number, (value, path) in enumerate(named):
+        place = folder / f"{column}={value}"
+        place.mkdir(exist_ok=True)
+        (place / f"{number}.parquet").symlink_to(path)
+    return folder

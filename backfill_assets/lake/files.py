@@ -3,13 +3,11 @@
 Not here: what a file means (`log`, `staging`), and reading Parquet, which the engines do by path.
 """
 
-import atexit
 import fcntl
 import hashlib
 import json
 import os
 import shutil
-import tempfile
 import uuid
 import zipfile
 import zlib
@@ -251,21 +249,6 @@ def abandoned(folder: Path) -> Iterator[Path]:
             continue
         finally:
             os.close(descriptor)
-
-
-def linked(scratch: Path, column: str, files: Iterable[tuple[str, Path]]) -> Path:
-    """A folder below `scratch` with a link to each (value, file), laid out as `column=value`; deleted at exit.
-
-    Spark takes a column from a folder once per file, from the name of a row's file once per row. An engine
-    may have no `_metadata`, and take columns from folders only if it is given the folder that they lie in.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="links-", dir=scratch))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for number, (value, path) in enumerate(files):
-        place = folder / f"{column}={value}"
-        place.mkdir(exist_ok=True)
-        (place / f"{number}.parquet").symlink_to(path)
-    return folder
 
 
 def table_lock(locks: Path, table: str) -> AbstractContextManager[None]:

@@ -1,7 +1,7 @@
 """The state of a lake (`core.view.LakeView`) from its store.
 
-Not here: the states of days that follow (`core.states`), and which versions stand together (`versions`): readers see
-those (`settled_view`), writers always read the heads (`read_view`). It needs no JVM and takes milliseconds.
+Not here: the states of days that follow (`core.states`). Readers see versions that stand together (`versions`), writers
+always the heads. It needs no JVM and takes milliseconds.
 """
 
 from collections import Counter, defaultdict

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backfill_assets.engine.session import engine_of, own_server
-from backfill_assets.lake.files import linked, publish
+from backfill_assets.lake.data_files import linked
+from backfill_assets.lake.files import publish
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.mapping import quoted

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock, Timeout
 
-from backfill_assets.lake.files import SYNC_ALL_FROM, linked, load_lock, publish, size, sync, sync_all, table_lock
+from backfill_assets.lake.files import SYNC_ALL_FROM, load_lock, publish, size, sync, sync_all, table_lock, write_new
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets_tests.processes import PIPES, start
 
@@ -141,18 +141,6 @@ def test_what_is_not_there_is_told_before_anything_is_replaced(tmp_path: Path) -
     assert target.read_text() == "old"
 
 
-def test_every_file_lies_once_below_its_value_even_where_names_are_equal(tmp_path: Path) -> None:
-    files = []
-    for write in ("one", "two"):
-        path = tmp_path / write / "part-0.parquet"
-        path.parent.mkdir()
-        path.write_text(write)
-        files.append(("2024-03-01", path))
-    folder = linked(tmp_path, "day", files)
-    assert sorted(p.read_text() for p in (folder / "day=2024-03-01").iterdir()) == ["one", "two"]
-    assert linked(tmp_path, "day", files) != folder
-
-
 def test_a_size_that_the_disk_does_not_give_is_an_error_and_not_a_file_that_is_gone(tmp_path: Path) -> None:
     """A commit once named the size 0, and was refused by every reader, because one `stat` had met an error."""
     loop = tmp_path / "loop"
@@ -164,3 +152,10 @@ def test_a_size_that_the_disk_does_not_give_is_an_error_and_not_a_file_that_is_g
         assert StagedFile(loop, None).size
     with pytest.raises(FileNotFoundError, match="gone"):
         assert StagedFile(tmp_path / "gone", None).size
+
+
+def test_a_new_file_appears_whole_and_never_replaces_one(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "1.json"
+    assert write_new(path, b"first")
+    assert not write_new(path, b"second")
+    assert ([p.name for p in path.parent.iterdir()], path.read_bytes()) == (["1.json"], b"first")
