@@ -1,6 +1,6 @@
-"""Alerts of failed runs, findings of checks, and of what needs a person: sent once, off by default.
+"""Alerts of failed runs, findings of checks, and of what needs a person: posted once, off by default.
 
-Here: the sensors and the messages. Not here: addresses, sending, and keeping what waits (`alert_channels`).
+Here: the sensors and the messages. Not here: the address and posting (`alert_channels`).
 """
 
 import os
@@ -11,8 +11,8 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.orchestration.alert_channels import UI_URL, Message, Outbox, addresses
+from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.orchestration.alert_channels import UI_URL, Message, Posted, webhook
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
@@ -24,8 +24,8 @@ OFF = "Off until an address is set: `backfill-assets guide production`."
 
 
 def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
-    """`alert_on_failure`, `alert_on_findings` and `alerts`, which sends what they and the sensors of the lake at `root`
-    kept; running by themselves only where an address is set (see `Addresses`).
+    """`alert_on_failure` and `alert_on_findings` for the lake at `root`, running by themselves only where an address is
+    set (see `webhook`). Their ticks fail where it did not take an alert.
 
     The environment is read when definitions load and again at every tick, so that an address can be changed.
     """
@@ -37,10 +37,11 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
     )  # fmt: skip
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
         """One message per failed run; none of a retry, which is sent when it is given up."""
-        run = context.dagster_run
-        if is_wanted() and ATTEMPT_TAG not in run.tags:
+        run, url = context.dagster_run, webhook(os.environ)
+        if url and ATTEMPT_TAG not in run.tags:
             message = failure(context.instance, run, context.failure_event.message or "")
-            outbox(root, context.instance).queue({message.subject: message.text}, lambda _: message, again=DAY_SECONDS)
+            found = {message.subject: message.text}
+            posted(root, context.instance).post_news(url, found, lambda _: message, again=DAY_SECONDS)
 
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS, default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
@@ -49,46 +50,35 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
     def alert_on_findings(context: dg.RunStatusSensorContext) -> None:
         """One message per run whose checks found something that was not sent before."""
         run = context.dagster_run
-        judged = {_name(e): e for e in evaluations_of(context.instance, run.run_id)} if is_wanted() else {}
-        found = {name: evaluation_text(e) for name, e in judged.items() if not e.passed}
-        outbox(root, context.instance).queue(
-            found, lambda fresh: findings(run, [judged[name] for name in fresh]), lambda name: name in judged
-        )
+        if url := webhook(os.environ):
+            judged = {_name(e): e for e in evaluations_of(context.instance, run.run_id)}
+            found = {name: evaluation_text(e) for name, e in judged.items() if not e.passed}
+            posted(root, context.instance).post_news(
+                url, found, lambda fresh: findings(run, [judged[name] for name in fresh]), lambda name: name in judged
+            )
 
-    @dg.sensor(
-        default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
-        description=f"Sends the alerts, and those that could not be sent again. {OFF}",
-    )  # fmt: skip
-    def alerts(context: dg.SensorEvaluationContext) -> Any:
-        """Send what waits; a tick fails where an address did not take it, which Dagster shows."""
-        ways, box = addresses(os.environ).ways(), outbox(root, context.instance)
-        if errors := box.deliver(ways):
-            raise errors[0]
-        waiting = f"{len(box.waiting())} alert(s) wait to be sent again"
-        return dg.SkipReason(waiting if ways else "no address is set for alerts: see README")
-
-    return [alert_on_failure, alert_on_findings, alerts]
+    return [alert_on_failure, alert_on_findings]
 
 
 def is_wanted() -> bool:
-    """Whether an address is set. True also for an invalid one, which the ticks of `alerts` name: messages wait for its
-    correction, and runs do not fail for it."""
+    """Whether an address is set. True also for an invalid one, which the sensors' ticks name."""
     try:
-        return bool(addresses(os.environ).ways())
+        return bool(webhook(os.environ))
     except SettingsError:
         return True
 
 
-def outbox(root: Path, instance: dg.DagsterInstance) -> Outbox:
-    """The alerts of this instance in the lake at `root`."""
-    return Outbox(root / ".alerts" / instance_id(instance))
+def posted(root: Path, instance: dg.DagsterInstance) -> Posted:
+    """What this instance posted about the lake at `root`."""
+    return Posted(root / ".alerts" / instance_id(instance) / "told.json")
 
 
-def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str]) -> None:
-    """Send an alert for each alarm that a tick of `sensor` found: once, and again when its text changes or it returns.
-    Does nothing if no address is set."""
-    if not is_wanted():
-        return
+def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str], log: Any) -> None:
+    """Post an alert for each alarm that a tick of `sensor` found: once, and again when its text changes or it returns.
+
+    Does nothing if no address is set. One that did not take it is a warning in `log`, and stops no tick and no run: the
+    next tick that finds the same posts it.
+    """
     scope = f"{sensor}: "
     facts = {"lake": str(root), "reason": sensor, "url": f"{_ui()}/runs"}
 
@@ -98,7 +88,11 @@ def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms:
         return Message(f"Needs a person: {', '.join(names)}", "\n".join(alarms[name] for name in names), facts)
 
     named = {scope + name: text for name, text in alarms.items()}
-    outbox(root, instance).queue(named, message, lambda name: name.startswith(scope))
+    try:
+        if url := webhook(os.environ):
+            posted(root, instance).post_news(url, named, message, lambda name: name.startswith(scope))
+    except BackfillError as error:
+        log.warning(str(error))
 
 
 def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Message:

@@ -188,7 +188,8 @@ def _warn_of_unusable(context: dg.AssetExecutionContext, rebuild: Rebuild) -> No
     fresh = {*request.days} - {*rebuild.ready.settled}
     news = warning if len(fresh) == len(request.days) else str(unusable(lake, fresh)) if fresh else ""
     if news:
-        report_alarms(lake.root, context.instance, QUARANTINE, {f"{contract.name} {ranges(fresh)}": news})
+        alarms = {f"{contract.name} {ranges(fresh)}": news}
+        report_alarms(lake.root, context.instance, QUARANTINE, alarms, context.log)
 
 
 def _request(

@@ -68,7 +68,7 @@ def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefini
                     metadata=_facts(failed.get(table.name, [])),
                 )
             )  # fmt: skip
-        report_alarms(lake.root, context.instance, STANDING_PROOF, alarms(lake, pipeline))
+        report_alarms(lake.root, context.instance, STANDING_PROOF, alarms(lake, pipeline), context.log)
         show_lines(context, map(str, outcomes))
 
     what = "Compute a few written days again, from the inputs their receipts pin, and compare."

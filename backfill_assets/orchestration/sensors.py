@@ -92,7 +92,7 @@ def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sens
     for note in tick.notes:
         context.log.info(note)
     keep_attention(lake_context.root, instance_id(context.instance), sensor, {} if tick.is_kept else tick.alarms)
-    report_alarms(lake_context.root, context.instance, sensor, tick.alarms)
+    report_alarms(lake_context.root, context.instance, sensor, tick.alarms, context.log)
     first = [*tick.alarms.values(), *(note for note in tick.notes if note not in tick.alarms.values())]
     cursor = "; ".join(first)[:CURSOR_CHARS] or "nothing to do"
     return dg.SensorResult(

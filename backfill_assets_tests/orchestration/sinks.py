@@ -1,19 +1,13 @@
-"""Sinks of alerts on loopback that keep what they get: a webhook and a mail server.
+"""A sink of alerts on loopback that keeps what it gets: a webhook.
 
-Lives here: the sinks. Does not live here: any assertion.
+Lives here: the sink. Does not live here: any assertion.
 """
 
 import contextlib
 import http.server
 import json
-import socket
 import threading
-from collections.abc import Iterator
-from email import message_from_bytes
-from email.message import Message as Letter
 from typing import Any
-
-from aiosmtpd.controller import Controller
 
 SECRET = "hook-s3cret"
 
@@ -52,22 +46,3 @@ class Hook:
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
-
-
-@contextlib.contextmanager
-def mail_server() -> Iterator[tuple[str, list[Letter]]]:
-    """A mail server's address and the letters it took."""
-    kept: list[Letter] = []
-
-    class Handler:
-        async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:
-            kept.append(message_from_bytes(envelope.content))
-            return "250 kept"
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    controller = Controller(Handler(), hostname="127.0.0.1", port=port)
-    controller.start()
-    yield f"smtp://127.0.0.1:{port}", kept
-    controller.stop()

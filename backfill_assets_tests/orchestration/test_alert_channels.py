@@ -1,110 +1,78 @@
-"""Addresses of alerts: bad ones are refused by their variable, and no secret is ever shown or sent over an open line.
+"""The webhook of alerts: a bad address is refused by its variable, no secret is shown, one deadline holds for all of it.
 
-Tested here: `orchestration.alert_channels`, with sinks on loopback. Not tested here: what is told (`test_alerts`).
+Tested here: `orchestration.alert_channels`, with sinks on loopback. Not tested here: what is posted (`test_alerts`).
 """
 
-import smtplib
+import contextlib
 import socket
 import threading
-from collections.abc import Iterator
-from email.message import Message as Letter
-from functools import partial
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from pydantic import AnyUrl
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.orchestration.alert_channels import (
+    DEADLINE_SECONDS,
     MAIL_TO,
-    SMTP,
     WEBHOOK,
     Message,
-    Outbox,
-    addresses,
-    mail,
+    Posted,
     post,
+    webhook,
 )
-from backfill_assets_tests.orchestration.sinks import SECRET, Hook, mail_server
+from backfill_assets.orchestration.alerts import DAY_SECONDS
+from backfill_assets_tests.clocks import Clock, set_to
+from backfill_assets_tests.orchestration.sinks import SECRET, Hook
+
+MESSAGE = Message("subject", "text")
+DOWN = "http://127.0.0.1:9/x"
 
 
 @pytest.fixture
-def letters() -> Iterator[tuple[str, list[Letter]]]:
-    """A mail server's address and the letters it took."""
-    with mail_server() as found:
+def hook() -> Iterator[Hook]:
+    """A webhook that takes everything."""
+    with contextlib.closing(Hook()) as found:
         yield found
 
 
-MESSAGE = Message("subject", "text")
+@pytest.fixture
+def posted(tmp_path: Path) -> Posted:
+    return Posted(tmp_path / "told.json")
 
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [
-        (WEBHOOK, f"ftp://x/{SECRET}"),
-        (WEBHOOK, f"http://[{SECRET}"),
-        (MAIL_TO, SECRET),
-        (MAIL_TO, f"a@example.org\nBcc: {SECRET}@example.org"),
-        (SMTP, f"{SECRET}://x"),
-        (SMTP, f"smtps://me:{SECRET}/x@example.org"),
-        (SMTP, f"smtps://me:12{SECRET}#x@example.org:465"),
-        (SMTP, "smtp://me:12345#x@example.org"),
-    ],
+    [(WEBHOOK, f"ftp://x/{SECRET}"), (WEBHOOK, f"http://[{SECRET}"), (MAIL_TO, f"{SECRET}@example.org")],
 )
 def test_an_address_that_cannot_be_one_is_refused_by_its_variable_and_not_shown(variable: str, value: str) -> None:
     with pytest.raises(SettingsError, match=variable) as refused:
-        addresses({variable: value})
+        webhook({variable: value})
     assert SECRET not in str(refused.value)
 
 
-def test_a_webhook_that_is_down_does_not_silence_mail(tmp_path: Path, letters: tuple[str, list[Letter]]) -> None:
-    server, kept = letters
-    box = Outbox(tmp_path)
-    box.put(MESSAGE)
-    ways = addresses({WEBHOOK: "http://127.0.0.1:9/x", MAIL_TO: "a@example.org", SMTP: server}).ways()
-    (error,) = box.deliver(ways)
-    assert "the webhook of alerts" in str(error)
-    assert (len(kept), len(box.waiting())) == (1, 1)
-
-
-def test_a_webhook_that_refuses_is_told_without_its_address() -> None:
-    hook = Hook(status=500)
-    try:
+def test_a_message_is_tried_again_and_a_refusal_names_no_address() -> None:
+    with contextlib.closing(Hook(status=500)) as hook:
         with pytest.raises(BackfillError, match="HTTP 500") as refused:
             post(hook.url, MESSAGE)
-    finally:
-        hook.close()
+        assert len(hook.kept) == 3
     assert SECRET not in str(refused.value)
 
 
-def test_a_server_that_is_not_there_is_told_without_the_password(tmp_path: Path) -> None:
-    box = Outbox(tmp_path)
-    box.put(MESSAGE)
-    ways = addresses({MAIL_TO: "a@example.org", SMTP: f"smtp://user:{SECRET}@127.0.0.1:9"}).ways()
-    (error,) = box.deliver(ways)
-    assert "The alert was not sent" in str(error)
-    assert SECRET not in str(error)
+def test_whatever_a_library_raises_is_a_refusal_without_a_secret() -> None:
+    with pytest.raises(BackfillError, match="Not sent: subject") as refused:
+        post(f"http://{'a' * 70}.example/{SECRET}", MESSAGE)
+    assert SECRET not in str(refused.value)
 
 
-def test_a_login_is_never_sent_over_an_open_line(letters: tuple[str, list[Letter]]) -> None:
-    server, kept = letters
-    open_line = AnyUrl(server.replace("smtp://", f"smtp://user:{SECRET}@"))
-    with pytest.raises(smtplib.SMTPNotSupportedError, match="STARTTLS"):
-        mail(open_line, "a@example.org", MESSAGE)
-    assert not kept
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [301, 307])
 def test_a_redirect_is_not_followed_and_is_a_failure_by_name(status: int) -> None:
-    other = Hook()
-    hook = Hook(status, to=other.url)
-    try:
+    with contextlib.closing(Hook()) as other, contextlib.closing(Hook(status, to=other.url)) as hook:
         with pytest.raises(BackfillError, match=f"HTTP {status}"):
             post(hook.url, MESSAGE)
-    finally:
-        hook.close()
-        other.close()
-    assert (len(hook.kept), other.kept) == (1, [])
+        assert (len(hook.kept), other.kept) == (3, [])
 
 
 def test_the_body_of_an_answer_is_not_waited_for() -> None:
@@ -126,28 +94,56 @@ def test_the_body_of_an_answer_is_not_waited_for() -> None:
     assert len(taken) == 2
 
 
-def test_a_letter_holds_what_is_no_unicode_as_escapes(letters: tuple[str, list[Letter]]) -> None:
-    server, kept = letters
-    mail(AnyUrl(server), "a@example.org", Message("caf\udce9", "text \udce9", {"lake": "/lakes/caf\udce9"}))
-    (letter,) = kept
-    body = letter.get_payload(decode=True)
-    assert isinstance(body, bytes)
-    assert str(letter["Subject"]).endswith(r"caf\udce9")
-    assert r"text \udce9" in body.decode()
-    assert r"lake: /lakes/caf\udce9" in body.decode()
+def drip(line: socket.socket, over: threading.Event) -> None:
+    """Answer a header of a byte at a time, for as long as somebody reads."""
+    with line, contextlib.suppress(OSError):
+        line.recv(65536)
+        line.sendall(b"HTTP/1.1 200 OK\r\nX-A: ")
+        while not over.wait(0.2):
+            line.sendall(b"x")
 
 
-@pytest.mark.parametrize("way", ["webhook", "mail"])
-def test_whatever_a_library_raises_is_that_ways_failure_and_shows_no_secret(tmp_path: Path, way: str) -> None:
-    password = f"p\u00e4ss{SECRET}".replace("\u00e4", "%C3%A4")
-    with mail_server() as (server, _):
-        login = AnyUrl(server.replace("//", f"//u:{password}@"))
-        hostile = {
-            "webhook": partial(post, f"http://{'a' * 70}.example/{SECRET}"),
-            "mail": partial(mail, login, "a@example.org\nBcc: b@example.org"),
-        }
-        box = Outbox(tmp_path)
-        box.put(MESSAGE)
-        (error,) = box.deliver({way: hostile[way]})
-    assert SECRET not in str(error)
-    assert len(box.waiting()) == 1
+def test_a_header_that_never_ends_is_given_up_at_the_deadline() -> None:
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=lambda: drip(server.accept()[0], over))
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(BackfillError, match="no answer in time"):
+            post(f"http://127.0.0.1:{server.getsockname()[1]}/x", MESSAGE)
+        assert DEADLINE_SECONDS - 1 < time.monotonic() - began < 3 * DEADLINE_SECONDS
+        over.set()
+        thread.join()
+
+
+def about(subject: str) -> Callable[[list[str]], Message]:
+    return lambda names: Message(f"{subject}: {', '.join(names)}", "")
+
+
+def subjects(hook: Hook) -> list[str]:
+    return [each["subject"] for each in hook.kept]
+
+
+def test_what_the_webhook_did_not_take_is_posted_by_whoever_finds_it_next_and_only_once(
+    posted: Posted, hook: Hook
+) -> None:
+    found = {"a": "words", "b": "words"}
+    with pytest.raises(BackfillError):
+        posted.post_news(DOWN, found, about("down"))
+    for words in ("words", "words", "others"):
+        posted.post_news(hook.url, {**found, "b": words}, about("news"))
+    assert subjects(hook) == ["news: a, b", "news: b"]
+
+
+def test_a_name_that_was_good_in_between_is_news_again(posted: Posted, hook: Hook) -> None:
+    for found, judged in (({"a": "1"}, "a"), ({}, "b"), ({"a": "1"}, "a"), ({}, "a"), ({"a": "1"}, "a")):
+        posted.post_news(hook.url, found, about("news"), judged.__eq__)
+    assert subjects(hook) == ["news: a", "news: a"]
+
+
+@pytest.mark.parametrize("off", [timedelta(days=-3650), timedelta(hours=2), timedelta(days=3650)])
+def test_a_clock_that_is_set_right_again_silences_no_news(posted: Posted, hook: Hook, off: timedelta) -> None:
+    with set_to(Clock(off)):
+        posted.post_news(hook.url, {"a": "1"}, about("news"), again=DAY_SECONDS)
+    posted.post_news(hook.url, {"a": "1"}, about("news"), again=DAY_SECONDS)
+    assert len(hook.kept) == 2

@@ -1,11 +1,11 @@
-"""Alerts say what a person needs, once, with a link, and reach a local webhook and a local mail server. No JVM.
+"""Alerts say what a person needs, once, with a link, and reach a local webhook. No JVM.
 
-Tested here: `orchestration.alerts`. Not tested here: addresses (`test_alert_channels`), trying again (`test_outbox`).
+Tested here: `orchestration.alerts`. Not tested here: the address and posting (`test_alert_channels`).
 """
 
+import logging
 import pickle
 from collections.abc import Iterator
-from email.message import Message as Letter
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +13,17 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import BackfillError, GateRefused, SettingsError
-from backfill_assets.orchestration.alert_channels import MAIL_TO, SMTP, UI_URL, WEBHOOK, addresses
+from backfill_assets.orchestration.alert_channels import MAIL_TO, UI_URL, WEBHOOK
 from backfill_assets.orchestration.alerts import alert_sensors, failure, findings, report_alarms
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, RANGE_END, RANGE_START
-from backfill_assets_tests.orchestration.sinks import Hook, mail_server
+from backfill_assets_tests.orchestration.sinks import Hook
 
 pytestmark = pytest.mark.usefixtures("storages")
 
+LOG = logging.getLogger(__name__)
 BROKEN = BackfillError("the table staging", "unique_key fails on 1 of 31 day(s)", "Nothing was written", "Look at it")
 DAYS = {RANGE_START: "2024-03-01", RANGE_END: "2024-03-31"}
-
-
-@pytest.fixture
-def letters() -> Iterator[tuple[str, list[Letter]]]:
-    """A mail server's address and the letters it took."""
-    with mail_server() as found:
-        yield found
 
 
 @dg.asset(check_specs=[dg.AssetCheckSpec("profile", asset="staging")], output_required=False)
@@ -73,21 +67,13 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 def tick(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun, event: dg.DagsterEvent) -> Any:
-    """What the sensor that watches this kind of ending answers; then what waits is sent."""
+    """What the sensor that watches this kind of ending answers."""
     context = dg.build_run_status_sensor_context(
         sensor_name="alert", dagster_event=event, dagster_instance=instance, dagster_run=run
     )
-    on_failure, on_findings, _ = alert_sensors(root)
+    on_failure, on_findings = alert_sensors(root)
     failed = event.event_type == dg.DagsterEventType.RUN_FAILURE
-    answer = on_failure(context.for_run_failure()) if failed else on_findings(context)
-    send(root, instance)
-    return answer
-
-
-def send(root: Path, instance: dg.DagsterInstance) -> Any:
-    """A tick of the sensor that sends."""
-    with dg.build_sensor_context(instance=instance) as context:
-        return alert_sensors(root)[2](context)
+    return on_failure(context.for_run_failure()) if failed else on_findings(context)
 
 
 def test_a_failed_run_is_told_with_its_cause_days_and_next_step(
@@ -117,28 +103,14 @@ def test_a_run_without_findings_is_not_told(tmp_path: Path, instance: dg.Dagster
     assert not hook.kept
 
 
-def test_the_same_goes_out_by_mail(instance: dg.DagsterInstance, letters: tuple[str, list[Letter]]) -> None:
-    server, kept = letters
-    run, _ = ran(instance)
-    ways = addresses({MAIL_TO: "a@example.org, b@example.org", SMTP: server}).ways()
-    ways["mail"](failure(instance, run, ""))
-    (letter,) = kept
-    assert letter["To"] == "a@example.org, b@example.org"
-    assert letter["Subject"].startswith("backfill_assets: Failed: ")
-    body = letter.get_payload(decode=True)
-    assert isinstance(body, bytes)
-    assert "unique_key fails on 1 of 31 day(s)" in body.decode()
-    assert f"run_id: {run.run_id}" in body.decode()
-
-
 def test_without_an_address_the_sensors_are_off_and_say_so(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for variable in (WEBHOOK, MAIL_TO, SMTP):
+    for variable in (WEBHOOK, MAIL_TO):
         monkeypatch.delenv(variable, raising=False)
     assert {s.default_status for s in alert_sensors(tmp_path)} == {dg.DefaultSensorStatus.STOPPED}
     tick(tmp_path, instance, *ran(instance))
-    assert "no address is set" in str(send(tmp_path, instance))
+    assert not (tmp_path / ".alerts").exists()
     monkeypatch.setenv(WEBHOOK, "https://example.org/hook")
     assert {s.default_status for s in alert_sensors(tmp_path)} == {dg.DefaultSensorStatus.RUNNING}
 
@@ -210,22 +182,27 @@ def test_what_needs_a_person_is_told_once_and_again_when_it_changes_or_comes_bac
 ) -> None:
     one, two = {"altered files": "1 landed file(s) altered: a"}, {"altered files": "2 landed file(s) altered: a, b"}
     for alarms in (one, one, two, {}, two):
-        report_alarms(tmp_path, instance, "landing", alarms)
-        report_alarms(tmp_path, instance, "late_data", {})
-    send(tmp_path, instance)
+        report_alarms(tmp_path, instance, "landing", alarms, LOG)
+        report_alarms(tmp_path, instance, "late_data", {}, LOG)
     assert [told["text"].splitlines()[1] for told in hook.kept] == [*one.values(), *two.values(), *two.values()]
     assert {told["subject"] for told in hook.kept} == {"Needs a person: altered files"}
 
 
-def test_what_happens_while_the_address_is_bad_waits_for_its_correction(
-    tmp_path: Path, instance: dg.DagsterInstance, hook: Hook, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("address", ["nowhere", "http://127.0.0.1:9/x"])
+def test_a_webhook_that_takes_nothing_warns_and_gets_the_alarm_by_the_next_tick_that_finds_it(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    hook: Hook,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    address: str,
 ) -> None:
-    monkeypatch.setenv(WEBHOOK, "nowhere")
-    with pytest.raises(SettingsError):
-        tick(tmp_path, instance, *ran(instance))
-    monkeypatch.setenv(WEBHOOK, hook.url)
-    send(tmp_path, instance)
+    for url in (address, hook.url, hook.url):
+        monkeypatch.setenv(WEBHOOK, url)
+        report_alarms(tmp_path, instance, "landing", {"altered files": "1 landed file(s) altered: a"}, LOG)
     assert len(hook.kept) == 1
+    (warned,) = caplog.records
+    assert "webhook" in warned.getMessage().lower()
 
 
 def test_the_failed_step_of_a_gate_carries_the_command_that_comes_next_also_from_another_process() -> None:
