@@ -1,4 +1,4 @@
-"""The webhook of alerts: a bad address is refused by its variable, no secret is shown, one deadline holds for all of it.
+"""The webhook of alerts: a bad address is refused by its variable, no secret is shown, one deadline holds for all.
 
 Tested here: `orchestration.alert_channels`, with sinks on loopback. Not tested here: what is posted (`test_alerts`).
 """
