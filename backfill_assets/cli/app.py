@@ -48,6 +48,7 @@ COMMANDS = {  # by name: the module, and the line in a list
     "maintain": ("maintain", "Delete what nothing needs any more."),
     "mend": ("doctor", "Mend a table's damaged log."),
     "plan": ("plan", "Plan a backfill in chunks, with a price."),
+    "production": ("server", "A dagster.yaml for servers."),
     "prove": ("checks", "Recompute days in another order."),
     "reconcile": ("reconcile", "A table against another side, by key."),
     "release": ("rollback", "Allow rebuilds of days put back."),
@@ -70,7 +71,7 @@ SECTIONS = {  # of the list of commands, in the order of a lake's life
     "Look": "status show sql report audit lateness checklist",
     "Correct": "plan run compare rollback release candidate",
     "Trust": "doctor verify reconcile controls prove check-engine drift mend",
-    "Keep": "snapshot export attach maintain forget server ui",
+    "Keep": "snapshot export attach maintain forget server production ui",
 }
 
 

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.ownership import foreign_owners
 from backfill_assets.core.process import LAKE_VARIABLE, lake_folder, project_root
+from backfill_assets.engine.confs import scrub
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.doctor_tables import Diagnosis, odd, some
@@ -26,6 +27,10 @@ from backfill_assets.orchestration.runs import LAKE_TAG
 
 FILE = "dagster.yaml"
 UI_MODULE = "backfill_assets.definitions"
+POSTGRES_VARIABLE = "DAGSTER_POSTGRES_URL"
+SERVERS = (
+    "See that the server runs and takes this user, and that the address begins as `backfill-assets guide servers` says"
+)
 OF_A_LAKE = Path(__file__).with_name("templates") / FILE
 
 
@@ -126,20 +131,28 @@ def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> Iterator[dg
     try:
         instance = open_it()
     except Exception as error:
-        lines = str(getattr(error, "orig", error)).splitlines()  # SQLAlchemy's error wraps the database's
-        raise SettingsError(
-            f"Dagster's home {home}", lines[0] if lines else type(error).__name__, "Nothing was done",
-            "Set DAGSTER_HOME to a folder that you may write, or see that its disk has space",
-        ) from error  # fmt: skip
+        disk = "Set DAGSTER_HOME to a folder that you may write, or see that its disk has space"
+        raise SettingsError(*_refusal(home, error, "Nothing was done", disk)) from error
     try:
         with instance:
             yield instance
     except sa.exc.DBAPIError as error:
-        raise BackfillError(
-            f"Dagster's home {home}", str(error.orig or error).splitlines()[0],
-            "The run was not finished; what it had committed says so by its receipts",
-            "See that its disk has space and may be written, then run again",
-        ) from error  # fmt: skip
+        undone = "The run was not finished; what it had committed says so by its receipts"
+        disk = "See that its disk has space and may be written, then run again"
+        raise BackfillError(*_refusal(home, error, undone, disk)) from error
+
+
+def _refusal(home: str, error: Exception, undone: str, disk: str) -> tuple[str, str, str, str]:
+    """The words of an error of Dagster's storage; `disk` is the advice where it lies in the home."""
+    origin = getattr(error, "orig", None) or error  # SQLAlchemy's error wraps the database's
+    lines = str(origin).splitlines()
+    cause = scrub(lines[0]) if lines else type(origin).__name__
+    if "psycopg" not in f"{type(origin).__module__} {cause}":
+        return f"Dagster's home {home}", cause, undone, disk
+    with contextlib.suppress(sa.exc.ArgumentError):
+        host = sa.make_url(os.environ.get(POSTGRES_VARIABLE, "")).host
+        return f"Dagster's storage (PostgreSQL at {host}) refuses", cause, undone, SERVERS
+    return "Dagster's storage (PostgreSQL) refuses", cause, undone, SERVERS
 
 
 def lake_words(lake: Lake) -> str:

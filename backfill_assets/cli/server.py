@@ -1,17 +1,24 @@
-"""`backfill-assets server start | stop | status`: the server of the lake's own engine.
+"""`backfill-assets server start | stop | status`: the server of the lake's own engine; `production`: Dagster's settings
+where its processes run apart.
 
-Not here: the server (`engine.server`), which commands start by themselves.
+Not here: the server (`engine.server`), which commands start by themselves; Dagster's home of a lake (`dagster_home`).
 """
 
 from pathlib import Path
 
 import click
 
-from backfill_assets.cli.common import answer, json_and_lake, lake_root, named_lake
+from backfill_assets.cli.common import answer, json_and_lake, lake_option, lake_root, named_lake
 from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.server import ensure_server, server_status, stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
+
+TITLE = "# Dagster's settings for the code server, the web server and the daemon: $DAGSTER_HOME/dagster.yaml."
+POSTGRES = """# By psycopg2, of dagster-postgres: postgresql+psycopg2://USER@HOST/DATABASE; the password in ~/.pgpass.
+storage:
+  postgres:
+    postgres_url: { env: DAGSTER_POSTGRES_URL }"""
 
 
 @click.group()
@@ -60,3 +67,18 @@ def _draw(lake: Path, as_json: bool) -> None:
         answer({"running": False}, as_json, ["not running; it starts at the first use"])
         return
     answer({"running": True, **vars(running)}, as_json, [f"{running}, {running.version}"])
+
+
+@click.command()
+@click.option("--postgres", is_flag=True, help="Dagster's storage in PostgreSQL, at $DAGSTER_POSTGRES_URL.")
+@lake_option
+def production(postgres: bool) -> None:
+    """Print a dagster.yaml for a code server, a web server and a daemon that run apart.
+
+    Put it into the folder that DAGSTER_HOME names for all three. Without --postgres the storage is SQLite in that
+    folder, for processes of one machine. See `backfill-assets guide servers`.
+    """
+    from backfill_assets.cli.dagster_home import OF_A_LAKE
+
+    _, storage, *others = OF_A_LAKE.read_text(encoding="utf-8").split("\n\n")
+    click.echo("\n\n".join([TITLE, POSTGRES if postgres else storage, *others]), nl=False)

@@ -107,7 +107,6 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
             if i.basis is not Basis.FILES
         ],
         description=opened.described(_described(contract)), group_name=GROUP, kinds={"spark", "deltalake"},
-        owners=["team:data"],
         code_version=opened.pipeline.codes[contract.name].code_digest, partitions_def=partitions,
         metadata=asset_metadata(opened.lake, table),
     ).with_io_manager_key(IO_MANAGER)  # fmt: skip
@@ -231,7 +230,7 @@ def ledger_specs(opened: Opened) -> list[dg.AssetSpec]:
     return [
         dg.AssetSpec(
             contract.name, deps=[table.name], description=opened.described(contract.description), group_name=GROUP,
-            kinds={"deltalake"}, owners=["team:data"], metadata=table_metadata(opened.lake, contract),
+            kinds={"deltalake"}, metadata=table_metadata(opened.lake, contract),
         )
         for table in opened.pipeline.tables
         if table.is_landed

@@ -181,3 +181,44 @@ def test_pages_never_start_in_a_folder_where_another_user_may_have_put_modules(
         folder.chmod(0o755)
         give_away(folder, patch)
         assert ui_place(installed, folder) == elsewhere
+
+
+def postgres_error(words: str) -> sa.exc.OperationalError:
+    """What SQLAlchemy makes of an error of psycopg2."""
+    kind = type("OperationalError", (Exception,), {"__module__": "psycopg2"})
+    return sa.exc.OperationalError("SELECT 1", {}, kind(words))
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [("postgresql+psycopg2://ann:s3cret@db.example/dagster", "PostgreSQL at db.example"), ("", "PostgreSQL")],
+)
+def test_what_a_postgres_refuses_is_told_as_its_own_and_not_as_a_full_disk(
+    installed: Lake, monkeypatch: pytest.MonkeyPatch, address: str, place: str
+) -> None:
+    monkeypatch.setenv("DAGSTER_POSTGRES_URL", address)
+    with (
+        pytest.raises(BackfillError) as caught,
+        silenced(),
+        instance_of(installed, project=installed.root.parent / "elsewhere"),
+    ):
+        raise postgres_error('syntax error at or near "$1"\nLINE 1')
+    told = str(caught.value)
+    assert told.startswith(f'Dagster\'s storage ({place}) refuses: syntax error at or near "$1". The run was not')
+    assert "disk" not in told
+    assert "s3cret" not in told
+
+
+def test_a_missing_driver_of_postgres_is_told_with_the_guide_that_names_the_right_address(
+    installed: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home := tmp_path / "home").mkdir()
+    (home / "dagster.yaml").write_text("run_storage: {module: psycopg_that_is_not_there, class: Storage}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.delenv("DAGSTER_POSTGRES_URL", raising=False)
+    with (
+        pytest.raises(SettingsError, match=r"storage \(PostgreSQL\) refuses: .*psycopg.*guide servers"),
+        silenced(),
+        instance_of(installed),
+    ):
+        pass

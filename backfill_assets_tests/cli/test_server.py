@@ -3,11 +3,13 @@
 import socket
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from backfill_assets.engine.processes import Process, working_in
 from backfill_assets.engine.server import SERVER_PROGRAMS
 from backfill_assets.engine.supervisor import RECORD, Record, ServerFolder
+from backfill_assets.orchestration.event_storage import BatchedEventLogStorage
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.processes import start, until
@@ -88,3 +90,18 @@ def test_commands_refuse_the_lake_of_another_user_and_change_nothing_there(
     refused = run(*words, "--lake", tmp_path / "lake")
     assert (refused.exit_code, "belongs to" in refused.stderr) == (2, True)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_dagster_opens_what_production_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dagster.yaml").write_text(run("production").stdout)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    with dg.DagsterInstance.get() as instance:
+        assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
+        assert instance.run_retries_enabled
+
+
+def test_production_with_postgres_differs_in_the_storage_alone() -> None:
+    plain, postgres = (run("production", *more).stdout.split("\n\n") for more in ((), ("--postgres",)))
+    assert [plain[0], *plain[2:]] == [postgres[0], *postgres[2:]]
+    assert "postgres_url: { env: DAGSTER_POSTGRES_URL }" in postgres[1]
+    assert "max_user_code_failure_retries: 60" in "".join(postgres)
