@@ -60,7 +60,7 @@ class TickState:
         """Requests for ready days, upstream first, first attempts before repeated ones, and the days given up.
 
         So a day that fails keeps no other from its turn. A day is given up once it was tried as often as the settings
-        allow.
+        allow; runs that never began do not count.
         """
         limit, taken = self.lake.settings.lateness.attempts, self.taken
         known = {
@@ -73,6 +73,12 @@ class TickState:
         for name, days in known.items():
             requests, given_up = run_requests(self.states, name, days, tried[name], limit, taken.get(name, frozenset()))
             wanted += requests
+            if given_up:
+                wasted = runs.wasted_attempts(self.instance, name, {d: days[d] for d in given_up}, tried[name])
+                again = {day: days[day] for day in given_up if tried[name][day] - wasted[day] < limit}
+                most = limit + runs.MOST_UNBEGUN
+                wanted += run_requests(self.states, name, again, tried[name], most, taken.get(name, frozenset()))[0]
+                given_up = [day for day in given_up if day not in again]
             if given_up:
                 texts[name] = (
                     f"{ranges(given_up)} failed {limit} times from the same inputs, rules and code and will not be "
@@ -145,8 +151,12 @@ def _sensor_tags(sensor: str, lake: Lake) -> dict[str, str]:
     return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root)}
 
 
-def next_attempt(instance: dg.DagsterInstance, base: str) -> int:
-    """The number of the next attempt at a request without single days; a run that was deleted leaves its own unused,
-    as Dagster drops a request whose key it knows."""
-    earlier = instance.get_runs(dg.RunsFilter(tags={runs.REQUEST_TAG: base}))
-    return max((int(run.tags.get(runs.ATTEMPT_TAG, "0")) + 1 for run in earlier), default=0)
+def next_attempt(instance: dg.DagsterInstance, base: str) -> tuple[int, int]:
+    """The number of the next attempt at a request without single days, and how many of the earlier ones count: those
+    that never began do not. A run that was deleted leaves its number unused, as Dagster drops a request whose key it
+    knows."""
+    tags = {runs.REQUEST_TAG: base}
+    number = max(
+        (int(r.tags.get(runs.ATTEMPT_TAG, "0")) + 1 for r in instance.get_runs(dg.RunsFilter(tags=tags))), default=0
+    )
+    return number, number - (runs.never_began(instance, tags) if number else 0)

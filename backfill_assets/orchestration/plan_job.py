@@ -216,7 +216,7 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
 def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:
     heads = digest_of([f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables])
     base, limit = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
-    tried = next_attempt(instance, base)
+    number, tried = next_attempt(instance, base)
     if tried >= limit:
         tick.alarm(
             f"plan {plan.id}",
@@ -228,5 +228,5 @@ def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, p
     tick.notes.append(f"plan {plan.id} has no runner: requested")
     run_config = {"ops": {RUN_CHUNKS: {"config": config}}}
     tick.requests.append(
-        whole_request(lake, PLANS, BACKFILL_RANGE, base, tried, {PLAN_TAG: plan.id}, run_config=run_config)
+        whole_request(lake, PLANS, BACKFILL_RANGE, base, number, {PLAN_TAG: plan.id}, run_config=run_config)
     )

@@ -46,6 +46,7 @@ ACTIVE = [
     dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING,
 ]  # fmt: skip
 ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+MOST_UNBEGUN = 20
 PAGE = 5000  # events read from storage at once
 ONE_DAY_OF_CLOCK = timedelta(hours=24)
 GONE = (
@@ -137,6 +138,22 @@ def attempts(instance: dg.DagsterInstance, wanted: Mapping[str, Mapping[date, st
         if numbers:
             counts[table][day] = max(numbers) + 1
     return counts
+
+
+def never_began(instance: dg.DagsterInstance, tags: Mapping[str, str | list[str]]) -> int:
+    """How many runs with these tags failed before their first step: the code server was away, or their start took too
+    long. At most twenty, so that what can never begin is given up, too."""
+    failed = instance.get_run_records(dg.RunsFilter(tags=tags, statuses=[dg.DagsterRunStatus.FAILURE]))
+    return min(sum(record.start_time is None for record in failed), MOST_UNBEGUN)
+
+
+def wasted_attempts(
+    instance: dg.DagsterInstance, table: str, known: Mapping[date, str], numbers: Mapping[date, int]
+) -> dict[date, int]:
+    """Of the runs that were requested for each day of `known` (its identity), with attempts below `numbers`, how many
+    never began."""
+    tried = {day: [f"{identity} {number}" for number in range(numbers[day])] for day, identity in known.items()}
+    return {day: never_began(instance, {_request_tag(table, str(day)): values}) for day, values in tried.items()}
 
 
 def _request_tag(table: str, day: str) -> str:

@@ -177,9 +177,9 @@ def _scan_requests(tick: Tick, state: TickState, comparisons: Mapping[str, Compa
     if not parts:
         return []
     base = f"scan {digest_of([str(state.lake.root), *parts])}"
-    tried = next_attempt(state.instance, base)
+    number, tried = next_attempt(state.instance, base)
     if tried < settings.lateness.attempts:
-        return [whole_request(state.lake, LANDING, SCAN, base, tried)]
+        return [whole_request(state.lake, LANDING, SCAN, base, number)]
     in_vain = f"were tried {tried} times in vain and are not tried again as they are: look at the failed runs"
     tick.alarm("scan", f"{files} file(s) {in_vain}, or run `backfill-assets scan`")
     return []

@@ -81,6 +81,10 @@ class FakeDagster:
         ]
         return fits[:limit]
 
+    def get_run_records(self, filters: dg.RunsFilter) -> list[Any]:
+        """The same as records; all of them began."""
+        return [SimpleNamespace(dagster_run=run, start_time=1.0) for run in self.get_runs(filters)]
+
     def get_runs_count(self, filters: dg.RunsFilter) -> int:
         """How many; all of them were made just now."""
         if filters.tags and not filters.statuses and not filters.job_name:

@@ -60,6 +60,27 @@ def test_a_day_whose_runs_end_in_vain_is_asked_for_a_bounded_number_of_times_and
     assert any("will not be requested again" in note and str(day(2)) in note for note in tick.notes)
 
 
+def test_runs_that_never_began_use_up_no_attempt(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
+    stale(lake, 2, 3)
+    for _ in range(4):  # the code server is away
+        for request in late(lake, instance).requests:
+            ran(instance, request, dg.DagsterRunStatus.FAILURE, began=False)
+    keys = [r.run_key for r in late(lake, instance).requests]
+    assert len(keys) == 2
+    all_fail(lake, instance)
+    tick = late(lake, instance)
+    assert tick.requests == []
+    assert any("will not be requested again" in note for note in tick.notes)
+
+
+def test_what_can_never_begin_is_given_up_as_well(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
+    stale(lake, 2)
+    for _ in range(runs.MOST_UNBEGUN + lake[0].settings.lateness.attempts):
+        (request,) = late(lake, instance).requests
+        ran(instance, request, dg.DagsterRunStatus.FAILURE, began=False)
+    assert late(lake, instance).requests == []
+
+
 def test_a_changed_input_is_asked_for_although_an_older_one_failed_for_good(
     lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
 ) -> None:

@@ -48,17 +48,22 @@ def settings(lake: tuple[Lake, Pipeline], *lines: str) -> None:
     path.write_text(path.read_text() + "\n[lateness]\n" + "\n".join(lines) + "\n")
 
 
-def ran(instance: dg.DagsterInstance, request: dg.RunRequest, status: dg.DagsterRunStatus, **more: Any) -> None:
-    """A run of this request, in this status, as Dagster's storage would hold it."""
+def ran(
+    instance: dg.DagsterInstance, request: dg.RunRequest, status: dg.DagsterRunStatus, began: bool = True, **more: Any
+) -> None:
+    """A run of this request, in this status, as Dagster's storage would hold it; one that failed had begun before."""
     tags = dict(request.tags) | ({runs.PARTITION: request.partition_key} if request.partition_key else {})
     tags |= {RUN_KEY: request.run_key} if request.run_key else {}
     chosen = frozenset(request.asset_selection or ())
-    instance.add_run(
+    run = instance.add_run(
         dg.DagsterRun(
             str(request.job_name), run_config=dict(request.run_config), tags=tags, status=status,
             asset_selection=chosen or None, **more,
         )
     )  # fmt: skip
+    if began and status is dg.DagsterRunStatus.FAILURE:
+        for kind in ("PIPELINE_START", "PIPELINE_FAILURE"):
+            instance.report_dagster_event(dg.DagsterEvent(kind, run.job_name), run.run_id)
 
 
 def asked(tick: Tick) -> list[str]:
