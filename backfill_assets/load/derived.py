@@ -30,6 +30,7 @@ from backfill_assets.load.making import plan_rows, version_read
 from backfill_assets.load.steadiness import refuse_changed_settings, refuse_expressions
 
 SHOWN_KEYS = 3
+ALWAYS_ALONE_BYTES = 4 * 2**20  # some hundred thousand rows: one day of them is cheap to compute twice
 
 
 def build(request: RebuildRequest) -> Candidate:
@@ -73,13 +74,15 @@ def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, da
     """Compute the middle one of these days alone, too, and raise ContractBroken if its rows are not those in `staged`:
     a join or window that does not name the day reads rows of the other days that a run hands over at once.
 
-    Done at the first write of several days by each version of a table's code; for no table of this package, and not
-    where rows of other days came, which are refused by name. Values of DOUBLE columns may differ: their sums depend on
-    the order of rows.
+    Done at the first write of several days by each version of a table's code, and at later ones of little data: the
+    days of the first one may have had no key in common. For no table of this package, and not where rows of other days
+    came, which are refused by name. Values of DOUBLE columns may differ: their sums depend on the order of rows.
     """
     table, came = request.table, {f.partition for f in staged.files}
     others = came - {str(d) for d in days} if table.contract.partition_column == table.contract.day_column else ()
-    if not table.brings_code or len(days) == 1 or others or _has_passed(states, table.name):
+    if not table.brings_code or len(days) == 1 or others:
+        return
+    if _has_passed(states, table.name) and sum(f.size for f in staged.files) > ALWAYS_ALONE_BYTES:
         return
     day, lake = days[len(days) // 2], request.lake_session.lake
     with request.phases.phase("alone"):

@@ -1,11 +1,11 @@
-"""A transform that reads other days of a run is found at the first write of several days by its code, and only then.
+"""A transform that reads other days of a run is found at the first write of several days by its code, or at a later.
 
 Tested here: `load.derived.refuse_dependent` through the load path. Not tested here: the catch-up that stops for it
 (`cli.test_catch_up`), and proofs of written days (`operations.test_prove`).
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,13 +18,14 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.chosen import TablesOf
-from backfill_assets_tests.lakes import SUMS, backfill, content, delivery, make_lake, prepared, request, toy
+from backfill_assets_tests.lakes import SUMS, backfill, content, delivery, land, make_lake, prepared, request, toy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.users_do
 
+Transform = Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]
 FIRST, LAST = "2024-03-01", "2024-03-04"
 ROWS = [delivery(n, f"2024-03-0{n} 10:00:00", None, f"k{n}", value=n) for n in (1, 2, 3, 4)]
 
@@ -35,9 +36,9 @@ def greatest(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
     return rows.select("event_date").distinct().crossJoin(rows.selectExpr("max(value) AS total"))
 
 
-def reading_other_days(contract: Contract = SUMS) -> TablesOf:
+def reading_other_days(contract: Contract = SUMS, transform: Transform = greatest) -> TablesOf:
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
-        return (*toy()(settings)[:2], Table(contract, greatest, {}, (sys.modules[__name__],)))
+        return (*toy()(settings)[:2], Table(contract, transform, {}, (sys.modules[__name__],)))
 
     return tables_of
 
@@ -60,12 +61,21 @@ def test_rows_that_depend_on_the_other_days_of_a_run_are_refused_and_nothing_is_
     assert len(content(lake, "sums")) == 1, "a day alone depends on no other"
 
 
-def test_code_that_passed_over_several_days_is_not_computed_twice_again(lake: Lake) -> None:
-    with prepared(request(lake, "sums", FIRST, LAST, toy())) as first:
-        first.publish()
-    with prepared(request(lake, "sums", FIRST, LAST, toy(), force=True)) as again:
-        again.publish()
-    assert ["alone" in r.request.phases.seconds() for r in (first, again)] == [True, False]
+def sharing(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+    """For every day how many rows of the run have its value."""
+    rows = frames["echo"].where(frames["echo"].event_date.between(chunk.days.start, chunk.days.last))
+    return rows.selectExpr("event_date", "count(*) OVER (PARTITION BY value) AS total")
+
+
+def test_code_that_passed_while_days_had_no_key_in_common_is_looked_at_again(lake: Lake) -> None:
+    tables_of = reading_other_days(SUMS, sharing)
+    backfill(lake, FIRST, LAST, ["sums"], tables_of)
+    land(lake, "later.jsonl", [delivery(n, f"2024-03-0{n} 10:00:00", None, f"k{n}", value=7) for n in (5, 6)])
+    backfill(lake, "2024-03-05", "2024-03-06", ["raw", "echo"], tables_of)
+    told = f"the transform of sums: 2024-03-06 {OTHER_ROWS_ALONE} 2 days: 0 added, 0 removed, 1 changed, in total"
+    with pytest.raises(ContractBroken, match=told):
+        backfill(lake, "2024-03-05", "2024-03-06", ["sums"], tables_of)
+    assert len(content(lake, "sums")) == 4
 
 
 def test_values_of_doubles_may_depend_on_the_order_of_rows(lake: Lake) -> None:
