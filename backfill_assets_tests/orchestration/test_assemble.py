@@ -24,6 +24,7 @@ from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import SELECT, make_lake, run_rebuild, toy
 from backfill_assets_tests.operations.synthetic import START as SYNTHETIC
 from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.processes import run_python
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -145,3 +146,17 @@ def test_a_gate_for_a_table_that_is_not_there_is_refused_by_its_name(tmp_path: P
     toml.write_text(toml.read_text() + "[gates.tables.stagging]\nmax_rows = 5\n")
     with pytest.raises(SettingsError, match=r"\[gates.tables\] names stagging.*Name one of raw, staging"):
         assemble(lake.root, our_tables)
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_code_server_that_loads_the_definitions_prints_no_warning_of_dagsters_own(tmp_path: Path) -> None:
+    make_lake(tmp_path, [], START)
+    code = """
+import warnings
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    from backfill_assets.definitions import defs
+    defs.get_repository_def()
+print([str(w.message) for w in heard if "Dagster" in type(w.message).__name__ or "beta" in str(w.message)])
+"""
+    assert run_python(code, env={"BACKFILL_ASSETS_LAKE": str(tmp_path)}, fresh=True) == "[]\n"
