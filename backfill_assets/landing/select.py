@@ -106,6 +106,11 @@ def columns_of(select: str) -> dict[str, tuple[str, ...]]:
     return dict(zip(names_of(select), read, strict=True))
 
 
+def reads_all(select: str) -> bool:
+    """Whether a select list reads every column that a file has, as `struct(*)` does."""
+    return any(sqlglot.parse_one(e, read="spark").find(exp.Star) for e in expressions(select))
+
+
 @lru_cache(maxsize=16)
 def uses_path(select: str) -> bool:
     """Whether rows depend on their file's path; then the path is part of the content's name."""

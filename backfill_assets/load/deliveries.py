@@ -7,7 +7,6 @@ the delivery contract, `arrival_date` (NULL without a usable arrival time and ho
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.column_types import ColumnType
@@ -28,8 +27,8 @@ from backfill_assets.landing.mapping import (
     refusal,
     settings_for,
 )
-from backfill_assets.landing.select import FILE, PATH_DAY, ROW, names_of
-from backfill_assets.load.landed_rows import landed_rows, row_text
+from backfill_assets.landing.select import FILE, PATH_DAY, ROW, names_of, reads_all, words_of
+from backfill_assets.load.landed_rows import Alike, joined, landed_rows, row_text, union_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -57,16 +56,17 @@ def read_deliveries(
     for file in (f for f in files if f.refused is None):
         kinds[file.kind].append(file)
     frames = []
-    for _, alike in sorted(kinds.items()):
+    selected = None if reads_all(settings.source.select) else words_of(settings.source.select)
+    for alike in joined(session, [files for _, files in sorted(kinds.items())], selected):
         try:
             frames.append(_alike(session, alike, settings))
         except UnfitSelect as error:
-            whole += [(f.sha256, 0, "", str(error)) for f in alike]
+            whole += [(f.sha256, 0, "", str(error)) for f in alike.files]
     if whole:
         rows = small_frame(session, whole, "sha256 string, row_number bigint, text string, reason string")
         empty = {n: F.lit(None).cast(t.spark) for n, t in delivery_types(payload).items()}
         frames.append(rows.withColumns({**empty, RAISED: F.lit("")}))
-    frame = reduce(lambda one, other: one.unionByName(other), frames)
+    frame = union_of(session, frames)
     scans = [(f.sha256, f.first_scan, f.home_day) for f in files]
     scanned = small_frame(session, scans, "sha256 string, first_scan timestamp, home_day date")
     judged = _judged(frame.join(F.broadcast(scanned), "sha256"), settings)
@@ -78,17 +78,17 @@ def read_deliveries(
     )
 
 
-def _alike(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings) -> "DataFrame":
-    """The rows of files of one kind, with the delivery columns cast and a first reason."""
+def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "DataFrame":
+    """The rows of files that are read together, with the delivery columns cast and a first reason."""
     from pyspark.sql import functions as F
 
     try:
-        kept = landed_rows(session, files)
+        kept = landed_rows(session, alike)
     except analysis_errors() as error:
         raise refusal(error) from None
-    kept = _placed(session, kept, files)
+    kept = _placed(session, kept, alike.files)
     payload = settings.source.payload_columns
-    first, engine = files[0], engine_of(session)
+    first, engine = alike.files[0], engine_of(session)
     chosen = mapped(kept, settings.source.select, first.absent_is_null, first.inexact, payload, engine)
     text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
     return chosen.select(

@@ -1,11 +1,17 @@
-"""The landed rows of files of one kind, each with its file's content and its number in that file, and a row as text.
+"""The landed rows of files that are read together, each with its file's content and its number in it, and as text.
 
-Not here: deliveries (`deliveries`) and ingest (`landing.ingest`). An engine without `_metadata` gets links
+Files of one kind are; of many kinds, too, as far as their columns agree, since an engine has a bound of frames in one
+query. Not here: deliveries (`deliveries`) and ingest (`landing.ingest`). An engine without `_metadata` gets links
 that name the content and copies with numbered rows, in the folder for temporary files of its server.
 """
 
+import atexit
 import os
-from collections.abc import Iterable, Sequence
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +21,7 @@ import pyarrow.parquet as pq
 from backfill_assets.engine.session import engine_of, own_server
 from backfill_assets.lake.data_files import linked
 from backfill_assets.lake.files import publish
-from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
+from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, folded_name
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.mapping import quoted
 from backfill_assets.landing.parquet_files import grouped
@@ -29,6 +35,9 @@ INTAKE_COLUMNS = (ROW_NUMBER, BAD_TEXT, BAD_REASON)
 CONTENT, NUMBER = "__sha256", "__number"  # names that no landed column may have
 SIGN = "c"  # before a content's name in a folder's: digits alone would be taken for a number
 DIGITS = 64
+MANY_KINDS = 8  # more sets of columns than that in one query are joined
+MOST_FRAMES = 64  # of one query: Sail's server ends at some 250, Spark takes two seconds for each
+MOST_COLUMNS = 1_000  # of a frame of files that were joined
 # As Spark reads them; pyarrow's names.
 WIDENED = {
     pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0),
@@ -36,26 +45,110 @@ WIDENED = {
 }  # fmt: skip
 
 
-def landed_rows(session: "SparkSession", files: Sequence[StoredFile]) -> "DataFrame":
-    """The rows of files of one schema: `__sha256`, `__number` (from 1), `__json` (the row as text), `__text` and
-    `__reason` (of unusable records of text), and the files' own columns in their types.
+@dataclass(frozen=True)
+class Alike:
+    """Files that one frame reads."""
+
+    files: Sequence[StoredFile]
+    fields: "Sequence[StructField]" = ()  # the columns of all, in an order that is each file's; none: files of one kind
+
+
+def joined(
+    session: "SparkSession", kinds: Sequence[Sequence[StoredFile]], selected: Collection[str] | None
+) -> list[Alike]:
+    """Files of each kind; of more than MANY_KINDS kinds, those together that have the same `selected` columns (None:
+    none are joined) and agree in the order, types and spelling of all others: the text of a row is that of its file.
+
+    Raises what the engine raises over a file.
+    """
+    if len(kinds) <= MANY_KINDS or selected is None:
+        return [Alike(files) for files in kinds]
+    done, open_ones, names = list[Alike](), dict[object, Alike](), {*map(folded_name, selected)}
+    for files in kinds:
+        first, fields = files[0], _fields(session, files[0])
+        types = {f.name: (f.dataType.simpleString(), first.types.get(f.name)) for f in fields}
+        wanted = sorted((folded_name(n), n, t) for n, t in types.items() if folded_name(n) in names)
+        key = (*first.kind[2:], ROW_NUMBER in types, str(wanted))
+        before = open_ones.get(key)
+        if before is not None and (merged := _merged(before.fields, fields)):
+            open_ones[key] = Alike([*before.files, *files], merged)
+        else:
+            done += [before] if before else []
+            open_ones[key] = Alike(files, fields)
+    return [*done, *open_ones.values()]
+
+
+def _fields(session: "SparkSession", file: StoredFile) -> "list[StructField]":
+    """The columns of a file, as the engine reads them."""
+    from pyspark.sql import types as T
+
+    server, engine = own_server(session), engine_of(session)
+    if file.types:
+        names = pq.read_schema(file.parquet).names
+        return [T.StructField(n, T.LongType() if n == ROW_NUMBER else T.StringType()) for n in names]
+    numbered = server is not None and not engine.has_row_metadata
+    path = _copy(server.scratch, file) if server is not None and numbered else file.parquet
+    return [T.StructField(f.name, f.dataType) for f in session.read.parquet(str(path)).schema.fields]
+
+
+def _merged(fields: "Sequence[StructField]", more: "Sequence[StructField]") -> "list[StructField] | None":
+    """The columns of both, each side in its order; None where that cannot be, where a name has two types or spellings,
+    or where they are too many."""
+    merged, names, place = [*fields], [f.name for f in fields], 0
+    known = {folded_name(f.name): (f.name, f.dataType) for f in fields}
+    for field in more:
+        same = known.get(folded_name(field.name))
+        if same is None:
+            merged.insert(place, field)
+            names.insert(place, field.name)
+            found = place
+        elif same != (field.name, field.dataType) or (found := names.index(field.name)) < place:
+            return None
+        place = found + 1
+    return merged if len(merged) <= MOST_COLUMNS else None
+
+
+def union_of(session: "SparkSession", frames: "Sequence[DataFrame]") -> "DataFrame":
+    """The rows of all frames. More than MOST_FRAMES are first written to the folder for temporary files of the lake's
+    server, so many at once."""
+    server = own_server(session)
+    if server is not None and len(frames) > MOST_FRAMES:
+        starts = range(0, len(frames), MOST_FRAMES)
+        frames = [_kept(session, server.scratch, union_of(session, frames[i : i + MOST_FRAMES])) for i in starts]
+    return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def _kept(session: "SparkSession", scratch: Path, frame: "DataFrame") -> "DataFrame":
+    folder = Path(tempfile.mkdtemp(prefix="rows-", dir=scratch))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    frame.write.mode("append").parquet(str(folder))
+    return session.read.schema(frame.schema).parquet(str(folder))
+
+
+def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
+    """The rows of files: `__sha256`, `__number` (from 1), `__json` (the row as text), `__text` and `__reason` (of
+    unusable records of text), and the files' own columns in their types, NULL where a file has none.
 
     Raises what the engine raises over them.
     """
     from pyspark.sql import functions as F
+    from pyspark.sql import types as T
 
-    server, engine = own_server(session), engine_of(session)
+    server, engine, files = own_server(session), engine_of(session), alike.files
+    by_metadata = server is None or engine.has_row_metadata
+    of_folders = [] if by_metadata else [T.StructField(CONTENT, T.StringType())]
+    read = session.read.schema(T.StructType([*alike.fields, *of_folders])) if alike.fields else session.read
     if server is None or engine.has_row_metadata:
-        frame = session.read.parquet(*(str(f.parquet) for f in files))
+        frame = read.parquet(*(str(f.parquet) for f in files))
         content, number, start = F.col("_metadata.file_name"), F.col("_metadata.row_index") + 1, 1
     else:
         named = [(SIGN + f.sha256, f.parquet if f.types else _copy(server.scratch, f)) for f in files]
-        frame = session.read.parquet(str(linked(server.scratch, CONTENT, named)))
+        frame = read.parquet(str(linked(server.scratch, CONTENT, named)))
         content, number, start = F.col(CONTENT), F.col(NUMBER), len(SIGN) + 1
     is_text, none = ROW_NUMBER in frame.columns, F.lit(None).cast("string")
     own = frame.select(*(quoted(c) for c in frame.columns if c not in (*INTAKE_COLUMNS, CONTENT, NUMBER))).schema.fields
     columns = [(f.name, F.col(quoted(f.name)), f) for f in own]
-    types = {n: t.lower() for n, t in files[0].types.items()}
+    types = {n: t.lower() for f in (files if alike.fields else files[:1]) for n, t in f.types.items()}
     return frame.select(
         (row_text(columns) if columns else F.lit("")).alias("__json"),
         F.substring(content, start, DIGITS).alias(CONTENT),

@@ -1,18 +1,29 @@
 """Rows that know their content and their number: of text and Parquet files, on an engine without `_metadata`.
 
-Lives here: the copies and their types. Does not live here: Spark's own way, which every test of a load takes.
+Lives here: the copies and their types, files of many kinds read together. Does not live here: Spark's own way, which
+every test of a load takes.
 """
 
+import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.content_store import StoredFile, find
+from backfill_assets.landing.ingest import ingest
 from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load import landed_rows as numbered
+from backfill_assets.load.deliveries import read_deliveries
+from backfill_assets_tests.lake.landed import land
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SCANNED = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -73,3 +84,57 @@ def test_rows_that_are_large_once_expanded_are_copied_as_they_were_judged(tmp_pa
     pq.write_table(pa.table({"x": words}), path)
     copy = numbered._copy(tmp_path, StoredFile("b" * 64, path, {}, "", SCANNED))
     assert pq.read_metadata(copy).num_rows == rows
+
+
+ROW = {"id": "k", "at": "2024-03-01T09:00:00Z", "who": "ada", "n": 1}
+AWKWARD: dict[str, dict[str, Any]] = {
+    "another order": dict(reversed(ROW.items())),
+    "another spelling": {**ROW, "Extra_3": 1},
+    "another type": {**ROW, "extra_3": True},
+    "another type of what is selected": {**ROW, "n": "x"},
+    "what is selected is lacking": {"id": "k", "at": ROW["at"], "n": 2},
+    "nested": {**ROW, "extra_n": {"a": [1]}},
+}
+SELECT = "id AS event_key, CAST(at AS timestamp) AS event_ts, who, n"
+
+
+def many_kinds(folder: Path, format: str) -> list[StoredFile]:
+    """Twenty files, each with a column of its own, and the awkward ones; `n` is unusable in some."""
+    extra = {f"{i}": {**ROW, "id": f"k{i}", "n": i if i % 7 else "x", f"extra_{i}": "y"} for i in range(20)}
+    found = []
+    for name, row in (extra | AWKWARD).items():
+        content = json.dumps(row).encode()
+        if format == "parquet":
+            pq.write_table(pa.Table.from_pylist([row, {**row, "who": None}]), sink := pa.BufferOutputStream())
+            content = sink.getvalue().to_pybytes()
+        elif format == "csv":
+            content = "\n".join(",".join(f'"{c}"' for c in line) for line in (row, row.values())).encode()
+        landed = land(folder / "landing", f"dt=2024-03-02/{name}.{format}", content)
+        stored = find(folder / "stock", ingest(landed, format, folder / "stock", by_path=True).sha256, SCANNED)
+        assert stored is not None
+        found.append(replace(stored, path=landed.name))
+    return found
+
+
+@pytest.mark.parametrize(("format", "frames"), [("jsonl", numbered.MOST_FRAMES), ("csv", 2), ("parquet", 2)])
+def test_files_of_many_kinds_give_the_rows_that_each_gives_alone(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, frames: int
+) -> None:
+    source = {"files": "x", "format": format, "select": SELECT, "payload": {"who": "STRING", "n": "BIGINT"}}
+    settings = LakeSettings.model_validate(
+        {"start_date": date(2024, 3, 1), "source": source, "features": {"entity": ["who"]}}
+    )
+    monkeypatch.setattr(numbered, "MOST_FRAMES", frames)
+    files = many_kinds(tmp_path, format)
+    kinds = [[f] for f in sorted(files, key=lambda f: f.kind)]
+    assert len(numbered.joined(spark, kinds, {"id", "at", "who", "n"})) < len(kinds) / 2
+    assert len(numbered.joined(spark, kinds, None)) == len(kinds)
+    together = found(spark, files, settings)
+    assert together == sorted(row for file in files for row in found(spark, [file], settings))
+    assert any("n is no BIGINT" in row and "extra_1" in row for row in together)
+
+
+def found(spark: "SparkSession", files: list[StoredFile], settings: LakeSettings) -> list[str]:
+    """The rows as texts; the names in a landed row's text in order, as files of one kind share it."""
+    rows = [row.asDict() for row in read_deliveries(spark, files, settings).collect()]
+    return sorted(str(row | {"text": sorted(json.loads(row["text"] or "{}").items())}) for row in rows)
