@@ -138,7 +138,8 @@ def say(session: "SparkSession", confs: Mapping[str, str]) -> None:
     for key, value in confs.items():
         if known.get(key) != value:
             session.conf.set(key, value)
-            known[key] = value
+            if known:  # else they were never read: with a few of them all others would seem to be changed
+                known[key] = value
 
 
 def conf_value(session: "SparkSession", key: str) -> str | None:
@@ -194,7 +195,9 @@ def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -
     # The server was dying when we found it; its successor is asked once, so that a sick one cannot hold us for ever.
     _close(opened)
     server = ensure_server(lake, settings)
-    return _Open(_connect(server, settings), settings, server.process)
+    opened = _Open(_connect(server, settings), settings, server.process)
+    opened.answers()
+    return opened
 
 
 def _connect(server: Record | None, settings: EngineSettings) -> "SparkSession":

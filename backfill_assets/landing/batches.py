@@ -164,7 +164,7 @@ def folded_name(name: str) -> str:
 def name_fault(name: str) -> str | None:
     """The reason why this cannot be a column's name; None for a usable name."""
     if not name.strip():
-        return "a column has a blank name"
+        return "a column has a blank name: name it, or leave it out (of pandas: index=False)"
     if len(name) > NAME_CHARS:
         return f"a column's name is longer than {NAME_CHARS} characters"
     if any(ord(c) < 32 for c in name):

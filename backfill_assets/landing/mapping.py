@@ -35,11 +35,11 @@ RAISED = "__raised"
 DOUBTED = "__doubted"
 HAVE_DEFAULTS = frozenset(["op", "seq", "arrival_ts", "version_ts"])
 OF_SELECT = "[source] select in lake.toml"
+NO_TEXT = "event_key is bytes that are no UTF-8 text"
 UNFIT = "select does not fit its columns: "  # how such a reason begins
 # The text of `select` is wrong, whatever the files are: syntax, functions and their arguments.
 OF_THE_TEXT = ("42601", "42883", "42605", "42803")
-# Classes of SQL states that speak of data and types, never of the machine: data exceptions, what Spark cannot analyse
-# or does not support, and files that it cannot decode.
+# Classes of SQL states of data and types: data exceptions, what Spark cannot analyse or does not support, or decode.
 OF_THE_DATA = ("22", "42", "0A", "KD")
 _ABSENT = re.compile(r'attribute ObjectName\(\[Identifier\("((?:[^"\\]|\\.)*)"\)')
 _OF_DATA = frozenset({
@@ -113,9 +113,8 @@ class _Chosen:
 def settings_for(select: str, payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD) -> dict[str, str]:
     """Session settings that keep Spark from computing shared expressions ahead, where nothing catches their errors;
     none where no expression can raise."""
-    if tuple(payload) != DEFAULT_PAYLOAD or any(map(can_raise, expressions(select))):
-        return {"spark.sql.subexpressionElimination.enabled": "false"}
-    return {}
+    may_raise = tuple(payload) != DEFAULT_PAYLOAD or any(map(can_raise, expressions(select)))
+    return {"spark.sql.subexpressionElimination.enabled": "false"} if may_raise else {}
 
 
 def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
@@ -181,6 +180,8 @@ def _without_doubt(
     if not engine.converts(found, kind):
         fix = 'set engine = "embedded" (it reads the file) or give another type'
         raise UnfitSelect(f"{name} is {found}, which {engine.name} may make another {kind} than Spark: {fix}")
+    if name == "event_key" and found == "binary":
+        return value, [F.when(given.isNotNull() & value.isNull(), F.lit(NO_TEXT))]
     if (doubt := engine.doubtful(given, found, kind)) is None:
         return value, []
     # No state follows the engine: only a write that is forced brings the row.

@@ -31,6 +31,7 @@ MAX_DEPTH = 20  # of types within types: a client of Spark Connect reads no more
 DECIMAL_DIGITS = 38  # Spark's most
 NANOS_PER_MICRO = 1_000
 READ_TYPES = frozenset({"None", "String", "Enum", "Decimal", "Date", "Timestamp", "Int", "Null", "JSON", "BSON"})
+PLAIN_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 # pyarrow raises these over hostile files; an OSError with a number is the machine's fault.
 CORRUPT = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError)
 
@@ -120,6 +121,16 @@ def _refuse_schema(schema: pa.Schema) -> None:
             if folded_name(name) in seen:
                 raise Unreadable(f"the name {shown(name)} occurs twice, case aside")
             seen.add(folded_name(name))
+
+
+def undecoded(path: Path) -> str:
+    """Why an engine may not read a file that pyarrow decodes: columns in encodings that some engines lack, and the way
+    out; empty without such a column."""
+    with pq.ParquetFile(path) as file:
+        found = {c.path_in_schema: {*c.encodings} - PLAIN_ENCODINGS for _, _, c in _chunks(file.metadata)}
+    odd = [f"{shown(name)} is encoded as {'/'.join(sorted(kinds))}" for name, kinds in found.items() if kinds]
+    way_out = 'which the engine does not decode: write it plain or by dictionary, or set engine = "sail"'
+    return f"{', '.join(odd)}, {way_out}" if odd else ""
 
 
 def _levels(fields: list[pa.Field], depth: int = 1) -> Iterator[list[str]]:

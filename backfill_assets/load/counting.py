@@ -7,16 +7,18 @@ reading manifests (`landing.declared`), whose totals are held against contents h
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Context, Decimal, localcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.engines import SHORT_OF_MEMORY
 from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
 from backfill_assets.core.scans import OF_TOTALS
 from backfill_assets.core.texts import plain
-from backfill_assets.engine.loss import is_disk_full, is_engine_loss, is_short_of_memory
+from backfill_assets.engine.loss import is_disk_full, is_engine_loss
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
@@ -30,6 +32,7 @@ from backfill_assets.landing.declared import MOST_DIGITS, DeclaredTotals, exact_
 from backfill_assets.landing.files import Hashes, LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
 from backfill_assets.landing.mapping import UNFIT, is_of_the_data
+from backfill_assets.landing.parquet_files import undecoded
 from backfill_assets.landing.select import uses_path
 from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load.deliveries import read_deliveries
@@ -49,14 +52,11 @@ OF_THE_MACHINE = ("08", "53", "57", "58")  # SQL states: connection, resources, 
 
 @dataclass
 class Counted:
-    """A content's rows, bad rows and usable rows per arrival day (None: no usable arrival time).
-
-    `refused`: why no row of it can be judged; it then counts as one bad row. `example`: why one of its rows is bad.
-    """
+    """A content's rows, bad rows and usable rows per arrival day (None: no usable arrival time)."""
 
     days: Days = field(default_factory=dict)
-    refused: str | None = None
-    example: str = ""
+    refused: str | None = None  # why no row of it can be judged; it then counts as one bad row
+    example: str = ""  # why one of its rows is bad
 
     @property
     def usable_rows(self) -> int:
@@ -69,13 +69,14 @@ def count_days(
 ) -> dict[str, Counted]:
     """Count every content, by one query where all can be judged; those that cannot are found by halving, and refused.
 
-    Whatever an engine that lives says over one content alone is that content's fault. Raises SettingsError where
-    `select` fits no file, errors of the machine, and the error of all contents if there are several and none is judged.
+    What a living engine says over one content alone is its fault. Raises SettingsError where `select` fits no file,
+    errors of the machine, and the error of all contents if there are several and none is judged.
     """
     found, failed = _judged_by_halves(session, files, settings, is_gone) if files else ({}, {})
-    if len(failed) > 1 and not found and not any(map(_is_of_the_data, failed.values())):
+    are_faulty = any(is_of_the_data(e) or isinstance(e, Unreadable) for e in failed.values())
+    if len(failed) > 1 and not (found or are_faulty):
         raise next(iter(failed.values()))
-    return found | {sha256: _refused(error) for sha256, error in failed.items()}
+    return found | {f.sha256: _refused(failed[f.sha256], f) for f in files if f.sha256 in failed}
 
 
 def _judged_by_halves(
@@ -88,7 +89,7 @@ def _judged_by_halves(
         if _is_of_the_machine(error):
             raise
         if len(files) == 1:
-            if not (_is_of_the_data(error) or _lives(session)):
+            if not (is_of_the_data(error) or _lives(session)):
                 raise
             return {}, {files[0].sha256: error}
     ordered = sorted(files, key=lambda f: (f.kind, f.sha256))  # files of one kind fail together
@@ -97,24 +98,20 @@ def _judged_by_halves(
     return one[0] | other[0], one[1] | other[1]
 
 
-def _is_of_the_data(error: Exception) -> bool:
-    return isinstance(error, Unreadable) or is_of_the_data(error)
-
-
 def _is_of_the_machine(error: Exception) -> bool:
     """Whether another content, or none, would fail likewise: settings, a lost engine, a disk, memory, a connection."""
-    is_ours = isinstance(error, BackfillError) or (isinstance(error, OSError) and error.errno is not None)
-    state = getattr(error, "getSqlState", lambda: None)() or ""
-    is_machines = is_engine_loss(error) or is_disk_full(error) or is_short_of_memory(error)
-    return is_ours or is_machines or state.startswith(OF_THE_MACHINE)
+    if isinstance(error, BackfillError) or (isinstance(error, OSError) and error.errno is not None):
+        return True
+    state = str(getattr(error, "getSqlState", lambda: None)())
+    is_engines = is_engine_loss(error) or is_disk_full(error) or SHORT_OF_MEMORY.search(str(error)) is not None
+    return is_engines or state.startswith(OF_THE_MACHINE)
 
 
 def _lives(session: "SparkSession") -> bool:
     """Whether the engine still answers a query over nothing that landed."""
-    try:
-        return bool(session.range(1).count() == 1)
-    except Exception:  # noqa: BLE001  # the error before this one is raised
-        return False
+    with suppress(Exception):  # the error before this one is raised
+        return bool(session.range(1).count())
+    return False
 
 
 def _counted(
@@ -173,8 +170,9 @@ def unless_flooding(counted: Counted, size: int) -> Counted:
     return Counted({None: (1, 1, 0)}, why) if why else counted
 
 
-def _refused(error: Exception) -> Counted:
+def _refused(error: Exception, file: StoredFile) -> Counted:
     line = (str(error).splitlines() or [type(error).__name__])[0]
+    line = (undecoded(file.parquet) if "FAILED_READ_FILE" in line else "") or line
     return Counted({None: (1, 1, 0)}, f"its rows cannot be judged: {line[:REASON_CHARS]}")
 
 

@@ -19,6 +19,7 @@ from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.mapping import (
+    NO_TEXT,
     RAISED,
     UnfitSelect,
     analysis_errors,
@@ -126,6 +127,7 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     # Some engines end the query over a day that is none of the calendar.
     arrived, happened = (F.when(~far[n], c(n)).cast("date") for n in ("arrival_ts", "event_ts"))
     unusable = c("reason").isNotNull() | arrived.isNull() | (arrived < start) | too_new
+    is_blank = c("event_key").isNull() | (F.trim("event_key") == "")
     selected = "arrival_ts" in names_of(settings.source.select)
     rules: list[tuple[Column, Column | str]] = [
         (c(RAISED) != "", c(RAISED)),
@@ -135,7 +137,7 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
         (too_new, "arrival_ts is later than the file's first scan plus one day"),
         (c("seq").isNull(), "seq is NULL or no whole number of 64 bits"),
         (c("version_ts").isNull(), "version_ts is NULL or no timestamp"),
-        (c("event_key").isNull() | (F.trim("event_key") == ""), "event_key is NULL or blank"),
+        (is_blank & ~c(RAISED).contains(NO_TEXT), "event_key is NULL or blank"),
         (c("op").isNull() | ~c("op").isin("upsert", "delete"), "op is neither upsert nor delete"),
         (upsert & c("event_ts").isNull(), "event_ts is NULL or no timestamp"),
         *((upsert & broken, text) for column in settings.source.payload_columns for broken, text in _rules(column)),

@@ -27,7 +27,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.fitness import unfit_days_now, unfit_text
-from backfill_assets.operations.postgres import DATABASE, connected
+from backfill_assets.operations.postgres import DATABASE, connected, text_with_nul
 
 NOTES = "_exported.json"  # beside a folder's days; readers of Parquet leave out names that begin with _
 TABLE_OF_NOTES = "backfill_assets_exports"
@@ -166,6 +166,8 @@ class PostgresSink:
             with connection(self.lake) as engine:
                 rows = f"SELECT * FROM ({selection(files, self.contract)})"
                 rows += f" WHERE {quoted(self.contract.day_column)} IN ({listed})"
+                if nul := text_with_nul(engine, rows, self.contract):
+                    raise _refused(self.name, nul, "Take it out in select, and load the day again")
                 schema, _, table = self.table.rpartition(".")
                 named = {"db_schema_name": _plain(schema)} if schema else {}
                 cursor.adbc_ingest(_plain(table), engine.sql(rows).to_arrow_reader(), mode="create_append", **named)

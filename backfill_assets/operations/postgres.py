@@ -7,10 +7,15 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.fingerprints import quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 DATABASE = ("postgresql://", "postgres://")
 SIGN = r"(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})"  # of a part of an address
@@ -49,6 +54,18 @@ def connected(text: str, refused: Refusal) -> Iterator[tuple[str, Any, str]]:
     except dbapi.Error as error:
         fix = "Check the address, the rights, and the table or query"
         raise refused(name, _scrubbed(" ".join(str(error).split()), address), fix) from None
+
+
+def text_with_nul(engine: "DuckDBPyConnection", rows: str, contract: Contract) -> str:
+    """Which text of the rows holds the sign NUL, which no text of PostgreSQL can hold; empty without one. The driver
+    names neither column nor day."""
+    day, texts = quoted(contract.day_column), [c.name for c in contract.columns if c.kind.kind == "STRING"]
+    for name in texts:
+        found = engine.execute(f"SELECT min({day}), count(*) FROM ({rows}) WHERE contains({quoted(name)}, chr(0))")
+        [(first, times)] = found.fetchall()
+        if times:
+            return f"{name} holds the sign NUL in {times} row(s) from {first} on, which no text of PostgreSQL can"
+    return ""
 
 
 def _scrubbed(text: str, address: str) -> str:

@@ -7,16 +7,18 @@ Lives here: opening and losing sessions on each kind of engine. Does not live he
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock, PropertyMock
 
 import pytest
 
 from backfill_assets.core.errors import BackfillError, EngineLost
 from backfill_assets.engine import cache
+from backfill_assets.engine import session as opening
 from backfill_assets.engine.confs import EngineSettings, scrub
 from backfill_assets.engine.jvm import find_java, launch_options
 from backfill_assets.engine.loss import engine_lost, is_engine_loss
 from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import open_session
+from backfill_assets.engine.session import changed_settings, drop_session, open_session, say
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 pytestmark = pytest.mark.on_spark("it is Spark's sessions, server and driver")
@@ -108,6 +110,35 @@ print(changed_settings(open_session(lake, settings)), changed_settings(spark), s
 def test_settings_that_others_change_are_told_and_put_back(spark_server: Path) -> None:
     told = "{'spark.sql.of_mine': (None, 'x'), 'spark.sql.session.timeZone': ('UTC', 'America/New_York')} {} UTC"
     assert run(CHANGE, spark_server) == ["{}", told]
+
+
+def test_a_session_whose_server_was_replaced_while_it_was_opened_is_known_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its settings would seem to be changed, static ones too, and to put them back is refused."""
+    whole = {"spark.sql.extensions": "delta", "spark.sql.shuffle.partitions": "4"}
+    dying, next_one = (Mock(**{"process.is_alive.return_value": True}) for _ in range(2))
+    settings_of = iter([PropertyMock(side_effect=ConnectionResetError()), PropertyMock(return_value=whole)])
+
+    def connect(*_: object) -> Mock:
+        session = Mock()
+        type(session.conf).getAll = next(settings_of)
+        return session
+
+    for name, stand_in in (
+        ("hold", Mock()),
+        ("ensure_server", Mock(side_effect=[dying, next_one])),
+        ("_connect", connect),
+    ):
+        monkeypatch.setattr(opening, name, stand_in)
+    try:
+        session = open_session(tmp_path, EngineSettings())
+        say(session, {"spark.sql.shuffle.partitions": "1"})
+        whole["spark.sql.shuffle.partitions"] = "1"
+        assert changed_settings(session) == {}
+        session.conf.unset.assert_not_called()
+    finally:
+        drop_session(tmp_path)
 
 
 def test_the_wait_for_a_session_is_counted_once_however_often_it_is_asked_for(spark_server: Path) -> None:

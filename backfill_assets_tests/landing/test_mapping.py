@@ -109,7 +109,7 @@ def test_a_file_whose_types_do_not_fit_is_one_row_with_its_reason_and_the_others
     assert told["nested"] == [
         (0, "select does not fit its columns: entity must be a string, but select makes it array<string>")
     ]
-    assert told["binary"] == [(1, "event_key is NULL or blank"), (2, None)]
+    assert told["binary"] == [(1, "event_key is bytes that are no UTF-8 text"), (2, None)]
     assert {r.split(";")[0] for _, r in told["cut"]} == {
         "at of the file has digits below the microsecond, which would be cut off in 2 of its rows"
     }

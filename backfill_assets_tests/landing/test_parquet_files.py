@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.landing.content_store import StoredFile, find
-from backfill_assets.landing.parquet_files import MAX_DEPTH, _value_bytes
+from backfill_assets.landing.parquet_files import MAX_DEPTH, _value_bytes, undecoded
 from backfill_assets.landing.text_lines import Limits
 from backfill_assets_tests.lake.landed import bad_rows, take_in
 
@@ -259,3 +259,12 @@ def test_a_list_is_a_value_too_and_no_longer_than_one_may_be(tmp_path: Path) -> 
     assert why == "'a.list.element' has values of more than the limit of 100000 bytes"
     _, why = refusal(tmp_path, flags(100_001, 1, 1))
     assert why == "'a' has a value of 100001 bytes, more than the limit of 100000"
+
+
+def test_an_encoding_that_an_engine_may_lack_is_named_with_its_column_and_the_way_out(tmp_path: Path) -> None:
+    table = pa.table({"score": [0.1, 0.2], "name": ["a", "b"]})
+    pq.write_table(table, tmp_path / "plain.parquet")
+    split = {"score": "BYTE_STREAM_SPLIT"}
+    pq.write_table(table, tmp_path / "split.parquet", use_dictionary=False, column_encoding=split)
+    assert undecoded(tmp_path / "plain.parquet") == ""
+    assert undecoded(tmp_path / "split.parquet").startswith("'score' is encoded as BYTE_STREAM_SPLIT, which the engine")

@@ -4,10 +4,14 @@ Tested here: `operations.postgres` without a server. Not tested here: a real one
 `end_to_end.test_export_postgres`).
 """
 
+from dataclasses import replace
+
+import duckdb
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.operations.postgres import connected
+from backfill_assets.operations.postgres import connected, text_with_nul
+from backfill_assets_tests.builders import STAGING
 
 
 def refused(name: str, culprit: str, fix: str) -> BackfillError:
@@ -46,3 +50,13 @@ def test_a_password_is_taken_with_its_signs_written_as_codes(password: str, targ
         raise AssertionError("it connected")
     assert SECRET not in str(raised.value)
     assert f"postgresql://127.0.0.1/db#{target}" in str(raised.value)
+
+
+def test_a_text_that_postgresql_cannot_hold_is_named_with_its_column_and_day() -> None:
+    texts = "CASE n WHEN 2 THEN 'a' || chr(0) ELSE 'b' END AS entity FROM range(4) t(n)"
+    rows = f"SELECT DATE '2024-02-26' + CAST(n AS INT) AS event_date, {texts}"
+    with duckdb.connect() as engine:
+        contract = replace(STAGING, columns=tuple(c for c in STAGING.columns if c.name in ("event_date", "entity")))
+        told = text_with_nul(engine, rows, contract)
+        assert told.startswith("entity holds the sign NUL in 1 row(s) from 2024-02-28 on")
+        assert text_with_nul(engine, f"SELECT * FROM ({rows}) WHERE entity = 'b'", contract) == ""
