@@ -108,13 +108,13 @@ def _merged(fields: "Sequence[StructField]", more: "Sequence[StructField]") -> "
     return merged if len(merged) <= MOST_COLUMNS else None
 
 
-def union_of(session: "SparkSession", frames: "Sequence[DataFrame]") -> "DataFrame":
-    """The rows of all frames. More than MOST_FRAMES are first written to the folder for temporary files of the lake's
+def union_of(session: "SparkSession", frames: "Sequence[DataFrame]", most: int = MOST_FRAMES) -> "DataFrame":
+    """The rows of all frames. More than `most` are first written to the folder for temporary files of the lake's
     server, so many at once."""
     server = own_server(session)
-    if server is not None and len(frames) > MOST_FRAMES:
-        starts = range(0, len(frames), MOST_FRAMES)
-        frames = [_kept(session, server.scratch, union_of(session, frames[i : i + MOST_FRAMES])) for i in starts]
+    while server is not None and len(frames) > most:
+        groups = (frames[i : i + most] for i in range(0, len(frames), most))
+        frames = [_kept(session, server.scratch, union_of(session, group)) for group in groups]
     return reduce(lambda one, other: one.unionByName(other), frames)
 
 

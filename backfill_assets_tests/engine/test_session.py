@@ -7,7 +7,7 @@ Lives here: opening and losing sessions on each kind of engine. Does not live he
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import Mock, PropertyMock
+from unittest.mock import Mock
 
 import pytest
 
@@ -112,31 +112,15 @@ def test_settings_that_others_change_are_told_and_put_back(spark_server: Path) -
     assert run(CHANGE, spark_server) == ["{}", told]
 
 
-def test_a_session_whose_server_was_replaced_while_it_was_opened_is_known_as_a_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else its settings would seem to be changed, static ones too, and to put them back is refused."""
-    whole = {"spark.sql.extensions": "delta", "spark.sql.shuffle.partitions": "4"}
-    dying, next_one = (Mock(**{"process.is_alive.return_value": True}) for _ in range(2))
-    settings_of = iter([PropertyMock(side_effect=ConnectionResetError()), PropertyMock(return_value=whole)])
-
-    def connect(*_: object) -> Mock:
-        session = Mock()
-        type(session.conf).getAll = next(settings_of)
-        return session
-
-    for name, stand_in in (
-        ("hold", Mock()),
-        ("ensure_server", Mock(side_effect=[dying, next_one])),
-        ("_connect", connect),
-    ):
-        monkeypatch.setattr(opening, name, stand_in)
+def test_a_session_whose_settings_were_never_read_is_not_taken_for_changed_by_what_was_said(tmp_path: Path) -> None:
+    """Its server was replaced while it was opened. To put static settings back would be refused."""
+    session = Mock()
+    session.conf.getAll = {"spark.sql.extensions": "delta", "spark.sql.shuffle.partitions": "1"}
+    opening._open[tmp_path] = opening._Open(session, EngineSettings(), None)
     try:
-        session = open_session(tmp_path, EngineSettings())
         say(session, {"spark.sql.shuffle.partitions": "1"})
-        whole["spark.sql.shuffle.partitions"] = "1"
         assert changed_settings(session) == {}
-        session.conf.unset.assert_not_called()
+        assert not session.conf.unset.called
     finally:
         drop_session(tmp_path)
 
