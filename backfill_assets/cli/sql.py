@@ -77,7 +77,8 @@ def write_csv(rows: Any, to: TextIO, safe: bool) -> None:
         text = f"'{value}" if safe and isinstance(value, str) and FORMULA.match(value) else _cell(value)
         return plain(text) if screen else text
 
-    writer.writerow(map(cell, rows.column_names))
+    bare = all(name.isidentifier() for name in rows.column_names)
+    (csv.writer(to, lineterminator="\n") if bare else writer).writerow(map(cell, rows.column_names))
     for batch in rows.to_batches():
         writer.writerows(zip(*(map(cell, _values(c)) for c in batch.columns), strict=True))
 

@@ -34,6 +34,7 @@ from backfill_assets.operations.snapshots import find_snapshot
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+MOST_BYTES = 2 << 30  # of an answer
 LACKING = re.compile(r"Table with name (\S+) does not exist")
 
 
@@ -64,13 +65,28 @@ def ask(
                 engine.register(contract.name, dataset(files, contract))
             engine.execute("SET enable_external_access = false")
             refuse_writing(engine, query)
-            return Answer(engine.sql(query).to_arrow_table(), unfit)
+            return Answer(whole(engine.sql(query).to_arrow_reader()), unfit)
         except duckdb.Error as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             known, lacking = known_tables(lake, pipeline), LACKING.search(lines[0])
             if lacking:  # DuckDB would name a table of its own as near
                 raise refused_query(f"there is no table {lacking[1]}", known_names(lacking[1], known)) from None
             raise refused_query(" ".join(lines[:2]), f"Its tables are {', '.join(known)}") from None
+
+
+def whole(batches: Any, most_bytes: int = MOST_BYTES) -> Any:
+    """The rows of an Arrow reader as a table. Raises BackfillError for more than so many bytes: DuckDB keeps to its
+    memory, and what it answers is this process's own."""
+    import pyarrow as pa
+
+    kept, size = [], 0
+    for batch in batches:
+        size += batch.nbytes
+        if size > most_bytes:
+            fix = "Ask for fewer rows (LIMIT) or columns; `export` writes whole tables"
+            raise refused_query(f"its answer has more than {most_bytes >> 20:,} MiB", fix)
+        kept.append(batch)
+    return pa.Table.from_batches(kept, batches.schema)
 
 
 @contextmanager

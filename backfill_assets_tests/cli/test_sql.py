@@ -87,7 +87,7 @@ def test_a_spreadsheet_computes_no_text_of_a_file_where_asked(lake: Path) -> Non
 )
 def test_no_sign_that_a_spreadsheet_takes_for_the_end_of_a_cell_is_bare(text: str, cell: str) -> None:
     write_csv(pa.table({"h": [text]}), written := StringIO(), safe=True)
-    assert written.getvalue() == f'"h"\n{cell}\n'
+    assert written.getvalue() == f"h\n{cell}\n"
 
 
 def test_dates_and_times_of_any_year_are_shown_as_text(lake: Path) -> None:

@@ -18,7 +18,7 @@ from backfill_assets.lake.embedded import SPILL, new_engine, selection
 from backfill_assets.lake.queries import refuse_writing
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
-from backfill_assets.operations.sql import ask, dataset, own_engine
+from backfill_assets.operations.sql import ask, dataset, own_engine, whole
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readable_lake, version_of_event, write
 
@@ -208,3 +208,10 @@ def test_days_that_are_not_fit_are_told_beside_the_answer(reader: LakeReader) ->
     DeltaTable(str(reader.lake.table_path(TABLE))).delete("event_key = 'a'")  # another program
     found = ask(reader.lake, reader.pipeline, "SELECT 1 FROM staging")
     assert (found.rows.num_rows, found.unfit) == (3, {TABLE: "stale 2024-03-01"})
+
+
+def test_an_answer_is_held_within_a_bound() -> None:
+    with duckdb.connect() as engine:
+        assert whole(engine.sql("SELECT * FROM range(10)").to_arrow_reader()).num_rows == 10
+        with pytest.raises(BackfillError, match="its answer has more than 1 MiB"):
+            whole(engine.sql("SELECT * FROM range(1_000_000)").to_arrow_reader(), 1 << 20)
