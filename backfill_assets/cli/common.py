@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from backfill_assets.cli.progress import BackfillRequest, RunOutcome
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
+    from backfill_assets.lake.sections import SourceSettings
     from backfill_assets.operations.rejected import Unusable
 
 LAKE_KEY, TARGET_KEY = "backfill_assets.lake", "backfill_assets.target"
@@ -216,9 +217,18 @@ def say_unusable(lake: "Lake") -> "Unusable":
     from backfill_assets.operations.rejected import unusable
 
     ledgers = [of_source(FILES, each.source) for each in lake.by_source()]
-    if ledgers and all(lake.store.view(ledger.name, ledger.day_column).version < 0 for ledger in ledgers):
-        patterns = ", ".join(source.files for source in lake.settings.delivered.values())
+    sources = lake.settings.delivered.values()
+    is_scanned = any(lake.store.view(ledger.name, ledger.day_column).version >= 0 for ledger in ledgers)
+    if ledgers and not is_scanned and not any(_has_landed(lake, s) for s in sources):
+        patterns = ", ".join(source.files for source in sources)
         remark(f"Nothing has landed where lake.toml says: {patterns}")
     if line := str(found := unusable(lake)):
         remark(line)
     return found
+
+
+def _has_landed(lake: "Lake", source: "SourceSettings") -> bool:
+    """Return whether the landing folder offers a file; no ledger names one that `select` was too wrong to read."""
+    from backfill_assets.landing.listing import list_landing
+
+    return bool(list_landing(source.files, lake.shared or lake.root, source.format).files)

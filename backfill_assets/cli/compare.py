@@ -129,7 +129,7 @@ def _sections(report: CompareReport) -> list[PageSection]:
         columns.append((c.column, c.changed, *nulls, f"{c.drift:.3f}", words))
     names = ("day", "rows before", "rows after", "added", "removed", "changed", "columns")
     heads = ("column", "changed values", "NULL before", "NULL after", "drift", "")
-    drift = "columns over the days that were read; none: no such column; drift is the population stability index"
+    drift = "each column, over all days compared (none: only one side has it); drift is the population stability index"
     samples, drawn = ("day", "kind", "key", "before", "after"), "some of the rows that differ"
     tables = {
         "Days that differ": TextTable(names, [_cells(d) for d in report.differing]),

@@ -36,8 +36,8 @@ def draw_list(states: Sequence[tuple[Plan, str]]) -> None:
 
 
 def show_progress(current: "Progress", form: str = "") -> None:
-    """The plan and how far it is, as `json`, as a runbook in `markdown`, only what was made and what that cost as
-    `outcome`, or else drawn."""
+    """The plan and how far it is, as `json`, as a runbook in `markdown`, only its chunks (once it is finished also its
+    tables) and what they cost as `outcome`, or else drawn."""
     if form == "json":
         print_json(
             plan_dict(current.plan)
@@ -51,7 +51,8 @@ def show_progress(current: "Progress", form: str = "") -> None:
     else:
         for line in _head(current):
             say(line)
-        for section in [_window(current), _steps(current)] if form == "outcome" else report(current):
+        made = [_window(current), _steps(current)] if current.state == "finished" else [_steps(current)]
+        for section in made if form == "outcome" else report(current):
             click.echo()
             section.draw()
         say(f"next: {_next(current)}")

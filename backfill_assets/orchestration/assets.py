@@ -88,7 +88,7 @@ def _described(contract: Contract) -> str:
     key = f", one row per {', '.join(contract.key)}" if contract.key else ""
     name = contract.name
     return (
-        f"{contract.description}\n\nMade from {inputs}{key}. A day is one of `{contract.day_column}` (UTC): "
+        f"{contract.description}\n\nMade from {inputs}{key}. A partition is a day of `{contract.day_column}` (UTC): "
         "*Partitions* shows why it was written and links to the days it is made from. To correct days press "
         f"*Materialize* (a range is one run), or use `backfill-assets plan --tables {name} --from DAY --to DAY`. What "
         "is not up to date, and why: `backfill-assets status --why`. One day's receipt, inputs and history: "

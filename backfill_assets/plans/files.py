@@ -243,14 +243,16 @@ def going_on(lake: Lake, plan: Plan, state: str) -> str:
 
 
 def refuse_overlap(lake: Lake, plan: Plan) -> None:
-    """Raise if another active plan has days of the same tables."""
+    """Raise if another active plan has days of the same tables; a plan that is not kept yet is named by its days."""
+    is_kept = _path(lake, plan.id, "json").exists()
     for other in active_plans(lake):
         shared = sorted(set(other.tables) & set(plan.tables))
         days = sorted(set(other.days) & set(plan.days))
         if other.id != plan.id and shared and days:
-            raise plan.error(
+            raise BackfillError(
+                f"the plan {plan.id}" if is_kept else f"a plan of {plan.days}",
                 f"the plan {other.id} is active and has {days[0]}..{days[-1]} of {', '.join(shared)}",
-                "Nothing was run",
+                "Nothing was run" if is_kept else "Nothing was planned",
                 f"End it first: `backfill-assets run {other.id}`, or `backfill-assets plan cancel {other.id}`",
             )
 
