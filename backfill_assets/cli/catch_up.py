@@ -223,7 +223,9 @@ def replay_late(days: DayRange, note: str, dry_run: bool, as_json: bool) -> None
     released = release_late_rows(LakeSession(lake), days, note.strip())
     if not as_json:
         _draw_late(released, "count now")
-    report(until_settled(lake, note.strip(), "replay-late", others), as_json)
+    done = until_settled(lake, note.strip(), "replay-late", others)
+    say_unusable(lake)
+    report(done, as_json)
 
 
 def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
