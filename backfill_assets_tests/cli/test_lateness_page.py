@@ -81,3 +81,9 @@ def test_hostile_text_is_escaped(bare: LatenessReport) -> None:
 def test_a_range_of_arrivals_is_named_on_the_page(bare: LatenessReport) -> None:
     days = DayRange(SINCE, FRONTIER.date())
     assert f"arrived on {days}" in page(replace(bare, scope=LatenessScope(days)))
+
+
+def test_of_several_sources_the_page_names_the_one_that_it_is_about(bare: LatenessReport) -> None:
+    of_orders = replace(bare, scope=LatenessScope(source="orders"))
+    assert "25 upserts of the source orders alone (--source NAME: of another); 1 deletes apart" in page(of_orders)
+    assert "of the source" not in page(bare)
