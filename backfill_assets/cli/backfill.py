@@ -64,8 +64,9 @@ def backfill(days: DayRange, named: str | None, force: bool, note: str, profile:
         if profile:
             draw_phases(outcome)
     say_unusable(lake)
-    say_warnings(lake, pipeline, dict.fromkeys(tables, days))
-    if not outcome.success:
+    if outcome.success:
+        say_warnings(lake, pipeline, dict.fromkeys(tables, days))
+    else:
         remark(f"Error: {outcome.cause}")
         click.get_current_context().exit(1)
 

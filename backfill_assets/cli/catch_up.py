@@ -179,11 +179,6 @@ def report(done: CaughtUp, as_json: bool) -> None:
         draw_outcomes(done.runs)
         if not done.runs and not done.held_back:
             click.echo("Nothing to do: every day that can be is up to date.")
-    made = defaultdict[str, set[date]](set)
-    for request, _ in done.runs:
-        for name in request.tables:
-            made[name].update(request.days)
-    say_warnings(*opened(), made)
     for request, outcome in done.runs:
         if not outcome.success:
             remark(f"Error: {', '.join(request.tables)} {request.days}: {outcome.cause}")
@@ -192,6 +187,12 @@ def report(done: CaughtUp, as_json: bool) -> None:
         remark(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")
     for line in done.held_back:
         remark(f"Error: {line}")
+    if done.runs:
+        made = defaultdict[str, set[date]](set)
+        for request, _ in done.runs:
+            for name in request.tables:
+                made[name].update(request.days)
+        say_warnings(*opened(), made)
     if not done.success:
         only_waits = done.waits and replace(done, held_back=()).success
         click.get_current_context().exit(3 if only_waits else 1)
