@@ -187,15 +187,19 @@ def report(done: CaughtUp, as_json: bool) -> None:
         remark(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")
     for line in done.held_back:
         remark(f"Error: {line}")
-    if done.runs:
-        made = defaultdict[str, set[date]](set)
-        for request, _ in done.runs:
-            for name in request.tables:
-                made[name].update(request.days)
-        say_warnings(*opened(), made)
+    _warn(done)
     if not done.success:
         only_waits = done.waits and replace(done, held_back=()).success
         click.get_current_context().exit(3 if only_waits else 1)
+
+
+def _warn(done: CaughtUp) -> None:
+    made = defaultdict[str, set[date]](set)
+    for request, _ in done.runs:
+        for name in request.tables:
+            made[name].update(request.days)
+    if made:
+        say_warnings(*opened(), made)
 
 
 @click.command("replay-late")

@@ -244,17 +244,15 @@ def going_on(lake: Lake, plan: Plan, state: str) -> str:
 
 def refuse_overlap(lake: Lake, plan: Plan) -> None:
     """Raise if another active plan has days of the same tables; a plan that is not kept yet is named by its days."""
-    is_kept = _path(lake, plan.id, "json").exists()
+    kept = _path(lake, plan.id, "json").exists()
+    what, nothing = (f"the plan {plan.id}", "run") if kept else (f"a plan of {plan.days}", "planned")
     for other in active_plans(lake):
-        shared = sorted(set(other.tables) & set(plan.tables))
+        shared = ", ".join(sorted(set(other.tables) & set(plan.tables)))
         days = sorted(set(other.days) & set(plan.days))
         if other.id != plan.id and shared and days:
-            raise BackfillError(
-                f"the plan {plan.id}" if is_kept else f"a plan of {plan.days}",
-                f"the plan {other.id} is active and has {days[0]}..{days[-1]} of {', '.join(shared)}",
-                "Nothing was run" if is_kept else "Nothing was planned",
-                f"End it first: `backfill-assets run {other.id}`, or `backfill-assets plan cancel {other.id}`",
-            )
+            why = f"the plan {other.id} is active and has {days[0]}..{days[-1]} of {shared}"
+            fix = f"End it first: `backfill-assets run {other.id}`, or `backfill-assets plan cancel {other.id}`"
+            raise BackfillError(what, why, f"Nothing was {nothing}", fix)
 
 
 def _path(lake: Lake, plan_id: str, suffix: str) -> Path:
