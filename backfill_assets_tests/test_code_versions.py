@@ -26,7 +26,8 @@ LANDING, LOAD = "backfill_assets.landing", "backfill_assets.load"
 LOADERS = (
     LOADER,
     *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "landed_rows", "placing")),
-    *(f"{LANDING}.{name}" for name in ("content_store", "mapping", "paths", "select")),
+    *(f"{LANDING}.{name}" for name in ("casting", "content_store", "differing", "mapping", "paths", "select")),
+    f"{LANDING}.session_free",
     f"{LANDING}.limited_decoding",
     *(f"{LANDING}.{name}" for name in ("batches", "csv_records", "ingest", "json_lines", "parquet_files")),
     f"{LANDING}.text_lines",
@@ -44,11 +45,11 @@ DECIDES_NO_ROW = {
     "lake.log", "lake.log_history", "lake.replace", "lake.session", "lake.settings",
     "lake.staging", "lake.store", "lake.versions", "lake.view", "lake.writing", "landing.files", "landing.listing",
     "lake.fingerprints", "landing.declared", "load.arrivals", "load.candidate", "load.derived",
-    "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
+    "landing.column_kinds", "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "d467c1b27e91649e7378fa5dc485d80b",
-    "staging 1": "bcd2e56ac43ec67550345dab9f0f9315",
+    "raw 1": "50251c3af1e0c2f8163c450bab64dd40",
+    "staging 2": "f633df36d338e2d3025be6b0c71c9567",
     "features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "features_as_known 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "labels 1": "2747e7d26755d09f4b1534a26c044e0f",
@@ -56,8 +57,8 @@ PINNED = {
     "declared features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "declared labels 1": "2747e7d26755d09f4b1534a26c044e0f",
     "declared training 1": "f803fa143a8b4169d93b6b01ca4eda54",
-    "sql as known 1": "028411d5114e3449d25912a3b25a5c33",
-    "sql 1": "bda3e94ecbdb728af046026fdc40c886",
+    "sql as known 1": "c94249e478dc78191145fccffc6badec",
+    "sql 1": "9c36a77c8c941a6603dd392063c49018",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

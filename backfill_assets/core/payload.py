@@ -37,6 +37,11 @@ class PayloadColumn:
     type: str
     nullable: bool = True
 
+    @property
+    def is_floating(self) -> bool:
+        """Whether its values are floating-point numbers, of which 0.0 and -0.0 are the same."""
+        return self.type == "DOUBLE"
+
 
 # Without a declaration; `value` and `flag` then have bounds of their own (`load.deliveries`).
 DEFAULT_PAYLOAD = (

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 PATHS = ("altered", "missing", "let_go")  # fields of a report: paths, and values by path
 BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted")
 OF_TOTALS = "its totals ("  # how a reason begins that speaks of a file's manifest; the manifest's path follows
+UNFIT = "select does not fit its columns: "  # how a reason begins that refuses all files of a schema
 FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
 
 K = TypeVar("K", date, tuple[date, date])

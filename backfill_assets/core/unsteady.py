@@ -28,11 +28,13 @@ from backfill_assets.core.texts import shortened
 
 # What the row does not decide: the clock, chance, and where and by whom it is computed.
 CLOCK = frozenset({"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"})
-CHANCE = frozenset({"rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"})
+CHANCE = frozenset(
+    {"rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform", "aes_encrypt", "try_aes_encrypt"}
+)
 PLACE = frozenset({
     "monotonically_increasing_id", "spark_partition_id", "input_file_name", "input_file_block_start",
     "input_file_block_length", "current_user", "user", "session_user", "reflect", "java_method", "try_reflect",
-    "version",
+    "version", "current_catalog", "current_database", "current_path", "current_schema", "current_timezone",
 })  # fmt: skip
 UNDECIDED = CLOCK | CHANCE | PLACE | {"unix_timestamp"}  # the last reads the clock where it has no argument
 BARE = UNDECIDED & {

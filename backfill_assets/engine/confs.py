@@ -24,7 +24,7 @@ _OURS = (
     "spark.master", "spark.remote", "spark.api.mode", "spark.connect.", "spark.sql.session.timeZone",
     "spark.sql.ansi.enabled", "spark.sql.catalog.spark_catalog", "spark.sql.files.ignoreCorruptFiles",
     "spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory", "spark.local.dir",
-    "spark.sql.warehouse.dir",
+    "spark.sql.warehouse.dir", "spark.sql.variable.substitute",
 )  # fmt: skip
 # Another user of this machine reaches Spark's own ports; on a cluster its administrator decides how they are guarded.
 _OURS_ON_ONE_MACHINE = ("spark.authenticate", "spark.network.crypto.", "spark.hadoop.fs.permissions.umask-mode")
@@ -105,6 +105,8 @@ def session_confs(settings: EngineSettings) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.files.ignoreCorruptFiles": "false",
+        # Else `${env:HOME}` and `${system:user.name}` in any text of SQL are the server's.
+        "spark.sql.variable.substitute": "false",
         "spark.sql.parquet.compression.codec": "zstd",
         # Above this many folders Spark lists with one task per folder: slower than the driver for our day folders.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",

@@ -128,7 +128,8 @@ def _of_tree(parsed: Any, types: Types, keys: Keys, landed: bool) -> Iterator[st
             yield from _of_window(node, known, keys)
         elif isinstance(node, exp.Cast):
             source, target = kind_of(node.this), kind_of_type(node.to)
-            if source in CASTS.get(target, ()) or (landed and source == STRING and target in OF_LANDED_TEXT):
+            of_landed = (source == STRING and target in OF_LANDED_TEXT) or (source, target) == (DOUBLE, DECIMAL)
+            if source in CASTS.get(target, ()) or (landed and of_landed):
                 yield f"cast as {node.to.sql('spark').lower()}"
         else:
             yield from _of_node(node)

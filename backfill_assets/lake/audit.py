@@ -14,6 +14,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import DayProfile, key_name
 from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
+from backfill_assets.core.unsteady import UNDECIDED
 from backfill_assets.lake.columns import type_of_arrow
 from backfill_assets.lake.data_files import damaged, folder_of
 from backfill_assets.lake.embedded import connection, explaining_unreadable, file_batches, selection
@@ -269,6 +270,8 @@ def _parsed(contract: Contract, rule: Rule) -> "exp.Expr":
     beyond = (exp.Window, exp.Subquery, exp.Select, exp.Rand)
     if parsed.find(*beyond, *(() if rule.per else (exp.AggFunc,))) is not None:
         raise _bad(contract, rule, f"it is not about one {'group' if rule.per else 'row'}")
+    if of_session := [f for f in parsed.find_all(exp.Func) if f.sql_name().lower() in UNDECIDED]:
+        raise _bad(contract, rule, f"{of_session[0].sql('spark')} is not decided by the row")
     single = {c.name for c in columns if c.find_ancestor(exp.AggFunc) is None}
     if rule.per and (several := sorted(single - {contract.day_column, *rule.per})):
         raise _bad(contract, rule, f"a group has several {', '.join(several)}")

@@ -137,7 +137,7 @@ class ColumnNames:
 
     def __init__(self, limits: Limits) -> None:
         self.known: dict[str, None] = {}
-        self._folded: set[str] = set()
+        self._folded: dict[str, str] = {}  # as Spark compares names -> as the file first spelled it
         self._most = limits.max_columns
 
     def admit(self, names: Iterable[str]) -> None:
@@ -145,14 +145,17 @@ class ColumnNames:
         fresh: dict[str, str] = {}
         for name in names:
             folded = folded_name(name)
-            if folded in self._folded or folded in fresh:
+            if folded in fresh:
                 raise BadRecord(f"the name {shown(name)} occurs twice, case aside")
+            if folded in self._folded:
+                before = shown(self._folded[folded])
+                raise BadRecord(f"the name {shown(name)} was {before} in a line before, and case makes no difference")
             if why := name_fault(name):
                 raise BadRecord(why)
             fresh[folded] = name
             if len(self.known) + len(fresh) > self._most:
                 raise BadRecord(f"it would give the file more than {self._most} columns")
-        self._folded.update(fresh)
+        self._folded |= fresh
         self.known.update(dict.fromkeys(fresh.values()))
 
 

@@ -9,24 +9,24 @@ is set aside, and no other value is changed.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.column_types import ColumnType, read_type
-from backfill_assets.core.engines import SHORT_OF_MEMORY, SPARK, Engine, advice, culprit
+from backfill_assets.core.engines import SHORT_OF_MEMORY, SPARK, Engine
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
-from backfill_assets.landing.select import (
-    as_target,
-    can_raise,
-    defaults,
-    expressions,
-    is_lost,
-    misfit,
-    refuse_beyond_the_row,
-    unpacked,
-    vessel,
+from backfill_assets.landing.casting import as_target, is_lost, misfit, unpacked, vessel
+from backfill_assets.landing.differing import (
+    OF_SELECT,
+    UnfitSelect,
+    refuse_differing,
+    refuse_texts_of_fractions,
+    uncast,
+    without_doubt,
 )
+from backfill_assets.landing.select import can_raise, defaults, expressions, refuse_beyond_the_row
+from backfill_assets.landing.session_free import fault, freed, session_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 RAISED = "__raised"
 DOUBTED = "__doubted"
 HAVE_DEFAULTS = frozenset(["op", "seq", "arrival_ts", "version_ts"])
-OF_SELECT = "[source] select in lake.toml"
-NO_TEXT = "event_key is bytes that are no UTF-8 text"
-UNFIT = "select does not fit its columns: "  # how such a reason begins
 # The text of `select` is wrong, whatever the files are: syntax, functions and their arguments.
 OF_THE_TEXT = ("42601", "42883", "42605", "42803")
 # Classes of SQL states of data and types: data exceptions, what Spark cannot analyse or does not support, or decode.
@@ -75,11 +72,17 @@ def mapped(
     refuse_beyond_the_row(select)
     chosen, lacking = _Chosen(expressions(select), expressions(select, strict=True), tuple(payload), engine), None
     frame = frame.drop(*inexact)
+    known = {c.lower() for c in frame.columns}
+    functions = [
+        n for n in session_names(chosen.forgiving) if n.lower() not in known
+    ]  # to an engine, where no column is so named
     for _ in range(len(chosen.forgiving) * 8):
+        column = functions.pop() if functions else ""
         try:
-            made = _cast(frame, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
-            made.columns  # noqa: B018 - a Connect session analyses only when asked
-            return made
+            if not column:
+                made = _cast(frame, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
+                made.columns  # noqa: B018 - a Connect session analyses only when asked
+                return made
         except analysis_errors() as error:
             column = absent_column(error)
             if not column:
@@ -93,12 +96,25 @@ def mapped(
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The expressions of `select`, with casts that give NULL and with casts that raise, and the payload."""
+    """The expressions of `select`, with casts that give NULL and with casts that raise, and the payload.
+
+    `free`, `free_strict`: the same as they are computed, without what the session would decide."""
 
     forgiving: tuple[str, ...]
     strict: tuple[str, ...]
     payload: tuple[PayloadColumn, ...]
     engine: Engine = SPARK
+    free: tuple[str, ...] = ()
+    free_strict: tuple[str, ...] = ()
+
+    def freed(self, types: Mapping[str, str]) -> "_Chosen":
+        """Return these over columns of these types. Raises UnfitSelect for what the clock decides."""
+        if why := next(filter(None, (fault(e, types) for e in self.forgiving)), ""):
+            raise UnfitSelect(why)
+        free, strict = (
+            tuple(freed(e, types, s) for e in es) for es, s in ((self.forgiving, False), (self.strict, True))
+        )
+        return replace(self, free=free, free_strict=strict)
 
     @property
     def watched(self) -> list[str]:
@@ -124,16 +140,19 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     """
     from pyspark.sql import functions as F
 
-    refuse_differing(chosen.forgiving, {name.lower(): kind for name, kind in frame.dtypes}, chosen.engine)
+    found_types = {name.lower(): kind for name, kind in frame.dtypes}
+    refuse_texts_of_fractions(chosen.forgiving, found_types)
+    refuse_differing(chosen.forgiving, found_types, chosen.engine)
+    chosen = chosen.freed(found_types)
     types, selected = delivery_types(chosen.payload), _selected(frame, chosen)
     columns, vessels, told, doubted = dict[str, "Column"](), dict[str, "Column"](), [], []
     for name, (index, found) in selected.items():
         kind, place, text = types[name], f"__d{index}", chosen.forgiving[index]
         if misfit(found, kind):
             raise UnfitSelect(f"{name} must be a {kind.spark}, but select makes it {found[:200]}")
-        given = F.expr(f"struct({text})").getField(name)
+        given = F.expr(f"struct({chosen.free[index]})").getField(name)
         value = as_target(given, found, kind)
-        value, reasons = _without_doubt(name, value, given, found, kind, chosen.engine)
+        value, reasons = without_doubt(name, value, given, found, kind, chosen.engine)
         doubted += reasons
         if (can_raise(text) or kind.element is not None) and chosen.engine.catches_errors:
             vessels[place], value = vessel(value, kind), unpacked(F.col(place), value, kind)
@@ -154,42 +173,6 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     return made.withColumns(columns).withColumn(RAISED, F.concat_ws("; ", *told) if told else F.lit(""))
 
 
-def refuse_differing(expressions: Iterable[str], types: Mapping[str, str], engine: Engine) -> None:
-    """Raise SettingsError naming an expression that differs on the engine; `types` are those of the file's columns."""
-    for expression in expressions:
-        if names := engine.differences(expression, types, landed=True):
-            what = f"`{expression}`: {culprit(names, engine)}"
-            raise SettingsError(OF_SELECT, what, "Nothing was read", advice(names))
-
-
-def uncast(name: str, engine: Engine) -> SettingsError:
-    """Return the refusal of a cast in the nullable column `name`, where a failed cast looks like NULL."""
-    return SettingsError(
-        OF_SELECT, f"{engine.name} cannot tell a failed cast of {name}, which may be NULL, from NULL",
-        "Nothing was read", 'Leave the cast to the type in [source.payload], or set engine = "embedded"',
-    )  # fmt: skip
-
-
-def _without_doubt(
-    name: str, value: "Column", given: "Column", found: str, kind: ColumnType, engine: Engine
-) -> "tuple[Column, list[Column]]":
-    """Return the value where the engine reads `given` as Spark does, and why it is NULL elsewhere. Raises UnfitSelect
-    for a type that it converts otherwise."""
-    from pyspark.sql import functions as F
-
-    if not engine.converts(found, kind):
-        fix = 'set engine = "embedded" (it reads the file) or give another type'
-        raise UnfitSelect(f"{name} is {found}, which {engine.name} may make another {kind} than Spark: {fix}")
-    if name == "event_key" and found == "binary":
-        return value, [F.when(given.isNotNull() & value.isNull(), F.lit(NO_TEXT))]
-    if (doubt := engine.doubtful(given, found, kind)) is None:
-        return value, []
-    # No state follows the engine: only a write that is forced brings the row.
-    how = "set it, then `backfill --force` the arrival day"
-    reason = F.lit(f"{name}: only engine = embedded reads a {kind} of this form: {how}")
-    return F.when(~doubt, value), [F.when(doubt, reason)]
-
-
 def _watched(
     frame: "DataFrame", chosen: _Chosen, watching: Mapping[str, tuple[int, str]], columns: Mapping[str, "Column"]
 ) -> "tuple[DataFrame, list[Column]]":
@@ -208,7 +191,7 @@ def _watched(
         if not chosen.engine.catches_errors and chosen.strict[index] != chosen.forgiving[index]:
             raise uncast(name, chosen.engine)
         kind = types[name]
-        value = F.expr(f"struct({chosen.strict[index]})").getField(name)
+        value = F.expr(f"struct({chosen.free_strict[index]})").getField(name)
         sign = F.when(is_lost(value, as_target(value, found, kind), kind), "lost").otherwise("kept")
         checks[f"__w{index}"] = F.try_to_binary(sign, F.lit("utf-8"))
         gone = F.col(f"__w{index}").isNull() | (F.decode(F.col(f"__w{index}"), "utf-8") == "lost")
@@ -242,13 +225,6 @@ def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]
             f"Give exactly these columns: {', '.join(types)}; {', '.join(sorted(HAVE_DEFAULTS))} may be left out",
         )
     return fields
-
-
-class UnfitSelect(Exception):
-    """`select` cannot be applied to files of this schema; the text says why. The files are refused, others are read."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(UNFIT + why)
 
 
 def analysis_errors() -> tuple[type[Exception], ...]:

@@ -1,11 +1,8 @@
 """The text of `[source] select`: read by tokens, made safe for one bad row, and refused where it needs more than a row.
 
-Also a selected value as exactly the type of its delivery column, or NULL and why, and columns that `select` may leave
-out. Not here: running it (`mapping`), and expressions over one event (`pipeline.expressions`). `cast` becomes
-`try_cast` and so on; the text otherwise stays as written, so that no rewriting can change a meaning. A function on no
-list is refused: it may be a Python UDF, or read files. No cast cuts off a fraction, rounds to a declared scale, takes 2
-for true or makes NULL of text in silence. An empty text is NULL to every type but STRING and BINARY: CSV has no other
-NULL.
+Also columns that `select` may leave out. Not here: running it (`mapping`), values as types (`casting`), expressions of
+one event (`pipeline.expressions`). `cast` becomes `try_cast` and so on; the text otherwise stays as written, so that no
+rewriting can change a meaning. A function on no list is refused: it may be a Python UDF, or read files.
 """
 
 import re
@@ -19,7 +16,6 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from backfill_assets.core.column_types import ARRAY, DECIMAL, GREATEST_PRECISION, ColumnType
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.unsteady import BARE, OF_MANY_ROWS, UNDECIDED, is_sparks
 
@@ -45,11 +41,7 @@ PLAIN = re.compile(
 UNMATCHED = "its brackets or commas do not match"
 OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
 SUBQUERIES = (exp.Select, exp.Subquery, exp.Query, exp.Table, exp.Values)
-GENERATORS = (exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)
-FRACTIONS = ("double", "float", "decimal")
-FRACTION = r"^\s*[+-]?\d*\.(\d*?)0*\s*$"  # of a number as text: its digits behind the point, without zeros at the end
-WHOLE = ("tinyint", "smallint", "int", "bigint")
-TEXTUAL = ("STRING", "BINARY")
+EXPLODING = (exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)
 HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays within 63
 
 
@@ -178,7 +170,10 @@ def beyond_the_row(node: exp.Expr, is_known: Callable[[str], bool] = is_sparks) 
     name = called(node)
     if isinstance(node, SUBQUERIES):
         return f"{node.sql('spark')} is a subquery, and reads more than the row"
-    if isinstance(node, (exp.Window, exp.AggFunc, *GENERATORS)) or name in OF_MANY_ROWS:
+    if (
+        isinstance(node, (exp.Window, exp.AggFunc, exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline))
+        or name in OF_MANY_ROWS
+    ):
         return f"{node.sql('spark')} is not an expression over one row"
     if (isinstance(node, exp.Anonymous) and not is_known(name)) or name.startswith("current_"):
         return f"{name} is no function of Spark that gives the same for the same row"
@@ -190,74 +185,6 @@ def called(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         return str(node.name).lower()
     return node.sql_name().lower() if isinstance(node, exp.Func) else node.key if isinstance(node, exp.Any) else ""
-
-
-def misfit(found: str, kind: ColumnType) -> bool:
-    """Whether values of the type `found` (Spark's simple name) fit no column of `kind`."""
-    if kind.kind == ARRAY:
-        return found not in ("string", "void", kind.spark)
-    return found.startswith(("struct", "array", "map"))
-
-
-def as_target(value: "Column", found: str, kind: ColumnType) -> "Column":
-    """The value (of the type `found`) as `kind`; NULL where it is not exactly one."""
-    from pyspark.sql import functions as F
-
-    target, source = kind.spark, found.partition("(")[0]
-    if kind.kind == ARRAY:
-        # Elements that do not fit would be NULL in silence: text is read strictly, within what catches its error.
-        strict = F.from_json(value, target, {"mode": "FAILFAST"}) if found == "string" else value.cast(target)
-        return F.when(value.isNotNull(), strict) if found == "string" else strict
-    if kind.kind in ("BIGINT", "INT") and source in FRACTIONS:
-        # A cast would cut fractions off in silence; NaN and infinity have no remainder of zero either.
-        value = F.when(value % F.lit(1) == F.lit(0), value)
-    if kind.kind == "BOOLEAN" and source in (*WHOLE, *FRACTIONS):
-        value = F.when(value.isin(0, 1), value)
-    if kind.kind == DECIMAL and source in ("string", *FRACTIONS):
-        exact = value.try_cast(f"decimal({GREATEST_PRECISION},{GREATEST_PRECISION - kind.precision + kind.scale})")
-        rounded = value.try_cast(target)
-        fits = rounded == exact
-        if source == "string":  # beside 38 digits there is no room for more behind the point
-            fits &= F.length(F.regexp_extract(value, FRACTION, 1)) <= kind.scale
-        return F.when(fits, rounded)
-    if kind.kind == "STRING":
-        return F.try_validate_utf8(value.try_cast(target))
-    return value.try_cast(target)
-
-
-def is_lost(value: "Column", cast: "Column", kind: ColumnType) -> "Column":
-    """Whether a value that is not NULL became NULL in its cast; an empty text may, but not in a column of text."""
-    from pyspark.sql import functions as F
-
-    given = value.isNotNull() if kind.kind in TEXTUAL else F.trim(value.cast("string")) != ""
-    return F.coalesce(given, F.lit(False)) & cast.isNull()
-
-
-def vessel(value: "Column", kind: ColumnType) -> "Column":
-    """The value as text in bytes: `1` and its digits, `0` for NULL; NULL itself only where evaluating it raised.
-
-    Of an array only whether there is one.
-    """
-    from pyspark.sql import functions as F
-
-    if kind.kind == ARRAY:
-        return F.try_to_binary(F.when(value.isNotNull(), "1").otherwise("0"), F.lit("utf-8"))
-    exact = F.hex(value) if kind.kind == "BINARY" else F.unix_micros(value) if kind.kind == "TIMESTAMP" else value
-    text = F.coalesce(F.concat(F.lit("1"), exact.cast("string")), F.lit("0"))
-    return F.try_to_binary(text, F.lit("utf-8"))
-
-
-def unpacked(packed: "Column", value: "Column", kind: ColumnType) -> "Column":
-    """The value that a vessel holds. An array is evaluated again, where it is known not to raise."""
-    from pyspark.sql import functions as F
-
-    if kind.kind == ARRAY:
-        return F.when(packed.isNotNull(), value)
-    text = F.decode(packed, "utf-8")
-    digits = F.when(F.substring(text, 1, 1) == "1", F.substring(text, F.lit(2), F.length(text)))
-    if kind.kind == "TIMESTAMP":
-        return F.timestamp_micros(digits.cast("bigint"))
-    return F.unhex(digits) if kind.kind == "BINARY" else digits.cast(kind.spark)
 
 
 def defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[str, "Column"]:

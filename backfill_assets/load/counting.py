@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.engines import SHORT_OF_MEMORY
 from backfill_assets.core.errors import BackfillError, LandingError, SettingsError
-from backfill_assets.core.scans import OF_TOTALS
+from backfill_assets.core.scans import OF_TOTALS, UNFIT
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_disk_full, is_engine_loss
 from backfill_assets.lake.embedded import connection, literal
@@ -31,7 +31,7 @@ from backfill_assets.landing.content_store import StoredFile, discard, find
 from backfill_assets.landing.declared import MOST_DIGITS, DeclaredTotals, exact_number
 from backfill_assets.landing.files import Hashes, LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
-from backfill_assets.landing.mapping import UNFIT, is_of_the_data
+from backfill_assets.landing.mapping import is_of_the_data
 from backfill_assets.landing.parquet_files import undecoded
 from backfill_assets.landing.select import uses_path
 from backfill_assets.landing.text_lines import Unreadable

@@ -18,10 +18,9 @@ from backfill_assets.lake.forgotten import REASON
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.landing.differing import NO_TEXT, UnfitSelect
 from backfill_assets.landing.mapping import (
-    NO_TEXT,
     RAISED,
-    UnfitSelect,
     analysis_errors,
     delivery_types,
     mapped,

@@ -9,13 +9,15 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from backfill_assets.engine.session import engine_of, own_server
@@ -39,6 +41,8 @@ MANY_KINDS = 8  # more sets of columns than that in one query are joined
 MOST_FRAMES = 64  # of one query: Sail's server ends at some 250, Spark takes two seconds for each
 MOST_COLUMNS = 1_000  # of a frame of files that were joined
 # As Spark reads them; pyarrow's names.
+EPOCH, FIRST_GREGORIAN = date(1970, 1, 1), date(1582, 10, 15)
+LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 WIDENED = {
     pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0),
     pa.large_string(): pa.string(),
@@ -178,16 +182,35 @@ def _copy(scratch: Path, file: StoredFile) -> Path:
 def _write(file: StoredFile, target: Path) -> None:
     """Raises Unreadable for a value that has no place in the type Spark would give it."""
     with pq.ParquetFile(file.parquet) as source:
+        julian = _is_julian(source.metadata.metadata or {})
         schema = pa.schema([pa.field(f.name, _type(f.type), f.nullable) for f in source.schema_arrow])
         first, number = 1, pa.field(NUMBER, pa.int64())
         with pq.ParquetWriter(target, schema.append(number), compression="zstd", store_schema=False) as writer:
             try:
                 for table in grouped(source, schema):
+                    if julian and (early := next(filter(None, map(_early, table.columns, table.column_names)), "")):
+                        raise Unreadable(early)
                     numbers = pa.array(range(first, first + table.num_rows), pa.int64())
                     writer.write_table(table.append_column(number, numbers))
                     first += table.num_rows
             except pa.ArrowInvalid as error:
                 raise Unreadable(str(error).splitlines()[0]) from None
+
+
+def _is_julian(footer: Mapping[bytes, bytes]) -> bool:
+    """Whether days before 1582-10-15 are Julian in a file with this metadata: of Spark 2, and of its `LEGACY` mode."""
+    return footer.get(b"org.apache.spark.version", b"3") < b"3" or any(key in footer for key in LEGACY_CALENDAR)
+
+
+def _early(column: pa.ChunkedArray, name: str) -> str:
+    """Why a column of a Julian file cannot be read by an engine that takes its days for Gregorian; empty if it can."""
+    if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
+        return ""
+    first = pc.min(column.cast(pa.int64() if pa.types.is_timestamp(column.type) else pa.int32())).as_py()
+    micros = 86_400_000_000 if pa.types.is_timestamp(column.type) else 1
+    if first is None or first // micros >= (FIRST_GREGORIAN - EPOCH).days:
+        return ""
+    return f'{name} has Julian days before {FIRST_GREGORIAN}, which only engine = "embedded" reads as they are meant'
 
 
 def _type(found: Any) -> Any:
@@ -220,6 +243,10 @@ def _told(value: "Column", kind: "DataType") -> "Column":
         return value.cast("string")
     if isinstance(kind, T.ArrayType):
         return F.transform(value, lambda one: _told(one, kind.elementType))
+    if isinstance(kind, T.MapType) and not isinstance(kind.keyType, T.StringType):  # else bytes show as an address
+        is_bytes = isinstance(kind.keyType, T.BinaryType)
+        keys = F.transform(F.map_keys(value), lambda key: F.base64(key) if is_bytes else key.cast("string"))
+        return F.map_from_arrays(keys, F.map_values(value))
     if isinstance(kind, T.StructType):
         parts = (_told(value.getField(f.name), f.dataType).alias(f.name) for f in kind.fields)
         return F.when(value.isNotNull(), F.struct(*parts))

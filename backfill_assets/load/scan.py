@@ -30,6 +30,7 @@ from backfill_assets.lake.ledger import (
 )
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
+from backfill_assets.landing.column_kinds import note_kinds
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.declared import DeclaredTotals, of_contents
 from backfill_assets.landing.files import LandedFile, StillChanging, is_complete, settle
@@ -78,6 +79,8 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         comparison, listing, records = compared(lake_session, to_scan=True)  # it may have read half of a manifest
     moment = now or utc_now()
     intakes, waits = _taken(lake_session, comparison.fresh)
+    known_before = [(r.path, r.sha256) for r in records if not r.withdrawn]
+    note_kinds(lake_session.lake.stock, [(f.name, i) for f, i in intakes], known_before)
     lapsed, landed_again = [*comparison.lapsed, *comparison.renamed], {i.sha256 for _, i in intakes}
     altered, missing = comparison.altered, [m for m in comparison.missing if m.sha256 not in landed_again]
     blocked = {r.path for r in (*altered, *missing, *lapsed)} | {f.name for f, _ in intakes}

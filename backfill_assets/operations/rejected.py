@@ -6,7 +6,7 @@ Not here: the account of all rows (`account`), one day's reasons (`show`), and t
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from backfill_assets.lake.ledger import (
     read_files,
 )
 from backfill_assets.lake.too_late import too_late_contract
+from backfill_assets.landing.column_kinds import changed_kinds, columns_told_as_text
 
 NEWEST_DAYS = 7  # a week of arrivals shows what is wrong now
 MOST_REASONS = MOST_KINDS = 10
@@ -129,12 +130,13 @@ class Unusable:
     as_declared: int = 0  # files that are what their manifests declare
     contradicted: tuple[str, ...] = ()  # a line per file that was recorded before its manifest declared otherwise
     fruitless: tuple[str, ...] = ()  # sections of lake.toml whose sources have rows, and none that is usable
+    retyped: tuple[str, ...] = ()  # a line per landed column that becomes a text and changed its type between files
 
     def __str__(self) -> str:
         """Return one line; empty where every row can be used."""
         none = (f"{section} in lake.toml gives not one usable row" for section in self.fruitless)
         late = f"too late: {self.late:,} landed row(s) wait in {TOO_LATE} for `replay-late`" if self.late else ""
-        return "; ".join(filter(None, (*none, self._unusable(), late)))
+        return "; ".join(filter(None, (*none, self._unusable(), late, *self.retyped)))
 
     def _unusable(self) -> str:
         if not self.rows:
@@ -157,7 +159,7 @@ class Unusable:
         """Return the counts and the reasons as JSON values."""
         first = max(self.reasons, key=lambda reason: self.reasons[reason], default=None)
         counts = {"rows": self.rows, "files": self.files, "reason": first, "reasons": dict(self.reasons)}
-        return {**counts, "too_late": self.late, "files_as_declared": self.as_declared}
+        return {**counts, "too_late": self.late, "files_as_declared": self.as_declared, "retyped": self.retyped}
 
 
 def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: bool = True) -> Unusable:
@@ -181,7 +183,22 @@ def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: boo
         sum(part.as_declared for part in sources),
         sum((part.contradicted for part in sources), ()),
         sum((part.fruitless for part in sources), ()),
+        tuple(retyped(lake)) if days is None else (),
     )
+
+
+def retyped(lake: Lake) -> Iterator[str]:
+    """Yield a line per landed column that becomes a text and has another type in some files, whose texts may differ."""
+    for each in lake.by_source():
+        live = {r.path for r in read_files(each.store, each.source) if not r.withdrawn}
+        if changed := changed_kinds(each.stock, live):
+            from backfill_assets.landing.mapping import delivery_types
+
+            source = each.settings.source
+            told = columns_told_as_text(source.select, delivery_types(source.payload_columns))
+            for name, found in ((n, k) for n, k in changed.items() if n in told):
+                places = " and ".join(f"{kind} in {plain(shown(path, each.source))}" for kind, path in found.items())
+                yield f"types: {plain(name)} is {places}; texts of one value may differ (1, 1.0): cast it in select"
 
 
 def _of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Unusable:

@@ -28,7 +28,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.operations.rejected import Reason, SetAside, contracts_beside, set_aside, unusable
+from backfill_assets.operations.rejected import Reason, SetAside, contracts_beside, retyped, set_aside, unusable
 from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.checks import (
     check_outputs,
@@ -182,8 +182,8 @@ def _warn_of_unusable(context: dg.AssetExecutionContext, rebuild: Rebuild) -> No
     """Warn of rows and files of the run's days that no table gets; also by alert where the run loaded them."""
     request, contract = rebuild.request, rebuild.table.contract
     lake = request.lake_session.lake.of_source(contract.source)
-    if warning := str(unusable(lake, request.days)):
-        context.log.warning(warning)
+    for line in filter(None, (warning := str(unusable(lake, request.days)), *retyped(lake))):
+        context.log.warning(line)
     fresh = {*request.days} - {*rebuild.ready.settled}
     news = warning if len(fresh) == len(request.days) else str(unusable(lake, fresh)) if fresh else ""
     if news:

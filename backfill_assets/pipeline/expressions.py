@@ -17,6 +17,7 @@ from backfill_assets.core.column_types import DECIMAL, GREATEST_PRECISION, Colum
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.unsteady import KNOWN
 from backfill_assets.landing.select import beyond_the_row, expressions
+from backfill_assets.landing.session_free import fault, freed
 from backfill_assets.pipeline.contracts import refused
 
 RAISING: dict[type, str] = {
@@ -41,7 +42,10 @@ def read_expression(text: str, columns: Mapping[str, ColumnType], where: str) ->
     """Parse and check an expression over these columns. Raises SettingsError naming `where` and the forbidden part."""
     parsed = parse(text, where)
     named = check(parsed, columns, where)
-    (sql,) = _forgiving(text, where)
+    types = {name.lower(): str(kind) for name, kind in columns.items()}
+    if why := fault(text, types):
+        raise refused(where, why, ADVICE)
+    (sql,) = (freed(e, types) for e in _forgiving(text, where))
     try:
         kind: ColumnType | None = type_of(parsed, columns)
     except UnknownType:

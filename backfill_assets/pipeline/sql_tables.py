@@ -6,6 +6,7 @@
 import itertools
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
-from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.errors import NOT_RUN, BackfillError, ContractBroken, SettingsError
 from backfill_assets.core.texts import reason
 from backfill_assets.lake.audit import check_rules
 from backfill_assets.lake.code import SourceFile
@@ -173,13 +174,26 @@ def _runs(
                 seen[wanted.table] = spread_join(seen[wanted.table], other, choice)
         first, last = _literal(chunk.days.start), _literal(chunk.days.last)
         said = {"first_day": chunk.days.start, "last_day": chunk.days.last, "frontier": chunk.frontier}
-        filled = _filled(query, {**header.parameters, **said}).replace("{", "{{").replace("}", "}}")
+        filled = _free(contract.name, _filled(query, {**header.parameters, **said}), seen)
+        filled = filled.replace("{", "{{").replace("}", "}}")
         text = (
             f"WITH {named} SELECT * FROM (\n{filled}\n) AS made WHERE {day} IS NULL OR {day} BETWEEN {first} AND {last}"
         )
         return next(iter(seen.values())).sparkSession.sql(text, None, **seen)
 
     return run
+
+
+def _free(table: str, query: str, frames: Mapping[str, "DataFrame"]) -> str:
+    """The query without what the session decides, by the types of columns that all frames give alike."""
+    from backfill_assets.landing.session_free import fault, freed
+
+    found = {(name.lower(), kind) for frame in frames.values() for name, kind in frame.dtypes}
+    names = Counter(name for name, _ in found)
+    types = {name: kind for name, kind in found if names[name] == 1}
+    if why := fault(query, types):
+        raise ContractBroken(f"the transform of {table}", why, NOT_RUN, "Take days and times from the chunk or columns")
+    return freed(query, types, strict=True)
 
 
 def _filled(query: str, values: Mapping[str, object]) -> str:

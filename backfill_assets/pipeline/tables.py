@@ -56,11 +56,13 @@ def delivered(settings: LakeSettings) -> tuple[Table, ...]:
 
 def _delivered(settings: LakeSettings, source: str) -> tuple[Table, Table]:
     payload, raw = settings.source.payload_columns, named(contracts.RAW, source)
+    names = [c.name for c in payload]
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.staging import staging
 
-        return staging(frames[raw], chunk.days, [c.name for c in payload], chunk.wanted)
+        doubles = [c.name for c in payload if c.is_floating]
+        return staging(frames[raw], chunk.days, names, chunk.wanted, doubles)
 
     return (
         Table(
@@ -72,9 +74,9 @@ def _delivered(settings: LakeSettings, source: str) -> tuple[Table, Table]:
             contracts.staging(payload, source),
             _build,
             sources=(TRANSFORMS + "staging",),
-            code_version="staging 1",
+            code_version="staging 2",
             facts=queries.lateness_of_versions,
-            account=queries.accounted,
+            account=partial(queries.accounted, payload=names),
         ),
     )
 

@@ -1,7 +1,7 @@
 """Lakes on Sail: the known answers, without Java; the same days on Spark afterwards; its server killed while it writes.
 
 Lives here: what a lake holds and tells when Sail computed it. Does not live here: the server's life
-(`engine.test_launch`), and what Sail is not asked (`landing.test_sail_casts`).
+(`engine.test_launch`), and what Sail is not asked (`landing.test_differing`).
 """
 
 import shutil

@@ -32,6 +32,7 @@ UNUSABLE = {
     "a duplicate key": (b'{"id": 1, "id": 2}', "the key 'id' occurs twice"),
     "a duplicate key inside": (b'{"x": {"k": 1, "k": 1}}', "the key 'k' occurs twice"),
     "keys that differ in case": (b'{"id": 1, "ID": 2}', "the name 'ID' occurs twice, case aside"),
+    "a key that another line spells otherwise": (b'{"OK": 1}', "the name 'OK' was 'ok' in a line before"),
     "NaN": (b'{"id": NaN}', "NaN is not JSON"),
     "Infinity": (b'{"id": [Infinity]}', "Infinity is not JSON"),
     "-Infinity": (b'{"id": -Infinity}', "-Infinity is not JSON"),

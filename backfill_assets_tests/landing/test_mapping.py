@@ -18,7 +18,7 @@ from backfill_assets_tests.load.test_deliveries import MOMENT, PLAIN, judged, pa
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.on_spark("it is what Spark makes of select; of Sail: test_sail_casts")
+pytestmark = pytest.mark.on_spark("it is what Spark makes of select; of Sail: test_differing")
 
 COLUMNS = ("seq", "at", "key", "n", "who", "flag")
 RISKY = PLAIN.replace("n AS value", "n * 1 AS value").replace(

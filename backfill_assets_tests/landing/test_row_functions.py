@@ -24,7 +24,7 @@ BEYOND = {
     "explode(a)": "not an expression over one row",
     "mine(a)": "mine is no function",
     "spark_catalog.default.mine(a)": "mine is no function",
-    "current_timezone()": "current_timezone is no function",
+    "current_timezone()": "current_timezone is not decided by the row",
     "python_worker_logs()": "python_worker_logs is no function",
     "input_file_block_length()": "not decided by the row",
 }

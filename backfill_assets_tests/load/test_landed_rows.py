@@ -77,6 +77,27 @@ def test_a_moment_beyond_microseconds_spoils_its_own_file_only(tmp_path: Path) -
         numbered._copy(tmp_path, stock_file(tmp_path, pa.table({"at": far})))
 
 
+EARLY = (date(1582, 10, 14) - date(1970, 1, 1)).days
+LEGACY = {"org.apache.spark.version": "3.5.1", "org.apache.spark.legacyDateTime": ""}
+
+
+@pytest.mark.parametrize("footer", [{"org.apache.spark.version": "2.4.8"}, LEGACY])
+@pytest.mark.parametrize(
+    "column", [pa.array([None, EARLY], pa.date32()), pa.array([EARLY * 86_400_000_000], pa.timestamp("us"))]
+)
+def test_a_julian_day_is_not_taken_for_another(tmp_path: Path, footer: dict[str, str], column: pa.Array) -> None:
+    told = pa.table({"born": column}).replace_schema_metadata(footer)
+    with pytest.raises(Unreadable, match="born has Julian days before 1582-10-15"):
+        numbered._copy(tmp_path, stock_file(tmp_path, told))
+
+
+def test_days_since_the_reform_and_of_other_writers_are_read(tmp_path: Path) -> None:
+    days = pa.table({"born": pa.array([EARLY + 1], pa.date32())})
+    for name, table in (("late", days.replace_schema_metadata(LEGACY)), ("other", pa.table({"born": [date(1, 1, 1)]}))):
+        (tmp_path / name).mkdir()
+        assert pq.read_table(numbered._copy(tmp_path / name, stock_file(tmp_path / name, table))).num_rows == 1
+
+
 @pytest.mark.slow
 def test_rows_that_are_large_once_expanded_are_copied_as_they_were_judged(tmp_path: Path) -> None:
     rows = 40_000

@@ -3,17 +3,29 @@
 Tested here: `operations.rejected`. Not tested here: who shows it (`orchestration.test_ledgers`).
 """
 
-from datetime import date
+import json
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.ledgers import TOO_LATE
-from backfill_assets.lake.ledger import QUARANTINE
-from backfill_assets.operations.rejected import NEWEST_DAYS, Reason, SetAside, contracts_beside, set_aside
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.ledger import FILES, QUARANTINE
+from backfill_assets.lake.staging import stage_rows
+from backfill_assets.operations.rejected import (
+    NEWEST_DAYS,
+    Reason,
+    SetAside,
+    contracts_beside,
+    retyped,
+    set_aside,
+    unusable,
+)
 from backfill_assets.pipeline import contracts
-from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.files import SMALLEST, bare_lake, publish_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 RAW: Contract = contracts.raw()
@@ -40,6 +52,25 @@ def test_the_newest_reasons_are_counted_and_those_of_long_ago_are_not(tmp_path: 
     found = of(set_aside(lake, RAW), "quarantine")
     assert (found.rows, found.newest) == (len(rows) + 1, days[-1])
     assert found.reasons == [Reason("not JSON", 2 * NEWEST_DAYS, days[-1]), Reason("no number", 1, days[-1])]
+
+
+def test_a_column_that_becomes_a_text_and_changed_its_type_is_told_of(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    (tmp_path / "lake.toml").write_text(SMALLEST.replace('*"', 'id AS event_key, n AS value"'))
+    lake = open_lake(tmp_path)
+    scanned = datetime(2024, 3, 2, tzinfo=UTC)
+    landed = ("landed", "", "", START, 1, 0, 1, 1, 1, scanned, START, scanned, "", None)
+    staged = stage_rows(lake, FILES, [(landed[0], path, path * 64, *landed[3:]) for path in "ab"])
+    with lake.store.lock(FILES.name):
+        lake.store.append(FILES, staged, Receipt(staged.write_id, FILES.name, "scan", {}))
+    staged.drop()
+    lake.stock.mkdir(parents=True)
+    kinds = {"id": {"double": "b", "a whole number": "a", "date32[day]": "gone"}, "n": {"double": "a", "a text": "b"}}
+    (lake.stock / "kinds.json").write_text(json.dumps(kinds))
+    (line,) = retyped(lake)
+    assert line.startswith("types: id is double in b and a whole number in a; texts of one value may differ")
+    assert str(unusable(lake)) == line
+    assert str(unusable(lake, [START])) == ""
 
 
 def test_arrivals_tell_their_rows_and_their_newest_day(tmp_path: Path) -> None:

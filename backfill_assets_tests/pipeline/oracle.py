@@ -34,16 +34,22 @@ class Rules:
     frontier: datetime = datetime(2100, 1, 1)  # noqa: DTZ001 - DuckDB's TIMESTAMP has no zone
 
 
-# A delivery wins if, at its arrival, it beats every delivery of its key that arrived before it.
+# A delivery wins if, at its arrival, it beats every delivery of its key that arrived before it. Of winners that say the
+# same in turn the first stays, as long as any of them.
 STAGING = """
 WITH o AS (SELECT *, row_number() OVER (PARTITION BY event_key ORDER BY version_ts, arrival_ts, seq) AS vrank FROM raw),
      w AS (SELECT *, max(vrank) OVER (PARTITION BY event_key ORDER BY arrival_ts, seq
                                       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS best_before FROM o),
      k AS (SELECT * FROM w WHERE best_before IS NULL OR vrank > best_before),
-     v AS (SELECT *, lead(arrival_ts) OVER (PARTITION BY event_key ORDER BY arrival_ts, seq) AS known_until FROM k)
+     v AS (SELECT *, lead(arrival_ts) OVER (PARTITION BY event_key ORDER BY arrival_ts, seq) AS ended FROM k),
+     s AS (SELECT *, row(op, event_ts, entity, value, flag) AS said FROM v WHERE ended IS NULL OR ended > arrival_ts),
+     n AS (SELECT *, lag(said) OVER (PARTITION BY event_key ORDER BY arrival_ts, seq) IS DISTINCT FROM said AS new
+           FROM s),
+     u AS (SELECT *, lead(arrival_ts) OVER (PARTITION BY event_key ORDER BY arrival_ts, seq) AS known_until
+           FROM n WHERE new)
 SELECT event_key, event_ts, entity, value, flag, version_ts, seq, arrival_ts AS known_from, known_until,
        cast(event_ts AS date) AS event_date
-FROM v WHERE op <> 'delete' AND (known_until IS NULL OR known_until > arrival_ts)
+FROM u WHERE op <> 'delete'
 """
 
 # The state as of the end of all deliveries, by another road than the intervals above.

@@ -1,4 +1,4 @@
-"""Days that commit 31ec1bd wrote are as they were: their receipts name the same code and settings in another form.
+"""Days that commit 31ec1bd wrote are as they were (staging apart): receipts name the same code in another form.
 
 Tested here: digests of receipts that 31ec1bd wrote under Python 3.11, for built-in tables, declared ones, one in Python
 and one in SQL. Not tested here: what a change of code or settings does from now on (`lake/test_model.py`).
@@ -103,6 +103,9 @@ RECEIPTS = {
     },
 }
 
+# A delivery that says what is known already makes no version any more; what reads staging as known goes by its code.
+CHANGED = {"staging", "features_as_known", "spent"}
+
 
 def made(root: Path, files: Mapping[str, str]) -> Pipeline:
     for name, text in files.items():
@@ -124,12 +127,12 @@ def of_before(codes: Mapping[str, Codes], lake: str) -> set[str]:
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the receipts name a user's code as Python 3.11 shows it")
 def test_days_of_before_are_not_outdated(tmp_path: Path) -> None:
     codes = made(tmp_path, FILES).codes
-    assert of_before(codes, "usual") == set(codes) == set(RECEIPTS["usual"])
+    assert of_before(codes, "usual") == set(codes) - CHANGED == set(RECEIPTS["usual"]) - CHANGED
 
 
 def test_days_of_declared_tables_of_before_are_not_outdated(tmp_path: Path) -> None:
     codes = made(tmp_path, {"lake.toml": SOURCE + DECLARED}).codes
-    assert of_before(codes, "declared") == set(codes) == set(RECEIPTS["declared"])
+    assert of_before(codes, "declared") == set(codes) - CHANGED == set(RECEIPTS["declared"]) - CHANGED
 
 
 @pytest.mark.parametrize(
@@ -147,7 +150,7 @@ def test_other_code_or_settings_make_days_of_before_outdated_as_ever(
     tmp_path: Path, file: str, old: str, new: str, outdated: set[str]
 ) -> None:
     codes = made(tmp_path, FILES | {file: FILES[file].replace(old, new)}).codes
-    assert set(codes) - of_before(codes, "usual") == outdated
+    assert set(codes) - of_before(codes, "usual") == outdated | CHANGED
 
 
 def test_days_that_are_written_now_name_another_form(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.core.contracts import Basis, Input, Rule
 from backfill_assets.core.days import asked_days
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.errors import ContractBroken, SettingsError
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import Chunk, Table, make_pipeline
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -153,12 +153,36 @@ def test_parameters_stand_as_literals_where_they_are_meant(tmp_path: Path) -> No
     transform = written(tmp_path, text).transform
     assert transform is not None
     chunk = Chunk(asked_days("2024-03-02"), datetime(2024, 4, 1, tzinfo=UTC))
-    transform({"staging": cast("DataFrame", SimpleNamespace(sparkSession=session))}, chunk)
+    transform({"staging": cast("DataFrame", SimpleNamespace(sparkSession=session, dtypes=[]))}, chunk)
     assert (
         "SELECT x:least, ':least', '{}' FROM staging WHERE value>=2 AND d=DATE '2024-03-02' AND "
         r"t<TIMESTAMP '2024-04-01 00:00:00.000000Z' AND n='it\'s'"
     ) in asked[0]
     assert asked[0].startswith("WITH `staging` AS (SELECT * FROM F) SELECT * FROM (")
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("known_from < TIMESTAMP 'now'", "takes its date from the clock"),
+        ("known_from > event_key", "makes a time of the text event_key"),
+        ("try_cast(event_key AS timestamp) IS NOT NULL", ""),
+        ("event_key = '${env:HOME}'", ""),
+    ],
+)
+def test_nothing_of_the_session_enters_a_row(spark: "SparkSession", tmp_path: Path, expression: str, why: str) -> None:
+    moment = datetime(2024, 3, 1, 12, tzinfo=UTC)
+    rows = [(key, "A", 2, moment, None, date(2024, 3, 1)) for key in ("10:30:00", "${env:HOME}", "${system:user.name}")]
+    query = f"SELECT entity AS customer, event_date AS day, value AS spent FROM staging WHERE {expression}"
+    transform = written(tmp_path, SPENDING.partition("SELECT")[0] + query).transform
+    assert transform is not None
+    frames = {"staging": spark.createDataFrame(rows, SCHEMA)}
+    chunk = Chunk(asked_days("2024-03-01"), moment)
+    if why:
+        with pytest.raises(ContractBroken, match=why):
+            transform(frames, chunk)
+    else:
+        assert transform(frames, chunk).count() == ("HOME" in expression)
 
 
 def test_the_query_sees_its_inputs_its_parameters_and_the_days_and_gives_no_other_days(

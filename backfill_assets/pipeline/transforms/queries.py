@@ -34,29 +34,35 @@ def _days(moment: str) -> str:
     return f"CAST(make_timestamp(epoch_us({moment})) AS DATE)"
 
 
-def accounted(rows: str) -> str:
+def accounted(rows: str, payload: Sequence[str]) -> str:
     """A query for deliveries of whole keys: per event day its upserts, and how many of these are superseded.
 
-    Superseded is an upsert that arrived with a version which was not the greatest of its key by then, or that was
-    replaced or deleted in the instant in which it arrived.
+    Superseded is an upsert that arrived with a version which was not the greatest of its key by then, that was replaced
+    or deleted in the instant in which it arrived, or that said (`event_ts` and `payload`) what was known already.
     """
     arrived = "PARTITION BY event_key ORDER BY arrival_ts, seq"
     newest = f"max((version_ts, arrival_ts, seq)) OVER ({arrived} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     ranked = f"SELECT *, coalesce((version_ts, arrival_ts, seq) > {newest}, true) AS wins FROM ({rows})"
     until = f"SELECT *, lead(arrival_ts) OVER ({arrived}) AS ended FROM ({ranked}) WHERE wins"
-    lost = f"SELECT event_ts, op FROM ({ranked}) WHERE NOT wins"
-    brief = f"SELECT event_ts, op FROM ({until}) WHERE ended <= arrival_ts"
+    facts = f"CASE WHEN op = 'upsert' THEN row({', '.join(map(_quoted, ('event_ts', *payload)))}) END"
+    known = f"SELECT *, {facts} AS facts FROM ({until}) WHERE ended IS NULL OR ended > arrival_ts"
+    kept = f"SELECT *, facts IS DISTINCT FROM lag(facts) OVER ({arrived}) AS differs FROM ({known})"
     day = _days("event_ts")
     return (
-        f"SELECT {day} AS day, count(*) FILTER (side = 'all') AS came, count(*) FILTER (side = 'gone') AS superseded "
-        f"FROM (SELECT event_ts, op, 'all' AS side FROM ({rows}) UNION ALL SELECT *, 'gone' FROM ({lost}) UNION ALL "
-        f"SELECT *, 'gone' FROM ({brief})) WHERE op = 'upsert' GROUP BY 1"
+        f"SELECT {day} AS day, count(*) FILTER (side = 'all') AS came, "
+        "count(*) FILTER (side = 'all') - count(*) FILTER (side = 'kept') AS superseded "
+        f"FROM (SELECT event_ts, op, 'all' AS side FROM ({rows}) UNION ALL "
+        f"SELECT event_ts, op, 'kept' FROM ({kept}) WHERE differs) WHERE op = 'upsert' GROUP BY 1"
     )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def flips(before: str, after: str, entity: Sequence[str]) -> str:
     """Per day how many labels that were mature have another value, or are gone: `label_date`, `label_flips`."""
-    names = ['"' + column.replace('"', '""') + '"' for column in ("label_date", *entity)]
+    names = [_quoted(column) for column in ("label_date", *entity)]
     same = " AND ".join(f"before.{n} = after.{n}" for n in names)
     return (
         "SELECT before.label_date, count(*) FILTER (before.label IS DISTINCT FROM after.label) AS label_flips "

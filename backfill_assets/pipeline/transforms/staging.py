@@ -23,14 +23,17 @@ def staging(
     days: DayRange,
     payload: Sequence[str] = DEFAULT_NAMES,
     only: Collection[date] | None = None,
+    doubles: Collection[str] = (),
 ) -> DataFrame:
     """Rows of staging whose `event_date` lies in `days` (half-open), from all deliveries of their keys.
 
     A delivery is current from its arrival iff its (`version_ts`, `arrival_ts`, `seq`) beats all deliveries of its key
     that arrived before it (by `arrival_ts`, `seq`), until the next that does. A delete only ends intervals; its
-    `event_ts` is ignored. Intervals of no length are left out. Rows of other keys may be passed and do no harm. The
-    columns of `payload` go along unchanged. `only`: of `days` those whose rows are wanted (None: all); deliveries of
-    keys without an event on them may lack then.
+    `event_ts` is ignored. Intervals of no length are left out; of those that meet and say the same (`event_ts` and
+    `payload`) the first stays, with its own `version_ts` and `seq`, until something else is said. Rows of other keys
+    may be passed and do no harm. The columns of `payload` go along unchanged. `only`: of `days` those whose rows are
+    wanted (None: all); deliveries of keys without an event on them may lack then. `doubles`: columns of the payload of
+    type DOUBLE, in which 0.0 and -0.0 say the same.
     """
     event_day = F.to_date("event_ts")
     inside = (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
@@ -44,10 +47,14 @@ def staging(
     before = arrived.rowsBetween(Window.unboundedPreceding, -1)
     ranked = mine.withColumns({"__version": version, "__best_before": F.max(version).over(before)})
     winners = ranked.where(F.col("__best_before").isNull() | (F.col("__version") > F.col("__best_before")))
-    known = winners.withColumns({"known_from": F.col("arrival_ts"), "known_until": F.lead("arrival_ts").over(arrived)})
-    lasting = F.col("known_until").isNull() | (F.col("known_until") > F.col("known_from"))
-    return known.where(wanted & lasting).select(
-        "event_key", "event_ts", *payload, "version_ts", "seq", "known_from", "known_until",
+    until = F.lead("arrival_ts").over(arrived)
+    lasting = winners.withColumn("__until", until).where("__until IS NULL OR __until > arrival_ts")
+    told = (F.col(c) + F.lit(0.0) if c in doubles else F.col(c) for c in payload)  # -0.0 + 0.0 is 0.0 to every engine
+    facts = F.when(F.col("op") == "upsert", F.struct("event_ts", *told))
+    differs = ~facts.eqNullSafe(F.lag(facts).over(arrived))
+    known = lasting.withColumn("__differs", differs).where("__differs").withColumn("known_until", until)
+    return known.where(wanted).select(
+        "event_key", "event_ts", *payload, "version_ts", "seq", F.col("arrival_ts").alias("known_from"), "known_until",
         event_day.alias("event_date"),
     )  # fmt: skip
 

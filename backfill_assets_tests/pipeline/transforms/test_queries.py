@@ -40,7 +40,9 @@ def test_versions_are_measured_by_when_they_were_known() -> None:
     assert share == 0.8
 
 
-COUNTED = accounted("SELECT * REPLACE (CAST(event_ts AS TIMESTAMPTZ) AS event_ts) FROM landed")
+COUNTED = accounted(
+    "SELECT * REPLACE (CAST(event_ts AS TIMESTAMPTZ) AS event_ts) FROM landed", ["entity", "value", "flag"]
+)
 
 
 def counted(rows: list[dict[str, object]]) -> dict[date, tuple[int, int]]:
@@ -60,14 +62,16 @@ def test_upserts_of_a_day_are_rows_of_staging_and_superseded_ones(seed: int) -> 
     assert set(in_staging) <= set(found)
 
 
-def test_what_came_with_an_older_version_or_was_replaced_at_once_is_superseded() -> None:
+def test_what_came_with_an_older_version_was_replaced_at_once_or_said_nothing_new_is_superseded() -> None:
+    noon = delivery(0, "2024-03-01 12:00:00")["event_ts"]
     rows = [
         delivery(1, "2024-03-01 10:00:00"),
         delivery(2, "2024-03-01 11:00:00", version_ts=delivery(0, "2024-02-01")["version_ts"]),
         delivery(3, "2024-03-01 12:00:00"),
         delivery(4, "2024-03-01 12:00:00"),
+        delivery(5, "2024-03-01 13:00:00", event_ts=noon),
     ]
-    assert counted(rows) == {date(2024, 3, 1): (4, 2)}
+    assert counted(rows) == {date(2024, 3, 1): (5, 3)}
 
 
 FIRST, SECOND = date(2024, 3, 1), date(2024, 3, 2)

@@ -3,12 +3,14 @@
 Tested here: `pipeline.transforms.staging`. Not tested here: which raw days are read for it (`load.derived`).
 """
 
+import itertools
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline import contracts
@@ -76,6 +78,12 @@ def _hours(instant: datetime | None) -> float | None:
         ([delivery(1, 1, "delete"), delivery(2, 5, version_ts=NOON)], []),
         ([delivery(1, 1), delivery(2, 5, "delete", event_ts=NOON + 3 * ONE_DAY)], [(1, 1, 5)]),
         ([delivery(1, 1), delivery(2, 5, "delete", event_ts=None, entity=None, value=None, flag=None)], [(1, 1, 5)]),
+        ([delivery(1, 1), delivery(2, 5, value=1), delivery(3, 9, value=1)], [(1, 1, None)]),
+        ([delivery(1, 1), delivery(2, 5), delivery(3, 9, value=1)], [(1, 1, 5), (1, 9, None), (2, 5, 9)]),
+        ([delivery(1, 1), delivery(2, 5), delivery(3, 5, value=1)], [(1, 1, None)]),
+        ([delivery(1, 1), delivery(2, 5, "delete"), delivery(3, 9, value=1)], [(1, 1, 5), (1, 9, None)]),
+        ([delivery(1, 1), delivery(2, 5, value=1), delivery(3, 9, version_ts=NOON + ONE_DAY / 6)], [(1, 1, None)]),
+        ([delivery(1, 1, entity=None), delivery(2, 5, value=1, entity=None)], [(1, 1, None)]),
         ([delivery(1, -50)], [(1, -50, None)]),
         ([delivery(1, 24 * 5000)], [(1, 24 * 5000, None)]),
     ],
@@ -88,6 +96,12 @@ def _hours(instant: datetime | None) -> float | None:
         "an insert older than its delete stays deleted",
         "the day of a delete is ignored",
         "a delete may hold nothing but its key",
+        "what is said again changes nothing",
+        "an old value that comes back is a change",
+        "what was another value for no time is none",
+        "what is said again after a delete is new",
+        "what was said again outranks older versions all the same",
+        "NULL said again is the same",
         "an arrival before the event counts from then on",
         "however late",
     ],
@@ -96,6 +110,31 @@ def test_known_intervals(
     spark: "SparkSession", rows: list[dict[str, Any]], wanted: list[tuple[int, float, float | None]]
 ) -> None:
     assert known(spark, *rows) == [(FIRST, *row) for row in wanted]
+
+
+FEW = st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(["upsert", "upsert", "delete"]), st.booleans())
+
+
+@settings(TRIED_IN_SPARK, max_examples=15)
+@given(st.lists(FEW, min_size=1, max_size=7))
+def test_rows_are_what_is_known_from_instant_to_instant_told_once_each(
+    spark: "SparkSession", drawn: list[tuple[int, int, str, bool]]
+) -> None:
+    rows = [
+        delivery(seq, hour, op, version_ts=NOON + timedelta(hours=version), value=int(value))
+        for seq, (hour, version, op, value) in enumerate(drawn)
+    ]
+    states: list[tuple[float, int | None]] = [(-1, None)]
+    for hour in sorted({hour for hour, *_ in drawn}):
+        arrived = [(version, at, seq, op, value) for seq, (at, version, op, value) in enumerate(drawn) if at <= hour]
+        *_, op, value = max(arrived)
+        states += [(hour, int(value) if op == "upsert" else None)]
+    changes = [now for before, now in itertools.pairwise(states) if before[1] != now[1]]
+    ends = [since for since, _ in changes[1:]] + [None]
+    wanted = [
+        (FIRST, value, since, end) for (since, value), end in zip(changes, ends, strict=False) if value is not None
+    ]
+    assert sorted(known(spark, *rows), key=str) == sorted(wanted, key=str)
 
 
 def test_an_event_that_moves_leaves_its_old_day_at_the_move(spark: "SparkSession") -> None:

@@ -1,6 +1,6 @@
 """Values as the types of their columns: exactly, or NULL, and whether one was lost.
 
-Tested here: `landing.select`. Not tested here: expressions that raise (`test_mapping`).
+Tested here: `landing.casting`. Not tested here: expressions that raise (`test_mapping`).
 """
 
 from decimal import Decimal
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.core.column_types import read_type
-from backfill_assets.landing.select import as_target, is_lost, misfit, unpacked, vessel
+from backfill_assets.landing.casting import as_target, is_lost, misfit, unpacked, vessel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.on_spark("it is Spark's casts; Sail's are in test_sail_casts")
+pytestmark = pytest.mark.on_spark("it is Spark's casts; Sail's are in test_differing")
 
 CASES: list[tuple[str, str, Any, bool]] = [
     ("'19.99'", "DECIMAL(18,2)", Decimal("19.99"), False),

@@ -11,16 +11,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.column_types import read_type
+from backfill_assets.core.engines import Engine
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import PayloadColumn
 from backfill_assets.engine.sail import DOUBTFUL, Sail
-from backfill_assets.landing.mapping import RAISED, mapped, refuse_differing, uncast
+from backfill_assets.landing.differing import (
+    UnfitSelect,
+    refuse_differing,
+    refuse_texts_of_fractions,
+    uncast,
+    without_doubt,
+)
+from backfill_assets.landing.mapping import RAISED, mapped
 from backfill_assets_tests.processes import run_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS = {"a": "string", "n": "bigint", "t": "timestamp_ntz"}
+COLUMNS = {"a": "string", "n": "bigint", "t": "timestamp_ntz", "f": "double", "d": "decimal(9,2)"}
 
 # What Spark 4.2.0 and Sail 0.7.2 make of these texts differs; found by casting 150 texts to 12 types on both.
 DIFFER = {
@@ -100,6 +108,7 @@ def test_what_is_not_known_to_differ_may_run(expression: str) -> None:
         ("1 + n AS value", ": \\+:"),
         ("concat(t, a) AS k", "concat of TIMESTAMP"),
         ("try_cast(a AS date) AS d", "cast as date"),
+        ("try_cast(f AS decimal(18,2)) AS d", "cast as decimal"),
         ("coalesce(n, 'x') AS y", "coalesce of STRING and number"),
         ("CASE WHEN n = 'D' THEN 1 ELSE 0 END AS flag", ": = of STRING and number"),
         ("array_join(split(a, '[/]'), '') AS k", ": split:"),
@@ -111,6 +120,21 @@ def test_what_is_not_known_to_differ_may_run(expression: str) -> None:
 def test_what_differs_is_refused_by_name(expression: str, named: str) -> None:
     with pytest.raises(SettingsError, match=rf'{named}.*on sail not always what Spark gives.*engine = "embedded"'):
         refuse_differing([expression], COLUMNS, Sail())
+
+
+@pytest.mark.parametrize("expression", ["cast(f AS string) AS k", "concat('a', try_cast(f AS string)) AS k"])
+def test_a_fraction_is_no_text_whatever_the_engine(expression: str) -> None:
+    with pytest.raises(UnfitSelect, match=r"is double, and a number has several texts then \(1 and 1.0"):
+        refuse_texts_of_fractions([expression], COLUMNS)
+    refuse_texts_of_fractions(["cast(cast(f AS bigint) AS string) AS k", "cast(d AS string) AS k"], COLUMNS)
+
+
+@pytest.mark.parametrize("engine", [Engine(), Sail()])
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_nor_does_a_column_of_text_take_one(spark: "SparkSession", engine: Engine, kind: str) -> None:
+    frame = spark.createDataFrame([(1.0,)], f"f {kind}")
+    with pytest.raises(UnfitSelect, match="event_key is double"):
+        without_doubt("event_key", frame.f, frame.f, kind, read_type("STRING"), engine)
 
 
 def test_a_cast_that_cannot_be_told_from_null_is_left_to_the_payload() -> None:

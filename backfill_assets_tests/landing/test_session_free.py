@@ -1,0 +1,145 @@
+"""SQL freed of its session: whatever the clock, the account or the settings, rows are what the file says.
+
+Tested here: each form of a text that would become a time of today, names that an engine makes functions of, and every
+function that an engine knows. Not tested here: functions that `select` refuses by name (`test_select`).
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.core.column_types import read_type
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.unsteady import BARE, UNDECIDED
+from backfill_assets.landing.casting import as_target
+from backfill_assets.landing.differing import UnfitSelect
+from backfill_assets.landing.mapping import RAISED, mapped
+from backfill_assets.landing.select import expressions
+from backfill_assets.landing.session_free import NAMES, fault, freed, session_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TYPES = {"t": "string", "at": "timestamp", "d": "date", "n": "bigint"}
+KNOWN = Path(__file__).with_name("functions_of_engines.txt")
+TIMELESS = [
+    "10:30:00", "T10:30:00", "10:30", "T10", "10:30:00Z", "10:30:00+01:00", "1:2:3", "12:00:00.5 UTC", " 10:30", "t10",
+    "2020-01-01T12:00:00\u2009Z", "now", "NOW ", "today", "Tomorrow", " yesterday UTC",
+]  # fmt: skip
+WITH_DAY = {
+    "2024-03-01 10:30:00": 1709289000, "2024-03-01": 1709251200, " 2024-03-01T10:30:00Z": 1709289000,
+    "2024": 1704067200, "0999-03-01 00:00:00": -30636662400,
+}  # fmt: skip
+SELECT = "'k' AS event_key, {} AS event_ts, 'upsert' AS op, '' AS entity, 1 AS value, 0 AS flag"
+
+
+def seconds(spark: "SparkSession", expression: str, texts: list[str]) -> list[int | None]:
+    """What an expression over the text `t` gives for each of these, in seconds since 1970."""
+    frame = spark.createDataFrame([(i, text) for i, text in enumerate(texts)], "i int, t string")
+    made = frame.selectExpr("i", f"unix_micros({freed(expressions(expression)[0], TYPES)}) AS s").collect()
+    return [None if s is None else s // 1_000_000 for _, s in sorted(map(tuple, made))]
+
+
+@pytest.mark.parametrize("expression", ["cast(t AS timestamp)", "cast(nullif(t, '') AS TIMESTAMP)", "to_timestamp(t)"])
+def test_a_text_becomes_a_time_only_with_a_day_in_it(spark: "SparkSession", expression: str) -> None:
+    assert seconds(spark, expression, [*TIMELESS, *WITH_DAY]) == [None] * len(TIMELESS) + [*WITH_DAY.values()]
+
+
+def test_so_does_a_text_that_is_left_to_the_type_of_its_column(spark: "SparkSession") -> None:
+    frame = spark.createDataFrame([(t,) for t in (*TIMELESS, *WITH_DAY)], "t string")
+    moment = as_target(frame.t, "string", read_type("TIMESTAMP"))
+    assert frame.where(moment.isNotNull()).count() == len(WITH_DAY)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["to_utc_timestamp(t, 'Europe/Berlin')", "timestampadd(DAY, 1, t)", "date_trunc('day', t)", "t", "coalesce(t, t)"],
+)
+def test_no_way_from_a_text_to_a_time_ends_today(spark: "SparkSession", expression: str) -> None:
+    frame = spark.createDataFrame([("10:30:00", "f", 1)], "t string, __sha256 string, __number bigint")
+    rows = mapped(frame.selectExpr("*", "t AS _file"), SELECT.format(expression), True, {}).collect()
+    assert [r["event_ts"] for r in rows] == [None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cast(t AS bigint)", "cast(at AS timestamp)", "cast(n AS timestamp)", "to_timestamp(t, 'HH:mm')", "t = 'today'",
+        "date_trunc('year', at)", "lower('now')", "at > '2024-01-01'", "t > '10:30'", "d = t", "user", "datediff(d, d)",
+    ],
+)  # fmt: skip
+def test_what_takes_no_date_from_the_clock_stays_as_written(text: str) -> None:
+    assert (freed(text, TYPES), fault(text, TYPES)) == (text, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cast('now' AS timestamp)", "TIMESTAMP '10:30:00'", "DATE 'today'", "year('now')", "date_add('today', 1)",
+        "at > '10:30:00'", "at > t", "at BETWEEN '2024-01-01' AND 'now'", "t + INTERVAL '1' DAY", "coalesce(at, t)",
+        "from_json(t, 'a timestamp').a", "cast(array(t) AS array<timestamp>)", "if(n = 1, at, t)", "d < 'tomorrow'",
+        "CASE WHEN n = 1 THEN at ELSE t END", "TIMESTAMP_NTZ 'now'", "last_day('yesterday')",
+    ],
+)  # fmt: skip
+def test_literals_and_conversions_without_a_cast_are_refused(text: str) -> None:
+    assert fault(text, TYPES)
+    assert fault(f"SELECT {text} AS x FROM raw WHERE n = 1", TYPES)
+
+
+def test_a_cast_that_is_to_raise_raises_and_one_that_tries_does_not() -> None:
+    assert "raise_error" in freed("cast(t AS timestamp)", TYPES, strict=True)
+    assert "raise_error" not in freed("try_cast(t AS timestamp)", TYPES, strict=True)
+
+
+def test_casts_within_casts_are_guarded_once_each() -> None:
+    text = freed("coalesce(try_cast(concat(t, ' ', t) AS timestamp), try_cast(t AS timestamp)) AS x", TYPES)
+    assert text.count("CASE WHEN") == 2
+    assert text.endswith(" AS x")
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"grouping__id"}))
+@pytest.mark.parametrize("quote", ["", "`"])
+def test_a_name_that_no_column_has_is_an_absent_column(spark: "SparkSession", name: str, quote: str) -> None:
+    frame = spark.createDataFrame([("2024-03-01", "f", 1)], "t string, __sha256 string, __number bigint")
+    select = SELECT.format("cast(t AS timestamp)").replace("''", quote + name + quote)
+    if name in BARE and not quote:
+        with pytest.raises(SettingsError, match="not decided by the row"):
+            mapped(frame, select, True, {})
+        return
+    (null,) = mapped(frame, f"{select}, cast(t AS timestamp) AS arrival_ts", True, {}).collect()
+    (told,) = mapped(frame, f"{select}, cast(t AS timestamp) AS arrival_ts", False, {}).collect()
+    assert (null["entity"], null[RAISED], null["__lacking"]) == (None, "", None)
+    assert told["__lacking"] == f"the file lacks the column {name}"
+
+
+def test_a_column_of_such_a_name_is_read(spark: "SparkSession") -> None:
+    frame = spark.createDataFrame([("ada", "f", 1)], "user string, __sha256 string, __number bigint")
+    select = SELECT.format("TIMESTAMP '2024-03-01'").replace("''", "user")
+    assert session_names(expressions(select)) == ("user",)
+    (row,) = mapped(frame, f"{select}, TIMESTAMP '2024-03-01' AS arrival_ts", True, {}).collect()
+    assert row["entity"] == "ada"
+
+
+def test_the_clock_in_a_literal_makes_the_select_unfit(spark: "SparkSession") -> None:
+    frame = spark.createDataFrame([("x", "f", 1)], "t string, __sha256 string, __number bigint")
+    with pytest.raises(UnfitSelect, match="takes its date from the clock"):
+        mapped(frame, SELECT.format("TIMESTAMP 'now'"), True, {})
+
+
+def test_variables_of_the_server_are_texts(spark: "SparkSession") -> None:
+    frame = spark.createDataFrame([("x",)], "t string")
+    (row,) = frame.selectExpr("'${env:HOME}' AS a", "'${system:user.name}' AS b").collect()
+    assert tuple(row) == ("${env:HOME}", "${system:user.name}")
+
+
+def test_every_function_of_the_engine_was_looked_at(spark: "SparkSession") -> None:
+    """A new one: say in `core.unsteady` whether a row decides it, try it, and add it to the list."""
+    known = KNOWN.read_text("utf-8").split()
+    assert {r[0] for r in spark.sql("SHOW FUNCTIONS").collect()} - {*known} == set()
+
+
+@pytest.mark.parametrize("name", [n for n in KNOWN.read_text("utf-8").split() if n in UNDECIDED])
+def test_what_the_row_does_not_decide_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match="is not decided by the row"):
+        expressions(f"{name}() AS entity")
