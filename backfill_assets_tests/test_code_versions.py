@@ -48,7 +48,7 @@ DECIDES_NO_ROW = {
     "landing.column_kinds", "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "50251c3af1e0c2f8163c450bab64dd40",
+    "raw 1": "198ac12b897b496d738f0f3c4dcf65c1",
     "staging 2": "f633df36d338e2d3025be6b0c71c9567",
     "features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "features_as_known 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
