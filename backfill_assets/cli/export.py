@@ -10,34 +10,48 @@ import click
 
 from backfill_assets.cli.common import SPAN, answer, json_and_lake, opened, print_json
 from backfill_assets.core.days import DayRange
+from backfill_assets.lake.versions import NEVER_MADE, versions_seen
 
-READERS = {  # per table, in the reader's own words
+READERS = {  # per table, in the reader's own words; Spark decodes no URI
+    "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}', version => {version});",
+    "polars": "{name} = pl.scan_delta({uri!r}, version={version})",
+    "spark": "CREATE OR REPLACE TEMPORARY VIEW {name} AS SELECT * FROM delta.`{path}@v{version}`;",
+}
+NEWEST = {  # the same for the heads of the tables
     "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}');",
     "polars": "{name} = pl.scan_delta({uri!r})",
-    "spark": "CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION '{path}';",  # Spark decodes no URI here
+    "spark": "CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION '{literal}';",
 }
 BEFORE = {"duckdb": "INSTALL delta; LOAD delta;", "polars": "import polars as pl", "spark": ""}
 
 
 @click.command()
 @click.argument("reader", type=click.Choice(sorted(READERS)))
+@click.option("--newest", is_flag=True, help="Follow each table to its newest commit, also while a run writes others.")
 @json_and_lake
-def attach(reader: str, as_json: bool) -> None:
+def attach(reader: str, newest: bool, as_json: bool) -> None:
     """Print what READER needs to find every table of the lake by its name, where it lies: SQL, or Python for Polars.
 
-    Run it in that program: each table is read as of its newest commit, while days are made again, too. No row is
-    copied.
+    Run it in that program. All tables are of the newest lake version, and stay so: run it again to see newer days. No
+    row is copied.
     """
     lake, pipeline = opened()
     uris = {t.name: lake.table_uri(t.name) for t in pipeline.tables if lake.store.exists(t.name)}
     if as_json:
         print_json(uris)
         return
-    lines = [
-        READERS[reader].format(name=name, uri=uri, path=unquote(uri).replace("\\", "\\\\").replace("'", "\\'"))
-        for name, uri in uris.items()
-    ]
-    click.echo("\n".join([BEFORE[reader], *lines] if BEFORE[reader] else lines))
+    seen = None if newest else versions_seen(lake)
+    lines = [BEFORE[reader]] if BEFORE[reader] else []
+    for name, uri in uris.items():
+        version = (seen or {}).get(name)
+        if version != NEVER_MADE:
+            line = (NEWEST if version is None else READERS)[reader]
+            path = unquote(uri)
+            literal = path.replace("\\", "\\\\").replace("'", "\\'")
+            lines.append(
+                line.format(name=name, uri=uri, path=path.replace("`", "``"), literal=literal, version=version)
+            )
+    click.echo("\n".join(lines))
 
 
 @click.command()

@@ -44,7 +44,7 @@ def snapshot() -> None:
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the snapshot.")
 @click.option(
     "--unfit", type=click.Choice(["refuse", "warn", "take"]), default="refuse", show_default=True,
-    help="What to do about days that are missing, stale, incomplete or pending.",
+    help="What to do about days that are missing, stale, incomplete or pending, or that will change.",
 )  # fmt: skip
 @json_and_lake
 def create(name: str, days: DayRange | None, named: str | None, note: str, as_json: bool, **options: Any) -> None:

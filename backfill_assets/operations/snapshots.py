@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import shutil
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -17,10 +18,12 @@ from typing import Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.core.days import DayRange, contiguous, ranges
+from backfill_assets.core.downstream import will_change
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import json_of
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import folder_of
@@ -30,7 +33,15 @@ from backfill_assets.lake.forgotten import erasures
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import settled_view
-from backfill_assets.operations.fitness import Unfit, differing_days, settle, unfit_days_now
+from backfill_assets.operations.fitness import (
+    CALLER,
+    Unfit,
+    UnfitDays,
+    UnfitDaysWarning,
+    differing_days,
+    settle,
+    unfit_days_now,
+)
 
 FILE, SCHEMA = "snapshot.json", 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -165,9 +176,27 @@ def _chosen(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Ch
         if view.version < 0:
             raise _refused(request.name, f"the table {contract.name} was never made", "Name others with --tables")
         settle(contract, unfit_days_now(states, contract.name, days), request.unfit)
+        _settle_changing(contract, states, days, request.unfit)
         entries = {d: held[d] for d in days if d in held}
         chosen.append((contract, view.version, entries, lake.store.data_files(contract, view.version, list(entries))))
     return chosen
+
+
+def _settle_changing(contract: Contract, states: States, days: Collection[date], unfit: Unfit) -> None:
+    """Refuse days, or warn of them, that are outdated or follow days that are to be made again: the next rebuild gives
+    them other rows, and a snapshot keeps those of now."""
+    outdated = {d for d in days if states.of(contract.name, d) is State.OUTDATED}
+    changing = (will_change(states)[contract.name] | outdated) & {*days}
+    if changing and unfit != "take":
+        error = UnfitDays(
+            f"the table {contract.name}",
+            f"{len(changing)} of {len(days)} days will change: {ranges(sorted(changing))}",
+            "Nothing was kept" if unfit == "refuse" else "They are kept all the same",
+            "Run `backfill-assets catch-up`, see `backfill-assets status --why`; `--unfit take` keeps them as they are",
+        )
+        if unfit == "refuse":
+            raise error
+        warnings.warn(str(error), UnfitDaysWarning, stacklevel=CALLER)
 
 
 def _refuse_differing(lake: Lake, name: str, contract: Contract, version: int, days: Mapping[date, DayEntry]) -> None:

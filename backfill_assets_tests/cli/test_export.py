@@ -14,6 +14,7 @@ import sqlglot
 from deltalake import DeltaTable
 from sqlglot import exp
 
+from backfill_assets.lake.versions import record
 from backfill_assets_tests.cli.typed import instead, read, run
 from backfill_assets_tests.operations.planned import DAYS, Planned
 
@@ -57,6 +58,30 @@ def test_every_table_is_named_where_it_lies_in_the_words_of_the_reader(tmp_path:
     assert [node.find(exp.Table).name for node in parsed if node] == [*uris]  # type: ignore[union-attr]
     places = {unquote(uri) if reader == "spark" else uri for uri in uris.values()}
     assert {text.this for node in parsed if node for text in node.find_all(exp.Literal)} == places
+
+
+@pytest.mark.parametrize("reader", ["duckdb", "polars", "spark"])
+def test_all_tables_are_of_the_newest_lake_version_unless_their_heads_are_asked_for(
+    tmp_path: Path, reader: str
+) -> None:
+    made = Planned(tmp_path / "lake")
+    heads = run("attach", reader, overrides=instead(made)).stdout
+    record(made.lake, made.pipeline.contracts, "a run")
+    made.write("staging", {0: 9})
+    told = run("attach", reader, overrides=instead(made)).stdout
+    of_version = {"duckdb": "/staging', version => 1);", "polars": "/staging', version=1)", "spark": "/staging@v1`;"}
+    assert of_version[reader] in told
+    assert run("attach", reader, "--newest", overrides=instead(made)).stdout == heads
+
+
+@pytest.mark.on_spark("its SQL is Spark's")
+def test_spark_reads_a_lake_version_by_what_attach_says(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Planned(tmp_path / "the lake's")
+    record(made.lake, made.pipeline.contracts, "a run")
+    made.write("staging", {0: 9})
+    for line in filter(None, map(str.strip, run("attach", "spark", overrides=instead(made)).stdout.split(";\n"))):
+        spark.sql(line).collect()
+    assert {row.value for row in spark.sql("SELECT value FROM staging").collect()} == {1}
 
 
 @pytest.mark.on_spark("its catalog and SQL are Spark's")

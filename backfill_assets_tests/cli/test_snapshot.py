@@ -21,7 +21,19 @@ def lake(tmp_path: Path) -> Path:
 
 
 def test_a_snapshot_is_made_listed_shown_queried_and_dropped(lake: Path) -> None:
-    made = run("snapshot", "create", "spring", "--tables", "staging", "--note", "for the model", "--lake", lake)
+    made = run(
+        "snapshot",
+        "create",
+        "spring",
+        "--tables",
+        "staging",
+        "--note",
+        "for the model",
+        "--unfit",
+        "take",
+        "--lake",
+        lake,
+    )
     assert made.exit_code == 0, made.output
     [listed] = read(run("snapshot", "list", "--json", "--lake", lake))
     kept = sum(f.stat().st_size for f in (lake / ".snapshots" / "spring").rglob("*.parquet"))

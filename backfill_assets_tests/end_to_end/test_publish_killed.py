@@ -11,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.versions import unfinished
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.versions import record, unfinished
 from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.publications import publish
+from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.beside import Beside
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 
@@ -28,6 +33,22 @@ beside = Beside.reopened(Path(sys.argv[1]))
 print("ready", flush=True)
 publish(beside.request(), act=True)
 print("done", flush=True)
+"""
+KILLED = """
+import os, sys
+from pathlib import Path
+from backfill_assets.lake import replace, versions
+from backfill_assets.operations.publications import publish
+from backfill_assets_tests.operations.beside import Beside
+beside, left = Beside.reopened(Path(sys.argv[1])), [int(sys.argv[3])]
+function = {"commit": replace.replace_days_locked, "entry": versions.live_runs}[sys.argv[2]]
+def trace(frame, event, _):
+    if frame.f_code is function.__code__:
+        left[0] -= 1
+        if not left[0]:
+            os._exit(9)
+sys.settrace(trace)
+publish(beside.request(), act=True)
 """
 
 
@@ -59,3 +80,34 @@ def test_a_publication_killed_at_any_moment_is_seen_whole_or_not_at_all_and_is_d
         publish(beside.request(), act=True)
         assert (seen(beside), unfinished(beside.made.lake)) == (after, ())
     assert ended < 7, "none was killed in time"
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+@pytest.mark.parametrize(("step", "number", "commits"), [("commit", 1, 0), ("commit", 2, 1), ("entry", 2, 2)])
+def test_nothing_but_itself_ends_a_publication_that_was_killed_at_any_commit(
+    tmp_path: Path, step: str, number: int, commits: int, is_finished: bool
+) -> None:
+    beside = Beside.of(Planned(tmp_path / "lake"), *BUILT)
+    made, lake = beside.made, beside.made.lake
+    made.chunk(1, (3,), 2)  # of a plan that has nothing to do with it
+    beside.build_all(5)
+    record(lake, made.pipeline.contracts, "as it was made")
+    before, after = seen(beside), [[5] * DAYS] * len(BUILT)
+    child = subprocess.run([sys.executable, "-c", KILLED, str(made.root), step, str(number)], check=False)
+    assert child.returncode == 9
+    stopped = unfinished(lake)
+    assert (seen(beside), len(stopped)) == (before, int(commits > 0))
+    others = (
+        lambda: publish(beside.request(days=DayRange(day(1), day(3))), act=True),
+        lambda: roll_back(lake, made.pipeline, RollbackRequest(plan="p1", over_newer=True), Provenance("")),
+    )
+    for other in others if stopped else ():
+        with pytest.raises(BackfillError, match=r"publish v2 was stopped: .* Finish it with .*Nothing was written"):
+            other()
+        record(lake, made.pipeline.contracts, "a run")
+        assert (seen(beside), unfinished(lake)) == (before, stopped)
+    if is_finished:
+        publish(beside.request(), act=True)
+    elif stopped:
+        roll_back(lake, made.pipeline, RollbackRequest(plan=stopped[0].id), Provenance(""))
+    assert (seen(beside), unfinished(lake)) == (after if is_finished else before, ())

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from backfill_assets.core.days import asked_days as span_of
 from backfill_assets.core.errors import Altered, BackfillError
 from backfill_assets.lake.forgotten import begin_erasure
-from backfill_assets.operations.fitness import UnfitDays
+from backfill_assets.operations.fitness import Unfit, UnfitDays, UnfitDaysWarning
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import (
     Snapshot,
@@ -24,6 +24,8 @@ from backfill_assets.operations.snapshots import (
     held_bytes,
     snapshot_names,
 )
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.operations.planned import DAYS, Planned
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake, version_of_event, write
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -35,7 +37,7 @@ def reader(tmp_path: Path) -> LakeReader:
 
 
 def keep(reader: LakeReader, name: str = "spring", **more: object) -> Snapshot:
-    asked = SnapshotRequest(name, (TABLE,), **more)  # type: ignore[arg-type]
+    asked = SnapshotRequest(name, (TABLE,), **{"unfit": "take", **more})  # type: ignore[arg-type]  # written by hand
     return create_snapshot(reader.lake, reader.pipeline, asked)
 
 
@@ -123,7 +125,7 @@ def test_a_file_of_a_snapshot_that_was_edited_is_told(reader: LakeReader) -> Non
 
 def test_what_cannot_be_kept_leaves_nothing(reader: LakeReader) -> None:
     with pytest.raises(UnfitDays, match="missing 2024-03-03"):
-        keep(reader, days=span_of("2024-03-01", "2024-03-03"))
+        keep(reader, days=span_of("2024-03-01", "2024-03-03"), unfit="refuse")
     for bad in ("../x", ".x", "", "a/b"):
         with pytest.raises(BackfillError, match="it is no name"):
             keep(reader, bad)
@@ -133,6 +135,26 @@ def test_what_cannot_be_kept_leaves_nothing(reader: LakeReader) -> None:
     with pytest.raises(BackfillError, match="a snapshot never changes"):
         keep(reader)
     assert [p.name for p in (reader.lake.root / ".snapshots").iterdir()] == ["spring"]
+
+
+def test_days_that_will_change_are_refused_or_told_or_kept_as_they_are(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+
+    def kept(name: str, unfit: Unfit = "refuse") -> int:
+        return (
+            create_snapshot(made.lake, made.pipeline, SnapshotRequest(name, ("features",), unfit=unfit))
+            .tables["features"]
+            .rows
+        )
+
+    assert kept("right") == DAYS
+    made.write("raw", {DAYS - 1: 5})
+    with pytest.raises(UnfitDays, match=f"1 of {DAYS} days will change: {day(DAYS - 1)}.* Nothing was kept"):
+        kept("refused")
+    with pytest.warns(UnfitDaysWarning, match="They are kept all the same"):
+        kept("told", "warn")
+    assert kept("taken", "take") == DAYS
+    assert snapshot_names(made.lake) == ["right", "taken", "told"]
 
 
 def test_what_a_killed_creation_or_deletion_left_goes_with_the_next_of_either(reader: LakeReader) -> None:

@@ -41,7 +41,7 @@ def test_tables_are_known_by_their_names_also_those_without_rows(reader: LakeRea
 
 
 def test_tables_are_also_known_as_they_were_and_as_a_snapshot_keeps_them(reader: LakeReader) -> None:
-    create_snapshot(reader.lake, reader.pipeline, SnapshotRequest("spring", (TABLE,)))
+    create_snapshot(reader.lake, reader.pipeline, SnapshotRequest("spring", (TABLE,), unfit="take"))
     before = list(reader.lake.store.commits(TABLE))[-1].at
     write(reader, [version_of_event(1, "c", 31)], "new")
     query = "SELECT sum(value)::BIGINT FROM staging"
@@ -115,7 +115,7 @@ WRITING = [
 
 @pytest.mark.parametrize("past", ["now", "snapshot", "at"])
 def test_a_query_that_would_write_is_refused_wherever_it_would(reader: LakeReader, tmp_path: Path, past: str) -> None:
-    create_snapshot(reader.lake, reader.pipeline, SnapshotRequest("spring", (TABLE,)))
+    create_snapshot(reader.lake, reader.pipeline, SnapshotRequest("spring", (TABLE,), unfit="take"))
     moment = list(reader.lake.store.commits(TABLE))[-1].at if past == "at" else None
     before = contents(tmp_path)
     for query in WRITING:
