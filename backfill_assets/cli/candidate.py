@@ -86,14 +86,19 @@ def statuses(lake: Lake) -> list[CandidateStatus]:
 @click.argument("name")
 @days_options(default="all it built")
 @click.option("--catch-up", is_flag=True, help="Bring the candidate up to date first.")
+@click.option("--no-compare", is_flag=True, help="Do not compare days that no gate of a finished plan passed.")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @json_and_lake
-def publish_candidate(name: str, days: DayRange | None, catch_up: bool, yes: bool, note: str, as_json: bool) -> None:
+def publish_candidate(  # noqa: PLR0913 - the options of a command are its arguments
+    name: str, days: DayRange | None, catch_up: bool, no_compare: bool, yes: bool, note: str, as_json: bool
+) -> None:
     """Make the days of the candidate NAME current: per table one commit that names its files, upstream first. Shows
     them first.
 
-    It is refused where a day there is not up to date, or the lake's own code is not the candidate's yet.
+    Days that a finished plan of the candidate made have passed its gates; the rows of all others are compared with
+    the lake's, and the outcome is shown and kept in the receipts. It is refused where a day there is not up to date, or
+    the lake's own code is not the candidate's yet.
     """
     from backfill_assets.pipeline.chosen import chosen_pipeline
 
@@ -101,7 +106,9 @@ def publish_candidate(name: str, days: DayRange | None, catch_up: bool, yes: boo
     candidate_lake = find_candidate(lake, name)
     if catch_up and yes:
         _bring_up(candidate_lake, note, as_json)
-    request = PublishRequest(lake, pipeline, candidate_lake, chosen_pipeline(candidate_lake), days, note)
+    request = PublishRequest(
+        lake, pipeline, candidate_lake, chosen_pipeline(candidate_lake), days, note, not no_compare
+    )
     publication = publish(request, act=yes)
     answer(publication, as_json, _lines(lake, name, publication))
 

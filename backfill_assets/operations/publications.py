@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import DayRange, ranges
+from backfill_assets.core.days import DayRange, contiguous, ranges
 from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import BY, whoami
@@ -28,22 +28,25 @@ from backfill_assets.lake.view import read_view, writes_of
 from backfill_assets.load.candidate import VERSIONS, made_with
 from backfill_assets.load.making import version_read
 from backfill_assets.operations.candidates import FIT, publishing, refused
+from backfill_assets.operations.compare import CompareRequest, Moment, compare
 from backfill_assets.operations.widening import Widening, widen_tables
-from backfill_assets.plans.files import find_plan, held_back, new_id
+from backfill_assets.plans.files import FINISHED, find_plan, held_back, new_id, plan_ids, state_of
 
 NOTHING = "Nothing was published"
+GROUNDS = "grounds"  # tag of a receipt: what was looked at before its days were published
 
 
 @dataclass(frozen=True)
 class TablePublication:
     """Days of a candidate's table to make current (or made current by `version`): rows that the lake's table holds for
-    them now, and rows that it then holds; `same` days hold these rows already."""
+    them now, and rows that it then holds; `same` days hold these rows already. `grounds`: what was looked at."""
 
     table: str
     days: tuple[date, ...]
     rows_now: int
     rows_then: int
     same: int
+    grounds: str = ""
     version: int | None = None
 
     def __str__(self) -> str:
@@ -51,7 +54,7 @@ class TablePublication:
         done = f", by version {self.version}" if self.version is not None else ""
         return (
             f"{self.table}: {ranges(self.days) or 'no day'}, {self.rows_now} row(s) now, {self.rows_then} then, "
-            f"{self.same} day(s) the same{done}"
+            f"{self.same} day(s) the same{done}{'; ' if self.grounds else ''}{self.grounds}"
         )
 
 
@@ -81,7 +84,7 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     _refuse_unanswered(request)
     _refuse_unfit(request, chosen)
     lake, names = request.lake, [t.name for t, _ in chosen]
-    previews = [_preview(request, t, v.stamps) for t, v in chosen]
+    previews = [_preview(request, t, v) for t, v in chosen]
     earlier = [u.id for u in unfinished(lake) if u.what == request.what]
     plan = earlier[0] if earlier else new_id(utc_now())
     if not act:
@@ -92,7 +95,7 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
             locks.enter_context(lake.store.lock(name))
         _refuse_unfit(request, chosen)
         with switching(lake, request.pipeline.contracts, names, request.unfinished(plan)):
-            versions = list(_publish_tables(request, chosen, plan))
+            versions = list(_publish_tables(request, chosen, plan, {p.table: p.grounds for p in previews}))
     published = tuple(replace(p, version=v) for p, v in zip(previews, versions, strict=True))
     return Publication(plan, published, tuple(wider), done=True)
 
@@ -108,6 +111,7 @@ class PublishRequest:
     candidate_pipeline: Pipeline
     days: DayRange | None = None
     note: str = ""
+    compares: bool = True  # rows of days that no gate of a plan passed with the lake's
 
     @property
     def name(self) -> str:
@@ -185,12 +189,31 @@ def _refuse_other_code(request: PublishRequest, name: str) -> None:
     raise refused(request.name, why, NOTHING, fix)
 
 
-def _preview(request: PublishRequest, table: Table, stamps: Mapping[date, Stamp]) -> TablePublication:
-    current = request.lake.store.view(table.name, table.contract.day_column).stamps
+def _preview(request: PublishRequest, table: Table, built: TableView) -> TablePublication:
+    stamps, current = built.stamps, request.lake.store.view(table.name, table.contract.day_column).stamps
     replaced = [current[d].entry for d in stamps if d in current]
-    same = sum(d in current and current[d].entry.content == s.entry.content for d, s in stamps.items())
+    differing = [d for d, s in stamps.items() if d not in current or current[d].entry.content != s.entry.content]
     rows = sum(e.rows for e in replaced), sum(s.entry.rows for s in stamps.values())
-    return TablePublication(table.name, tuple(stamps), *rows, same)
+    grounds = _grounds(request, table, built, differing)
+    return TablePublication(table.name, tuple(stamps), *rows, len(stamps) - len(differing), grounds)
+
+
+def _grounds(request: PublishRequest, table: Table, built: TableView, days: Sequence[date]) -> str:
+    """What speaks for these days: the gates of the candidate's finished plans that made them, else a comparison of
+    their rows with those of the lake, which is made now unless the request leaves it out."""
+    there, stamps = request.candidate, {d: built.stamps[d] for d in days}
+    made_by = {r.tags.get(PLAN_TAG, "") if r else "" for r, _ in writes_of(there.store, table.name, stamps)}
+    finished = {p for p in made_by & {*plan_ids(there)} if state_of(there, find_plan(there, p)) == FINISHED}
+    if not days:
+        return ""
+    if made_by == finished:
+        return f"the gates of plan {', '.join(sorted(made_by))} passed"
+    if not request.compares or request.lake.store.head(table.name) < 0:
+        return "not compared"
+    sides = Moment(request.lake), Moment(there, built.version)
+    reports = [compare(request.pipeline, CompareRequest(table.name, span), *sides) for span in contiguous(days)]
+    added, removed, changed = (sum(r.total(kind) for r in reports) for kind in ("added", "removed", "changed"))
+    return f"compared: {added} row(s) added, {removed} removed, {changed} changed"
 
 
 def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableView]]) -> None:
@@ -211,12 +234,14 @@ def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableVi
             raise refused(request.name, why, NOTHING, f"`{_command(request, 'catch-up')}`, again")
 
 
-def _publish_tables(request: PublishRequest, chosen: Sequence[tuple[Table, TableView]], plan: str) -> Iterator[int]:
+def _publish_tables(
+    request: PublishRequest, chosen: Sequence[tuple[Table, TableView]], plan: str, grounds: Mapping[str, str]
+) -> Iterator[int]:
     """Commit the days of each table; gives its version afterwards. An error says what is published and how to go on."""
     done: list[str] = []
     for table, built in chosen:
         try:
-            yield _publish_table(request, table, built, plan)
+            yield _publish_table(request, table, built, {PLAN_TAG: plan, GROUNDS: grounds[table.name]})
         except (BackfillError, OSError) as error:
             culprit = error.culprit if isinstance(error, BackfillError) else str(error)
             published = f"{', '.join(done)} published, and readers see all tables as before" if done else NOTHING
@@ -229,14 +254,14 @@ def _publish_tables(request: PublishRequest, chosen: Sequence[tuple[Table, Table
         done.append(f"{table.name} {ranges(built.stamps)}")
 
 
-def _publish_table(request: PublishRequest, table: Table, built: TableView, plan: str) -> int:
+def _publish_table(request: PublishRequest, table: Table, built: TableView, tags: Mapping[str, str]) -> int:
     """Commit the days of one table, whose lock is held, as the candidate held them then; the version of the lake's
-    table afterwards."""
+    table afterwards. `tags` are the receipt's."""
     contract, states, stamps = table.contract, request.states(), built.stamps
     staged = stage_links(request.lake, contract, request.candidate, stamps, built.version)
     base = states.view.table(table.name).version
     entries = {d: s.entry for d, s in stamps.items()}
-    write = Write(contract, staged, entries, base, _provenance(request, table, states, stamps, plan))
+    write = Write(contract, staged, entries, base, _provenance(request, table, states, stamps, tags))
 
     def digests_now(days: Iterable[date]) -> Mapping[date, str]:
         """The input digests by the lake's heads as they are when it is called."""
@@ -250,14 +275,14 @@ def _publish_table(request: PublishRequest, table: Table, built: TableView, plan
 
 
 def _provenance(
-    request: PublishRequest, table: Table, states: States, stamps: Mapping[date, Stamp], plan: str
+    request: PublishRequest, table: Table, states: States, stamps: Mapping[date, Stamp], tags: Mapping[str, str]
 ) -> Provenance:
     """Who published, and what computed the days: the engine of the candidate's newest write of them."""
     codes, view = request.pipeline.codes[table.name], states.view
     receipts = [r for r, _ in writes_of(request.candidate.store, table.name, stamps) if r is not None]
     engine_tags = {k: v for k, v in receipts[-1].tags.items() if k in (ENGINE, VERSIONS)} if receipts else {}
-    tags = {**engine_tags, **made_with(table.contract, states)}
-    tags |= {BY: whoami(), PLAN_TAG: plan, CHUNK_TAG: "1", "candidate": request.name}
+    tags = {**engine_tags, **made_with(table.contract, states), **tags}
+    tags |= {BY: whoami(), CHUNK_TAG: "1", "candidate": request.name}
     return Provenance(
         PUBLISH, note=request.note, code_digest=codes.code_digest, settings_digest=codes.settings_digest,
         frontier=states.frontier(table.name), inputs={i.table: version_read(view, i) for i in table.contract.inputs},

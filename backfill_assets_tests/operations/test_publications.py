@@ -20,15 +20,16 @@ from backfill_assets.core.states import State
 from backfill_assets.lake import files
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.housekeeping import remove_unneeded
-from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.replace import Provenance, replace_days_locked
 from backfill_assets.lake.staging import Staged, stage_links
+from backfill_assets.lake.versions import unfinished
 from backfill_assets.operations.candidates import (
     candidate_names,
     discard_candidate,
 )
 from backfill_assets.operations.maintain import maintain
 from backfill_assets.operations.publications import publish
-from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets.plans.files import find_plan, keep_plan, mark
 from backfill_assets.plans.model import Policy
 from backfill_assets_tests.builders import day
@@ -59,6 +60,53 @@ def test_publishing_makes_all_days_current_by_one_commit_per_table_and_they_are_
     assert {states.of(t, day(n)) for t in BUILT for n in range(DAYS)} == {State.FRESH}
     assert publish(request, act=True).tables[0].same == DAYS, "once more, nothing moves"
     assert beside.made.view("staging").version == before["staging"] + 1
+
+
+def test_days_that_no_gate_of_a_plan_passed_are_compared_first_and_the_receipt_says_so(beside: Beside) -> None:
+    beside.there.write("staging", {0: 1, 1: 5})
+    looked = publish(beside.request(), act=False).tables[0]
+    assert (looked.same, looked.grounds) == (1, "compared: 0 row(s) added, 0 removed, 1 changed")
+    assert publish(beside.request(compares=False), act=False).tables[0].grounds == "not compared"
+    there, days = beside.there, DayRange(day(0), day(DAYS))
+    plan = make_plan(there.lake, there.pipeline, PlanRequest(days, ("staging",), Policy()))
+    keep_plan(there.lake, plan)
+    there.write("staging", {0: 7, 1: 7}, plan=plan.id, chunk="1")
+    assert "compared" in publish(beside.request(), act=False).tables[0].grounds, "the plan is not finished"
+    mark(there.lake, plan.id, "started")
+    mark(there.lake, plan.id, "ended", "finished")
+    done = beside.publish()
+    assert done.tables[0].grounds == f"the gates of plan {plan.id} passed"
+    receipt = [c.receipt for c in beside.made.lake.store.commits("staging")][-1]
+    assert receipt is not None
+    assert receipt.tags["grounds"] == done.tables[0].grounds
+
+
+def test_days_that_are_held_in_any_table_are_refused_before_the_first_commit(beside: Beside) -> None:
+    made = beside.made
+    made.chunk(1, (3,), 2)
+    roll_back(made.lake, made.pipeline, RollbackRequest(plan="p1"), Provenance(""))
+    release(made.lake, made.pipeline, RollbackRequest(table="staging", days=DayRange(day(3), day(4))), Provenance(""))
+    beside.build_all(5)
+    before = [made.view(t).version for t in BUILT]
+    for act in (False, True):
+        with pytest.raises(DaysHeld, match=r"features: .* held\. Nothing was written"):
+            publish(beside.request(), act=act)
+    assert ([made.view(t).version for t in BUILT], unfinished(made.lake)) == (before, ())
+
+
+def test_an_error_between_two_tables_says_what_is_published_and_how_to_go_on(beside: Beside) -> None:
+    beside.build_all(5)
+    links = beside.there.lake.table_path("features")
+
+    def lose() -> None:
+        for file in links.rglob("*.parquet"):
+            file.unlink()
+
+    published = r"features: .*staging .* published, and readers see all tables as before\. Finish it with .* publish v2"
+    with doing_before(replace_days_locked, lose), pytest.raises(BackfillError, match=published):
+        beside.publish(compares=False)
+    assert beside.made.values("staging") == [5] * DAYS
+    assert len(unfinished(beside.made.lake)) == 1
 
 
 def test_a_publication_is_taken_back_as_a_plan_is(beside: Beside) -> None:
