@@ -115,7 +115,8 @@ class _Group(click.Group):
                 click.echo(f"Interrupted: {written}. Run the same command again.", err=True)
                 ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
             if isinstance(error, BackfillError):
-                remark(f"Error: {error}")
+                for one in (error, *error.also):
+                    remark(f"Error: {one}")
                 ctx.exit(2 if isinstance(error, SettingsError) else 1)
             if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
                 remark(f"Error: {unusable(error)}")

@@ -67,7 +67,8 @@ def backfill(days: DayRange, named: str | None, force: bool, note: str, profile:
     if outcome.success:
         say_warnings(lake, pipeline, dict.fromkeys(tables, days))
     else:
-        remark(f"Error: {outcome.cause}")
+        for cause in outcome.causes or ("the run failed",):
+            remark(f"Error: {cause}")
         click.get_current_context().exit(1)
 
 

@@ -179,9 +179,9 @@ def report(done: CaughtUp, as_json: bool) -> None:
         draw_outcomes(done.runs)
         if not done.runs and not done.held_back:
             click.echo("Nothing to do: every day that can be is up to date.")
-    for request, outcome in done.runs:
-        if not outcome.success:
-            remark(f"Error: {', '.join(request.tables)} {request.days}: {outcome.cause}")
+    failed = [(request, cause) for request, outcome in done.runs for cause in outcome.causes]
+    for request, cause in failed:
+        remark(f"Error: {', '.join(request.tables)} {request.days}: {cause}")
     for name, days in done.left.items():
         why = f": {done.why[name]}" if done.why.get(name) else ""
         remark(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")

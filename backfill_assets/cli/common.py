@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_span
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.process import LAKE_OPTION, lake_folder
 from backfill_assets.core.texts import json_of, plain
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from backfill_assets.cli.progress import BackfillRequest, RunOutcome
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
-    from backfill_assets.lake.sections import SourceSettings
     from backfill_assets.operations.rejected import Unusable
 
 LAKE_KEY, TARGET_KEY = "backfill_assets.lake", "backfill_assets.target"
@@ -210,25 +209,27 @@ def list_known(heads: Sequence[str], known: Mapping[str, str], as_json: bool, hi
 
 
 def say_unusable(lake: "Lake") -> "Unusable":
-    """Name the rows that landed and that no table gets, or that nothing ever landed, in one line on stderr; return the
-    former."""
+    """Name the rows that landed and that no table gets, or that there is no file where lake.toml says, in one line on
+    stderr; return the former."""
     from backfill_assets.cli.drawing import remark
     from backfill_assets.lake.ledger import FILES, of_source
     from backfill_assets.operations.rejected import unusable
 
     ledgers = [of_source(FILES, each.source) for each in lake.by_source()]
-    sources = lake.settings.delivered.values()
-    is_scanned = any(lake.store.view(ledger.name, ledger.day_column).version >= 0 for ledger in ledgers)
-    if ledgers and not is_scanned and not any(_has_landed(lake, s) for s in sources):
-        patterns = ", ".join(source.files for source in sources)
+    if all(lake.store.view(ledger.name, ledger.day_column).version < 0 for ledger in ledgers) and not _landed(lake):
+        patterns = ", ".join(source.files for source in lake.settings.delivered.values())
         remark(f"Nothing has landed where lake.toml says: {patterns}")
     if line := str(found := unusable(lake)):
         remark(line)
     return found
 
 
-def _has_landed(lake: "Lake", source: "SourceSettings") -> bool:
-    """Return whether the landing folder offers a file; no ledger names one that `select` was too wrong to read."""
+def _landed(lake: "Lake") -> bool:
+    """Whether a file lies where one of the sources says, or its glob cannot be read, which its error says."""
     from backfill_assets.landing.listing import list_landing
 
-    return bool(list_landing(source.files, lake.shared or lake.root, source.format).files)
+    try:
+        listings = [list_landing(s.files, lake.shared or lake.root, s.format) for s in lake.settings.delivered.values()]
+    except SettingsError:
+        return True
+    return any(listing.files or listing.refused for listing in listings)

@@ -5,20 +5,24 @@ Not here: the guess (`operations.first_source`) and the text of the file (`lake.
 
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from backfill_assets.cli.common import DAY, lake_option, lake_root
-from backfill_assets.cli.drawing import draw_table, number
+from backfill_assets.cli.drawing import draw_table, number, say
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
+from backfill_assets.core.texts import plain
 from backfill_assets.lake.folder import refuse_file
 from backfill_assets.lake.settings import lake_toml
 from backfill_assets.landing.listing import landed_form
-from backfill_assets.operations.first_source import FirstSource, Preview, first_source, first_toml
+from backfill_assets.operations.first_columns import ticked
+from backfill_assets.operations.first_lake import Landed, Preview, first_sources, first_toml, trial
+from backfill_assets.operations.first_source import FirstSource
 
 ANYWHERE = "landing/**/*"
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
@@ -26,8 +30,9 @@ ROLES = {"event_key": "key", "event_ts": "event_ts", "arrival_ts": "arrival_ts",
 
 
 @click.command()
-@click.option("--start-date", type=DAY, help="The lake's first day. [default: the month of the first events]")
+@click.option("--start-date", type=DAY, help="The lake's first day. [default: of the files' events]")
 @click.option("--files", help="Glob of the landed files. [default: landing/**/*.EXTENSION, whichever lies there]")
+@click.option("--source", "sources", multiple=True, metavar="NAME=GLOB", help="A source of several; once for each.")
 @click.option("--format", "form", type=click.Choice(["parquet", "csv", "jsonl"]), help="Their format. [default: seen]")
 @click.option("--key", metavar="COLUMN", help="The column that names an event. [default: guessed]")
 @click.option("--event-ts", metavar="COLUMN", help="The time at which an event happened. [default: guessed]")
@@ -40,10 +45,13 @@ ROLES = {"event_key": "key", "event_ts": "event_ts", "arrival_ts": "arrival_ts",
 @click.option("--memory", default="2g", show_default=True, help="Heap of the embedded engine.")
 @click.option("--ask/--no-ask", default=None, help="Ask for what no option names. [default: on a terminal]")
 @lake_option
-def init(files: str | None, form: str | None, select: str | None, ask: bool | None, **others: Any) -> None:
+def init(
+    sources: tuple[str, ...], files: str | None, form: str | None, select: str | None, ask: bool | None, **others: Any
+) -> None:
     """Write a commented lake.toml that fits the files of the landing folder, and show what they would give.
 
-    Reads one file. On a terminal it asks where files lie and which columns are which. Never overwrites a lake.toml.
+    Reads up to 20 files of each source, and loads them on trial by what it proposes, on the lake's engine. On a
+    terminal it asks where files lie and which columns are which. Never overwrites a lake.toml.
     """
     root = lake_root()
     refuse_file(root)
@@ -51,46 +59,73 @@ def init(files: str | None, form: str | None, select: str | None, ask: bool | No
     if (path := root / "lake.toml").exists():
         raise _exists(path)
     named = {k: list(v) if isinstance(v, tuple) else v for k, v in others.items() if v is not None}
-    named_roles = {role: str(named.pop(option)) for role, option in ROLES.items() if option in named}
-    ask = (sys.stdin.isatty() if ask is None else ask) and select is None
+    roles = {role: str(named.pop(option)) for role, option in ROLES.items() if option in named}
+    if sources and (files or select):
+        raise click.UsageError("--source names globs of its own: leave --files and --select out. Nothing was written.")
+    ask = (sys.stdin.isatty() if ask is None else ask) and select is None and not sources
     files = click.prompt("Files, as a glob from the lake's folder", ANYWHERE) if ask and files is None else files
-    landed = landed_form(root, form, None if files == ANYWHERE else files) if select is None else None
-    if landed is None:
-        form = form or next((f for f in ("csv", "jsonl") if f".{f}" in (files or "")), "parquet")
-        plain = {"start_date": utc_today().replace(month=1, day=1), "files": files or f"landing/**/*.{form}"}
-        _write(path, lake_toml({**plain, "format": form, "select": select or PLAIN, **named}))
-        if select is None:
-            where = files if files not in (None, ANYWHERE) else "landing/: .parquet, .csv, .jsonl, also .gz"
-            click.echo(f"No file was found ({where}), so it holds an example. To have yours described, delete it and")
-            click.echo(f"run `backfill-assets init --files GLOB --lake {shlex.quote(str(root))}`.")
-        click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
+    globs = _named_globs(sources) or {"": None if files == ANYWHERE else files}
+    landed = {} if select is not None else _landed(root, form, globs)
+    if not landed:
+        _write_example(path, files, form, select, named)
         return
-    guess, preview = _settled(landed, named_roles, ask)
-    text = first_toml(guess, landed[0], named)
-    _show(guess, preview)
+    guesses = first_sources(landed, roles)
+    if ask:
+        guesses = first_sources(landed, roles | _answers(guesses[""], roles))
+    text = first_toml(guesses, landed, named)
+    say("Trying it on these files; an engine that is not up yet takes some seconds to start.")
+    for name, preview in trial(root, text, guesses).items():
+        _show(name, guesses[name], preview)
     _write(path, text)
     click.echo("Look it over (start_date, select, features, label), then `backfill-assets catch-up`.")
 
 
-def _settled(landed: tuple[str, str, Any], named_roles: dict[str, str], asks: bool) -> tuple[FirstSource, Preview]:
-    """The guess; on a terminal each role that no option names is put to the person, and the guess made again."""
-    _, form, files = landed
-    guess, preview = first_source(files, form, named_roles)
-    if not asks:
-        return guess, preview
-    click.echo(f"{files[0].name} has the columns {', '.join(c.name for c in guess.columns)}.")
+def _named_globs(sources: tuple[str, ...]) -> dict[str, str | None]:
+    pairs = [source.partition("=") for source in sources]
+    if wrong := [source for source, (name, _, glob) in zip(sources, pairs, strict=True) if not name or not glob]:
+        raise click.UsageError(
+            f"--source {plain(wrong[0])} names no glob. Nothing was done. Say NAME=GLOB, as orders='orders/**/*.csv'."
+        )
+    return {name: glob for name, _, glob in pairs}
+
+
+def _landed(root: Path, form: str | None, globs: dict[str, str | None]) -> dict[str, Landed]:
+    """The files of each source; none where the only one has none yet. Raises SettingsError where one of several has."""
+    found = {name: landed_form(root, form, glob) for name, glob in globs.items()}
+    if "" not in found and (empty := [name for name, seen in found.items() if seen is None]):
+        fix = f"Correct its glob {globs[empty[0]]}, which begins at the lake's folder, or name the others first"
+        raise SettingsError(f"--source {empty[0]}", "no file lies there", "No lake.toml was written", fix)
+    return {name: Landed(*seen) for name, seen in found.items() if seen is not None}
+
+
+def _write_example(path: Path, files: str | None, form: str | None, select: str | None, named: dict[str, Any]) -> None:
+    form = form or next((f for f in ("csv", "jsonl") if f".{f}" in (files or "")), "parquet")
+    first = {"start_date": utc_today().replace(month=1, day=1), "files": files or f"landing/**/*.{form}"}
+    _write(path, lake_toml({**first, "format": form, "select": select or PLAIN, **named}))
+    if select is None:
+        where = plain(files) if files not in (None, ANYWHERE) else "landing/: .parquet, .csv, .jsonl, also .gz"
+        click.echo(f"No file was found ({where}), so it holds an example. To have yours described:")
+        click.echo(f"  rm {shlex.quote(str(path))}")
+        click.echo(f"  backfill-assets init --files GLOB --lake {shlex.quote(str(path.parent))}")
+    click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
+
+
+def _answers(guess: FirstSource, named: dict[str, str]) -> dict[str, str]:
+    """The columns that a person names for each role that no option does."""
+    say(f"{guess.files[0].name} has the columns {', '.join(c.name for c in guess.columns)}.")
     roles = {**guess.roles, "entity": guess.payload[guess.entity].name}
     words = {"event_key": "Names an event", "event_ts": "Time of the event", "arrival_ts": "Time of arrival"}
+    asked = {role: word for role, word in {**words, "entity": "Features are of"}.items() if role not in named}
     answers = {
-        role: click.prompt(word, roles.get(role, "-"))
-        for role, word in {**words, "entity": "Features are of"}.items()
-        if role not in named_roles
+        role: click.prompt(f"{word} [{plain(roles.get(role, '-'))}]", roles.get(role, "-"), show_default=False)
+        for role, word in asked.items()
     }
-    return first_source(files, form, named_roles | {role: name for role, name in answers.items() if name != "-"})
+    return {role: name for role, name in answers.items() if name != "-"}
 
 
-def _show(guess: FirstSource, preview: Preview) -> None:
-    click.echo(f"{guess.file.name}: {number(preview.rows)} row(s) of {guess.form}; the first deliveries:")
+def _show(name: str, guess: FirstSource, preview: Preview) -> None:
+    read = f"{number(len(guess.files))} of {number(len(guess.files) + guess.others)} file(s)"
+    say(f"{f'{name}: ' if name else ''}{number(preview.rows)} row(s) of {guess.form} in {read}; the first deliveries:")
     click.echo()
     draw_table(list(preview.header), [list(row) for row in preview.deliveries])
     click.echo()
@@ -99,21 +134,32 @@ def _show(guess: FirstSource, preview: Preview) -> None:
         draw_table(["rows", "because"], [[n, why] for why, n in preview.refused.items()])
     else:
         click.echo("No row of it would go to quarantine.")
+    for line in (*_reservations(guess), *guess.remarks):
+        say(line)
+    click.echo()
+
+
+def _reservations(guess: FirstSource) -> Iterator[str]:
+    """What was not looked at or cannot be known, in a sentence each."""
+    yield from (f"{name} gives no row: {why}." for name, why in guess.unreadable.items())
+    if guess.others:
+        yield f"{number(guess.others)} file(s) were not read, and may hold what these do not: see what `scan` says."
     if guess.form == "jsonl" and (nested := [c.name for c in guess.columns if c.is_nested]):
-        example = f"get_json_object({nested[0]}, '$.NAME') AS NAME"
-        click.echo(f"Nested JSON is text here ({', '.join(nested)}). Write e.g. {example} in select, NAME in payload.")
+        example = f"get_json_object({ticked(nested[0])}, '$.NAME') AS NAME"
+        yield f"Nested JSON is text here ({', '.join(nested)}). Write e.g. {example} in select, NAME in payload."
     if "arrival_ts" not in guess.roles and not guess.path_names_day:
-        click.echo(
-            "No column and no path says when a row arrived, so it counts as arrived when it happened: no row is late."
+        yield (
+            "No column says when a row arrived, and not every path a day, so it counts as arrived when it happened: no "
+            "row is late."
         )
     if not guess.is_ordered:
-        click.echo(
-            "Of a key's rows in several files of one day the one counts whose file has the greatest number in its name."
+        yield (
+            "Of a key's rows in several files of one day the one counts whose file has the greatest number at the end "
+            "of its name, in which alone the names of a day differ. A name without one sends its rows to quarantine."
             if guess.numbered
             else "No column says which of a key's rows is the newest. Name one as version_ts, or give seq as lake.toml "
             "says, if several files of one day may hold the same key."
         )
-    click.echo()
 
 
 def _write(path: Path, text: str) -> None:
@@ -123,10 +169,9 @@ def _write(path: Path, text: str) -> None:
             file.write(text)
     except FileExistsError:
         raise _exists(path) from None
-    click.echo(f"wrote {path}")
+    say(f"wrote {path}")
 
 
 def _exists(path: Path) -> SettingsError:
-    return SettingsError(
-        str(path), "it exists already", "Nothing was written", "Edit it, or name another folder with --lake"
-    )
+    fix = f"Edit it; or `rm {shlex.quote(str(path))}` before the lake has tables; or name another folder with --lake"
+    return SettingsError(str(path), "it exists already", "Nothing was written", fix)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 PREFIX = "backfill_assets_"
 OTHERS = "other reasons"
+REPEATS = {
+    "exact": "Rows of the newest week that repeat another one of it but for its delivery, per 1,000.",
+    "key": "Rows of the newest week that repeat the key of another one of it, per 1,000.",
+}
 OF_LATENESS = ("lateness_seconds", "watermark_lag_seconds")  # in the table; the others have too many values
 Gauge = tuple[
     str, str, str, Mapping[str, float | None]
@@ -46,7 +50,10 @@ def report_gauges(lake: Lake, report: LakeReport, runs: "Sequence[PastRun]") -> 
     """Yield the metrics of a report, all from what it has computed or from records of commands."""
     sources = report.delivered.sources or {"": report.delivered}
     doubled = {name: source.account.duplicates_per_1000 for name, source in sources.items()}
-    yield "duplicates_per_1000_rows", "Repeated deliveries per 1,000 loaded rows.", "source", doubled
+    yield "duplicates_per_1000_rows", "Deliveries whose number came twice, per 1,000 loaded rows.", "source", doubled
+    for kind, meaning in REPEATS.items():
+        repeated = {name: source.repeats.per_1000[kind] for name, source in sources.items()}
+        yield f"{kind}_repeats_per_1000_rows", meaning, "source", repeated
     late = {name: source.account.too_late for name, source in sources.items()}
     yield "late_rows_in_quarantine", "Rows that came too late and wait for replay-late.", "source", late
     shown, _, more_rows = kinds(report.delivered.quarantine)

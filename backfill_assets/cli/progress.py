@@ -66,11 +66,16 @@ class RunOutcome:
     cause: str
     seconds: float
 
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The cause of each table that failed, else of the run; empty after a success."""
+        return tuple(dict.fromkeys(t.cause for t in self.tables if t.cause)) or tuple(filter(None, [self.cause]))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
         known = {"run_id": self.run_id or None, "cause": self.cause or None, "seconds": round(self.seconds, 3)}
         values: dict[str, Any] = json_of(vars(self))
-        return values | known
+        return values | known | {"causes": [*self.causes]}
 
 
 class Lines:

@@ -16,7 +16,7 @@ from backfill_assets.cli.lateness import completeness, watermarks
 from backfill_assets.cli.plots import check_figure, lateness_figures
 from backfill_assets.core.days import ONE_DAY, from_inclusive, ranges
 from backfill_assets.core.states import State
-from backfill_assets.operations.rejected import kinds
+from backfill_assets.operations.rejected import NEWEST_DAYS, kinds
 from backfill_assets.operations.report import Delivered, LakeReport
 from backfill_assets.operations.status import DayStatus, StatusReport
 from backfill_assets.orchestration.history import PastRun
@@ -104,6 +104,8 @@ def _landed(delivered: Delivered) -> Iterator[PageSection]:
         account, found = landed.account, kinds(landed.quarantine)
         parts = ", ".join(f"{number(rows)} {what}" for rows, what in account.parts())
         about = [f"{number(account.rows)} rows in {number(account.files)} files: {parts}."]
+        if landed.repeats.rows:
+            about.append(f"Of the newest {NEWEST_DAYS} days {landed.repeats}.")
         if account.wrong:
             shown = ", ".join(f"{day} {-rows:+d} rows" for day, rows in [*account.wrong.items()][:MOST_WRONG])
             days = f"{len(account.wrong)} loaded days, first {shown}"

@@ -16,7 +16,7 @@ from backfill_assets.cli.common import json_and_lake, opened, say_unusable, targ
 from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.plan_page import show_progress
 from backfill_assets.cli.progress import BackfillRequest
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import ALSO, BackfillError
 from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -126,6 +126,6 @@ def chunk_maker(lake: Lake, tags: Mapping[str, str] | None = None) -> ChunkMaker
             chunk.days, chunk.tables, plan.policy.force, note, PLAN_REASON, all_tags, chunk.written
         )
         outcome = work(lake, request)
-        return "" if outcome.success else outcome.cause or "the run failed"
+        return "" if outcome.success else ALSO.join(outcome.causes) or "the run failed"
 
     return ChunkMaker(lake.root, opened, make_one, remark)

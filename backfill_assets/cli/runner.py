@@ -102,8 +102,9 @@ class _Listener:
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
-            self.cause = self.cause or cause_of(event)
-            self._end(name, self.cause)
+            cause = cause_of(event)
+            self.cause = self.cause or cause
+            self._end(name, cause)
 
     def _end(self, name: str, cause: str) -> None:
         seconds = time.perf_counter() - self._began.get(name, time.perf_counter())

@@ -3,8 +3,9 @@
 Not here: findings that are kept and reported instead of raised (`operations.doctor_tables`).
 """
 
+import re
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from backfill_assets.core.texts import known_names
 
 NOT_RUN = "The transform was not run, and nothing was written"  # a fault of code or contracts, whatever the days
 OTHER_ROWS_ALONE = "computed alone has other rows than among"  # likewise
+BREAK = re.compile(r"\s*[\r\n]\s*")  # of an expression that is written over several lines
+ALSO = " Also: "  # between the causes of one failure, each of which ends with a full stop
 OTHER_TYPE = "a column's type cannot change by a write"  # likewise
 
 
@@ -22,14 +25,16 @@ class BackfillError(Exception):
     happen because of it, and `fix` the next command or edit.
     """
 
+    also: Sequence["BackfillError"] = ()  # errors of other sources, each to be shown after this one
+
     def __init__(self, object: str, culprit: str, consequence: str, fix: str) -> None:
         super().__init__(object, culprit, consequence, fix)
         self.object, self.culprit, self.consequence, self.fix = object, culprit, consequence, fix
 
     def __str__(self) -> str:
-        """One line: object: culprit. Consequence. Fix."""
+        """One line, whatever it quotes: object: culprit. Consequence. Fix."""
         end = "" if self.culprit.endswith((".", "?", "!")) else "."  # as another program's words may
-        return f"{self.object}: {self.culprit}{end} {self.consequence}. {self.fix}."
+        return BREAK.sub(" ", f"{self.object}: {self.culprit}{end} {self.consequence}. {self.fix}.")
 
 
 def unwritten(what: str, consequence: str) -> BackfillError:

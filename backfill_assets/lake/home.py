@@ -24,15 +24,16 @@ class Lake(LakeFolder):
         return TableStore(self)
 
 
-def open_lake(root: Path, is_further: bool = False) -> Lake:
-    """The lake at `root`; raises SettingsError if its `lake.toml` is missing or bad.
+def open_lake(root: Path, is_further: bool = False, proposed: Path | None = None) -> Lake:
+    """The lake at `root`; raises SettingsError if its `lake.toml` is missing or bad. `proposed`: the folder of a
+    lake.toml that is tried before the lake has one.
 
     From then on only the users that `[access]` names can read files that this process writes, and the lake's own
     folders. A `is_further` lake, opened beside that of the process, never adds users: files may hold rows of both.
     """
     root = root.expanduser().resolve()
     refuse_file(root)
-    settings = load_settings(root)
+    settings = load_settings(proposed or root)
     before = os.umask(umask := settings.access.umask)
     if is_further:
         os.umask(umask | before)

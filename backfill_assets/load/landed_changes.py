@@ -13,7 +13,7 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.payload import words
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.engine.confs import SAIL
-from backfill_assets.lake.ledger import KEYED, FileRecord, read_files
+from backfill_assets.lake.ledger import KEYED, FileRecord, read_files, reads_by_position
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.content_store import VERSION, copies, identity
@@ -173,6 +173,11 @@ def counted_by(today: str, record: FileRecord, declared: Sequence[DeclaredTotals
     that matters, and a digest of the totals that manifests declare for it."""
     keyed = KEYED if KEYED in record.counted_by and is_read_otherwise(record.path) else ""
     return " ".join(filter(None, (today + keyed, name_of(declared))))
+
+
+def path_rule(records: Sequence[FileRecord]) -> str:
+    """How new files of the source read days from their paths: KEYED, or as its ledger of an earlier release does."""
+    return "" if reads_by_position(records) else KEYED
 
 
 def is_scanned_too_early(record: FileRecord, now: datetime) -> bool:

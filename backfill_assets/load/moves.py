@@ -1,4 +1,5 @@
-"""Diff preview: days of raw and of its versions that gain, lose or change rows under today's `[source]`.
+"""Previews: days of raw and of its versions that gain, lose or change rows under today's `[source]`, and landed files
+as a first load would judge them.
 
 Not here: days that follow through windows (`backfill.plan`). Another time zone in `select` moves rows over midnight,
 which no receipt shows beforehand. Nothing is written. Both sides are the same contents: those with rows near the range,
@@ -6,8 +7,10 @@ each whole.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import versions_of
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import telling_source
@@ -17,8 +20,11 @@ from backfill_assets.core.view import Source
 from backfill_assets.lake.forgotten import is_forgotten
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession, explaining_losses, small_frame
+from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.mapping import delivery_types
-from backfill_assets.load.counting import stocked
+from backfill_assets.landing.paths import day_of
+from backfill_assets.landing.select import uses_path
+from backfill_assets.load.counting import stocked, taken_in
 from backfill_assets.load.deliveries import read_deliveries
 
 if TYPE_CHECKING:
@@ -94,3 +100,29 @@ def _differences(
     )  # fmt: skip
     rows: Sequence[tuple[object, ...]] = counts.where("gains + loses + changes > 0").orderBy("day").collect()
     return [DayMove(table, *row) for row in rows]  # type: ignore[arg-type]  # the columns as selected above
+
+
+def tried(
+    lake_session: LakeSession, files: Sequence[LandedFile], header: Sequence[str], most: int
+) -> tuple[int, list[tuple[Any, ...]], dict[str, int]]:
+    """Judge landed files by the rules of the lake's source as a first scan would, and record nothing: all rows, the
+    first `most` usable ones as texts by `header`, and the unusable ones by reason, the most frequent first."""
+    from pyspark.sql import functions as F
+
+    settings, now = lake_session.lake.settings, utc_now()
+    by_path = uses_path(settings.source.select)
+    taken = {(copy := taken_in(lake_session, file)).sha256: (copy, file) for file in files}
+    stored = [
+        replace(
+            copy, first_scan=now, home_day=settings.start_date, path=file.name if by_path else "",
+            path_day=day_of(file.name),
+        )
+        for copy, file in taken.values()
+    ]  # fmt: skip
+    lake_session.expect(sum(copy.rows for copy in stored))
+    judged = read_deliveries(lake_session.spark(), stored, settings)
+    counted = {r["reason"]: r["n"] for r in judged.groupBy("reason").agg(F.count(F.lit(1)).alias("n")).collect()}
+    good = judged.where("reason IS NULL").orderBy("sha256", "row_number").limit(most)
+    shown = [tuple(row) for row in good.select(*(F.col(name).cast("string") for name in header)).collect()]
+    refused = sorted(((n, why) for why, n in counted.items() if why is not None), key=lambda one: (-one[0], one[1]))
+    return sum(counted.values()), shown, {why: n for n, why in refused}

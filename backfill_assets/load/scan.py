@@ -11,23 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.errors import LandingError, telling_source
+from backfill_assets.core.errors import BackfillError, LandingError, TransientError, telling_source
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport, shown, together
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import load_lock, sync_all
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
 from backfill_assets.lake.forgotten import is_forgotten
-from backfill_assets.lake.ledger import (
-    FILES,
-    KEYED,
-    LANDED,
-    LOADED_BEFORE,
-    WITHDRAWN,
-    FileRecord,
-    of_source,
-    reads_by_position,
-)
+from backfill_assets.lake.ledger import FILES, LANDED, LOADED_BEFORE, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.landing.column_kinds import note_kinds
@@ -45,18 +36,27 @@ from backfill_assets.load.counting import (
     taken_in,
     unless_flooding,
 )
-from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early
+from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early, path_rule
 
 Intakes = Sequence[tuple[LandedFile, StoredFile]]
 
 
 def scan_all(lake_session: LakeSession) -> ScanReport:
-    """Scan every source; raises as `scan` does, after it recorded the sources before."""
-    reports = {}
+    """Scan every source; raises as `scan` does, after it recorded all sources that it can. The first error names
+    `also` those of further sources."""
+    reports, failed = dict[str, ScanReport](), list[BackfillError]()
     for lake in lake_session.lake.by_source():
         lake.refuse_shared(of_source(FILES, lake.source).name)
-        with load_lock(lake.locks, lake.source), telling_source(lake.source):
-            reports[lake.source] = scan(LakeSession(lake))
+        try:
+            with load_lock(lake.locks, lake.source), telling_source(lake.source):
+                reports[lake.source] = scan(LakeSession(lake))
+        except TransientError:
+            raise
+        except BackfillError as error:
+            failed.append(error)
+    if failed:
+        failed[0].also = failed[1:]
+        raise failed[0]
     return together(reports)
 
 
@@ -167,7 +167,7 @@ def _recorded(
     believed = sorted((r for r in (*before, *records) if r.sha256 not in rules.early), key=lambda r: r.first_scan)
     known = {r.sha256: r for r in believed if rules.has_counted(r)}
     seen = {r.sha256: r.first_scan for r in believed}
-    start, read = settings.start_date, "" if reads_by_position(records) else KEYED
+    start, read = settings.start_date, path_rule(records)
     new = [
         FileRecord(f.name, i.sha256, f.size, f.mtime_ns, seen.get(i.sha256, moment), start, {}, counted_by=read)
         for f, i in intakes

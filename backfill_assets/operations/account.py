@@ -12,12 +12,16 @@ from typing import Any
 from backfill_assets.core.days import midnight
 from backfill_assets.core.frontier import is_loaded
 from backfill_assets.core.ledgers import TOO_LATE, named
+from backfill_assets.core.payload import LANDED
 from backfill_assets.core.scans import summed
+from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView, Source
+from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 
 DUPLICATES = "duplicates"
+OF_DELIVERY = ("seq", "arrival_ts", "version_ts", *LANDED)  # what two deliveries of the same row differ in
 
 
 @dataclass(frozen=True)
@@ -26,9 +30,9 @@ class Account:
 
     `duplicates`: repeated rows, by the receipts that count them. `uncounted`: loaded days whose older receipts do not,
     each with the landed rows that nothing else explains.
-    `waiting` maps days to rows that are not loaded, `surplus` days to loaded rows whose files were withdrawn or altered
-    since: both end with the next load. `wrong` maps loaded days to rows that landed minus rows accounted for, where
-    these differ.
+    `waiting` maps days to rows that are not loaded, `surplus` days to loaded rows that files or settings
+    of today leave out: both end with the next load. `wrong` maps loaded days to rows that landed minus rows accounted
+    for, where these differ.
     """
 
     files: int = 0
@@ -49,7 +53,7 @@ class Account:
             (self.too_late, "too late"),
             (sum(self.uncounted.values()), f"on {len(self.uncounted)} day(s) loaded before duplicates were counted"),
             (sum(self.waiting.values()), "not loaded yet"),
-            (-sum(self.surplus.values()), "loaded from files that were withdrawn or altered since"),
+            (-sum(self.surplus.values()), "loaded from files, or by settings, that no longer count"),
             (sum(self.wrong.values()), f"that do not add up, on {len(self.wrong)} day(s)"),
         ]
         return usual + [(rows, words) for rows, words in others if rows]
@@ -128,3 +132,44 @@ def together(parts: Iterable[Account]) -> Account:
         for name, value in vars(Account()).items()
     }
     return Account(**sums)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Rows of a landed table that repeat others; those whose delivery number came twice (`Account`) are not in it."""
+
+    rows: int = 0
+    exact: int = 0  # rows that repeat another one in op, event time, key and payload, under whatever delivery number
+    keys: int = 0  # rows that repeat the key of another one: the exact ones, and versions
+
+    @property
+    def per_1000(self) -> dict[str, float | None]:
+        """Return `exact` and `key` repeats per 1,000 rows; None without rows."""
+        counts = {"exact": self.exact, "key": self.keys}
+        return {kind: 1000 * count / self.rows if self.rows else None for kind, count in counts.items()}
+
+    def __str__(self) -> str:
+        """E.g. `27,412 rows: 944 repeat another one but for its delivery, 1,797 repeat a key`."""
+        return f"{self.rows:,} rows: {self.exact:,} repeat another one but for its delivery, {self.keys:,} repeat a key"
+
+    def __add__(self, other: "Repeats") -> "Repeats":
+        return Repeats(self.rows + other.rows, self.exact + other.exact, self.keys + other.keys)
+
+
+def repeats_of(lake: Lake, states: States, source: Source, newest: int | None = None) -> Repeats:
+    """Count the rows of a source that repeat others, of all loaded days or the `newest` ones. Reads the rows; counts
+    none where a file of them cannot be read, which `verify` names."""
+    days = sorted(source.loaded.stamps)[-newest if newest else 0 :]
+    if not days or source.table not in states.contracts:
+        return Repeats()
+    own = [name for name in states.contracts[source.table].column_names if name not in OF_DELIVERY]
+    content = f"SELECT event_key, count(*) AS times FROM t WHERE arrival_date >= DATE '{days[0]}'"
+    content += f" GROUP BY {', '.join(map(quoted, own))}"
+    counts = "sum(times) AS n, count(*) AS contents, count(DISTINCT event_key) AS keys"
+    query = f"SELECT {counts} FROM ({content})"
+    try:
+        (batch,) = lake.store.query(query, {"t": (source.table, source.loaded.version)})
+    except Exception:  # noqa: BLE001  # whatever a damaged file causes
+        return Repeats()
+    rows, contents, keys = (int(column[0].as_py() or 0) for column in batch.columns)
+    return Repeats(rows, rows - contents, rows - keys)

@@ -5,12 +5,14 @@ holds only if something in the lake shows it; what was never tried does not hold
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import contiguous, ranges
+from backfill_assets.core.contracts import versions_of
+from backfill_assets.core.days import DayRange, contiguous, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import Source
@@ -20,7 +22,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.select import names_of
-from backfill_assets.operations.account import accounts, together
+from backfill_assets.operations.account import Repeats, accounts, repeats_of, together
 from backfill_assets.operations.lateness import LatenessScope, lateness_of
 from backfill_assets.operations.proof_history import EQUAL, proofs, unproven
 from backfill_assets.operations.rejected import NEWEST_DAYS
@@ -123,25 +125,36 @@ def _event_time(seen: _Seen) -> Answer:
 
 
 def _deduplicated(seen: _Seen) -> Answer:
-    """Keys are unique in each written day, every landed row is accounted for, and no hash decides which one wins."""
-    landed = together(accounts(seen.lake, seen.states.view).values())
-    keys = ", ".join(
-        f"{n} by {', '.join(c.key)}" for n, c in seen.states.contracts.items() if c.key and not c.is_landed
-    )
-    wrong = sum(landed.wrong.values())
-    evidence = (
-        f"{landed.duplicates:,} of {landed.rows:,} landed rows repeat one; of a key the greatest version counts; {keys}"
-    )
-    if wrong:
+    """Every landed row is accounted for, no hash decides which row of a key wins, and no key is current twice."""
+    view, contracts = seen.states.view, seen.states.contracts
+    landed = together(accounts(seen.lake, view).values())
+    if wrong := sum(landed.wrong.values()):
         evidence = f"{wrong:,} landed row(s) are in no table: {', '.join(map(str, contiguous(landed.wrong)))}"
         return False, evidence, "backfill-assets doctor"
-    if undecided := sum(_undecided(seen, source) for source in seen.states.view.sources.values()):
+    if undecided := sum(_undecided(seen, source) for source in view.sources.values()):
         evidence = (
             f"{undecided:,} keys came on one day in several files, with other content and one version_ts: a hash "
         )
         evidence += f"decides which counts (of the newest {NEWEST_DAYS} days)"
         return False, evidence, "name version_ts or seq in select: backfill-assets guide own-files"
-    return bool(landed.rows), evidence, "backfill-assets doctor"
+    versions = [
+        n for n in versions_of(contracts.values()) if {"event_key", "known_until"} <= {*contracts[n].column_names}
+    ]
+    if twice := {name: n for name in versions if (n := _current_twice(seen, name))}:
+        evidence = "; ".join(f"{n:,} row(s) of {name} repeat a key that is current" for name, n in twice.items())
+        return False, evidence, f"backfill-assets backfill --force --tables {','.join(twice)} --from DAY --to DAY"
+    found = sum((repeats_of(seen.lake, seen.states, s) for s in view.sources.values()), Repeats())
+    evidence = f"of {landed.rows:,} landed rows {landed.duplicates:,} came twice under one delivery number, and of the "
+    evidence += f"other {found}; each key is current once in {', '.join(versions) or 'no table'}"
+    return bool(landed.rows and versions), evidence, "backfill-assets doctor"
+
+
+def _current_twice(seen: _Seen, name: str) -> int:
+    """Count the rows of a table of versions that are current and whose key another current row has."""
+    if (version := seen.states.view.table(name).version) < 0:
+        return 0
+    query = "SELECT count(*) - count(DISTINCT event_key) AS n FROM t WHERE known_until IS NULL"
+    return sum(batch.columns[0][0].as_py() for batch in seen.lake.store.query(query, {"t": (name, version)}))
 
 
 def _undecided(seen: _Seen, source: Source) -> int:
@@ -193,8 +206,10 @@ def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[Item]:
 
 
 def _strategy(current: Progress) -> Answer:
-    keys = ", ".join(f"{t} by {', '.join(current.states.contracts[t].key) or 'no key'}" for t in current.plan.tables)
-    return True, f"{current.plan.id}: {current.plan.policy.mode or 'overwrite'}; {keys}", ""
+    """Whether no key occurs twice in the days to write, so that the strategy has one row to write or match per key."""
+    unique, told, fix = _ticked(current, "keys unique")
+    keys = "; ".join(f"{t} by {', '.join(current.states.contracts[t].key)}" for t in current.plan.tables)
+    return unique, f"{current.plan.id}: {current.plan.policy.mode or 'overwrite'}; {keys}; {told}", fix
 
 
 def _chunked(current: Progress) -> Answer:
@@ -214,9 +229,26 @@ def _ticked(current: Progress, name: str = "") -> Answer:
 
 
 def _range(current: Progress) -> Answer:
+    """Whether the plan makes every day that its writes change, or all of those that follow were made since."""
+    left = {i.table: [d for d in _days(i.follows) if not current.is_done or _is_stale(current, i.table, d)]
+            for i in current.plan.impacts}  # fmt: skip
+    if follows := [f"{table} {ranges(days)}" for table, days in left.items() if days]:
+        return (
+            False,
+            f"not made by this plan, and its writes change them: {'; '.join(follows)}",
+            "backfill-assets catch-up",
+        )
     policy = current.plan.policy
     spread = f"{policy.order}, at most {policy.max_parallel} chunk(s) at once"
-    return True, f"{current.plan.days} of {', '.join(current.plan.tables)}, {spread}", ""
+    return True, f"{current.plan.days} of {', '.join(current.plan.tables)}, {spread}; no day that follows is left", ""
+
+
+def _days(spans: Iterable[DayRange]) -> Iterator[date]:
+    return (day for span in spans for day in span)
+
+
+def _is_stale(current: Progress, table: str, day: date) -> bool:
+    return current.states.of(table, day) is State.STALE
 
 
 def _verified(current: Progress) -> Answer:

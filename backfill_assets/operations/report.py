@@ -15,17 +15,16 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import BROKEN
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import json_of
-from backfill_assets.core.view import LakeView
 from backfill_assets.lake.gates import MAX_DRIFT, PROFILE, Finding, gates_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.judging import judged_by_receipts
-from backfill_assets.operations.account import Account, accounts, together
+from backfill_assets.operations.account import Account, Repeats, accounts, repeats_of, together
 from backfill_assets.operations.controls import ControlOutcome, last_outcomes
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
 from backfill_assets.operations.proof_history import Proof, proofs
-from backfill_assets.operations.rejected import refused_rows
+from backfill_assets.operations.rejected import NEWEST_DAYS, refused_rows
 from backfill_assets.operations.status import StatusReport, status_of
 from backfill_assets.operations.writes import Durations, TableWrite, durations, writes
 
@@ -99,7 +98,8 @@ def _causes(finding: Finding, table: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Delivered:
-    """Landed files and the account of their rows; `quarantine`: rows by reason, the most frequent first.
+    """Landed files and the account of their rows; `quarantine`: rows by reason, the most frequent first; `repeats`:
+    among the rows of the NEWEST_DAYS.
 
     `sources`: the same per source, where a lake has several; the rest is then the sum of all.
     """
@@ -107,11 +107,13 @@ class Delivered:
     account: Account
     quarantine: Mapping[str, int]
     sources: Mapping[str, "Delivered"] = field(default_factory=dict)
+    repeats: Repeats = field(default_factory=Repeats)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as JSON values."""
         each = {"sources": json_of(self.sources)} if self.sources else {}
-        return {**self.account.to_dict(), "quarantine": dict(self.quarantine), **each}
+        repeated = {f"{kind}_repeats_per_1000": n for kind, n in self.repeats.per_1000.items()}
+        return {**self.account.to_dict(), **repeated, "quarantine": dict(self.quarantine), **each}
 
 
 @dataclass(frozen=True)
@@ -142,15 +144,21 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime, *, with_checks: bool =
     written = writes(lake, pipeline)
     took = durations(written, [t.name for t in pipeline.tables])
     checks = check_history(lake, states) if with_checks else ()
-    status, landed, controls = status_of(lake, states), delivered(lake, states.view), tuple(last_outcomes(lake))
+    status, landed, controls = status_of(lake, states), delivered(lake, states), tuple(last_outcomes(lake))
     return LakeReport(now, status, landed, late, took, written, controls, checks, tuple(proofs(lake)))
 
 
-def delivered(lake: Lake, view: LakeView) -> Delivered:
+def delivered(lake: Lake, states: States) -> Delivered:
     """Return the account of all landed rows that were not withdrawn, with reasons of quarantine; per source, too."""
-    account_of = accounts(lake, view)
-    each = {s.name: Delivered(account_of[s.table], refused_rows(lake, s.name)) for s in view.sources.values()}
+    account_of = accounts(lake, states.view)
+    each = {
+        s.name: Delivered(
+            account_of[s.table], refused_rows(lake, s.name), repeats=repeats_of(lake, states, s, NEWEST_DAYS)
+        )
+        for s in states.view.sources.values()
+    }
     if len(each) == 1:
         return next(iter(each.values()))
     refused = sum((Counter(one.quarantine) for one in each.values()), Counter[str]())
-    return Delivered(together(account_of.values()), dict(refused.most_common()), each)
+    found = sum((one.repeats for one in each.values()), Repeats())
+    return Delivered(together(account_of.values()), dict(refused.most_common()), each, found)

@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import ALSO, BREAK
 from backfill_assets.core.texts import json_of
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
 
@@ -62,9 +63,9 @@ def _run(instance: dg.DagsterInstance, record: dg.RunRecord) -> PastRun:
 
 
 def cause(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Why a run failed, in one line: its first failed step's cause, else Dagster's message; empty where none is."""
-    for event in records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE):
-        return cause_of(event)
+    """Why a run failed, in one line: the causes of its failed steps, else Dagster's message; empty where none is."""
+    if causes := dict.fromkeys(map(cause_of, records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE))):
+        return ALSO.join(causes)
     for event in records_of(instance, run_id, dg.DagsterEventType.RUN_FAILURE):
         return (event.message or "").partition("\n")[0]
     return ""
@@ -74,7 +75,7 @@ def cause_of(event: dg.DagsterEvent) -> str:
     """The failing step's cause in one line: a Failure's own description, else the innermost exception."""
     failed = event.step_failure_data
     if failed.user_failure_data is not None and failed.user_failure_data.description:
-        return str(failed.user_failure_data.description).splitlines()[0]
+        return BREAK.sub(" ", str(failed.user_failure_data.description).strip())
     error = failed.error
     while error is not None and error.cause is not None:
         error = error.cause

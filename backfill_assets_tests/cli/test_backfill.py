@@ -84,6 +84,19 @@ def test_what_checks_warn_of_is_told_in_one_line_at_the_end(tmp_path: Path) -> N
     assert "warnings: row_count of staging on 2 days; `backfill-assets report --html FILE` names" in told.stderr
 
 
+def test_each_table_that_failed_is_one_error(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path / "lake", 2)
+    failed = [TableOutcome(name, 0, 0, 0, 1.0, cause=f"the table {name}: no") for name in ("staging", "features")]
+    outcome = RunOutcome("r", False, (TableOutcome("raw", 1, 1, 1, 1.0), *failed), failed[0].cause, 1.0)
+    days = ("--from", START, "--to", START)
+    told = run("backfill", "--lake", lake.root, *days, overrides=Overrides(work=lambda *_: outcome))
+    assert told.exit_code == 1
+    assert [line for line in told.stderr.splitlines() if line.startswith("Error")] == [
+        "Error: the table staging: no", "Error: the table features: no"
+    ]  # fmt: skip
+    assert outcome.to_dict()["causes"] == ["the table staging: no", "the table features: no"]
+
+
 @pytest.mark.parametrize(("named", "told"), [("nix,raw", "no table nix. Choose one of raw"), (" , ", "is named")])
 def test_tables_that_are_not_there_or_none_at_all_are_wrong_usage(named: str, told: str) -> None:
     with pytest.raises(click.BadParameter, match=told):

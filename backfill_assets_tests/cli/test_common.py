@@ -16,6 +16,7 @@ from backfill_assets.cli.app import app
 from backfill_assets.cli.common import SPAN, days_options, lake_option, lake_root, print_json, say_unusable
 from backfill_assets.core.days import DayRange
 from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.lakes import make_lake
 
 
 @click.group()
@@ -122,3 +123,14 @@ def test_json_keeps_text_that_can_be_seen_and_escapes_what_cannot(capsys: pytest
     assert "Zürich ✓" in said
     assert "\u202e" not in said
     assert "\x1b" not in said
+
+
+@pytest.mark.parametrize(("name", "told"), [(None, True), ("a.csv", False), ("a.txt", False)])
+def test_nothing_landed_is_said_only_where_no_file_lies(
+    tmp_path: Path, name: str | None, told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = make_lake(tmp_path, (), "2024-03-01", source={"files": "landing/*.csv", "format": "csv", "select": "seq"})
+    if name:
+        (tmp_path / "landing" / name).write_text("x")
+    say_unusable(lake)
+    assert ("Nothing has landed where lake.toml says: landing/*.csv" in capsys.readouterr().err) is told

@@ -1,4 +1,8 @@
-"""`init` writes a file that the product itself accepts. No JVM."""
+"""`init` writes a file that the product itself accepts, and says what it saw and what not.
+
+Tested here: the command. Not tested here: the guesses (`operations.test_first_source`) and the trial load
+(`operations.test_first_lake`).
+"""
 
 import json
 from datetime import UTC, date, datetime
@@ -78,10 +82,11 @@ def landed(lake: Path) -> Path:
     return lake
 
 
+@pytest.mark.usefixtures("spark")
 def test_files_that_lie_there_decide_the_mapping_and_are_shown_as_deliveries(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["init", "--lake", str(landed(tmp_path))])
     assert result.exit_code == 0, result.output
-    assert "orders-2024-03-03.csv: 2 row(s) of csv; the first deliveries:" in result.output
+    assert "2 row(s) of csv in 1 of 1 file(s); the first deliveries:" in result.output
     assert "No row of it would go to quarantine." in result.output
     assert "No column says which of a key's rows is the newest. Name one as version_ts" in result.output
     source = load_settings(tmp_path, {}).source
@@ -89,6 +94,7 @@ def test_files_that_lie_there_decide_the_mapping_and_are_shown_as_deliveries(tmp
     assert source.select.startswith("CAST(ordered_at AS timestamp) AS event_ts, order_id AS event_key")
 
 
+@pytest.mark.usefixtures("spark")
 def test_json_that_is_nested_is_named_with_what_takes_a_value_out_and_booleans_are_booleans(tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     rows = (
@@ -96,13 +102,16 @@ def test_json_that_is_nested_is_named_with_what_takes_a_value_out_and_booleans_a
     )
     (tmp_path / "landing" / "people-2024-03-03.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path)])
-    assert "Nested JSON is text here (at). Write e.g. get_json_object(at, '$.NAME') AS NAME in select" in result.output
+    assert (
+        "Nested JSON is text here (at). Write e.g. get_json_object(`at`, '$.NAME') AS NAME in select" in result.output
+    )
     source = load_settings(tmp_path, {}).source
     assert source.payload == {"vip": "BOOLEAN", "at": "STRING", "id": "STRING"}
     times = "CAST(changed_at AS timestamp) AS version_ts, CAST(changed_at AS timestamp) AS event_ts"
-    assert source.select == f"{times}, id AS event_key, vip, at, id", "the only time is that of the event, too"
+    assert source.select == f"{times}, id AS event_key, vip, `at`, id", "the only time is that of the event, too"
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_person_is_asked_for_what_no_option_names(tmp_path: Path) -> None:
     answers = "landing/**/*.csv\n\nsent_at\n-\n\n"  # files, key, event time, arrival, entity
     result = CliRunner().invoke(app, ["init", "--ask", "--lake", str(landed(tmp_path))], input=answers)
@@ -114,6 +123,31 @@ def test_a_person_is_asked_for_what_no_option_names(tmp_path: Path) -> None:
 def test_a_named_column_that_is_not_there_writes_nothing(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["init", "--key", "nr", "--lake", str(landed(tmp_path))])
     assert (result.exit_code, "it has no column nr for event_key" in result.stderr) == (2, True)
+    assert not (tmp_path / "lake.toml").exists()
+
+
+@pytest.mark.usefixtures("spark")
+def test_names_of_columns_and_files_are_shown_without_their_signs(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "o\u202e.csv").write_text("id,at,a\x9bb\n1,2024-03-01T10:00:00Z,7\n")
+    answers = "landing/**/*.csv\n\n\n\n\n"
+    result = CliRunner().invoke(app, ["init", "--ask", "--lake", str(tmp_path)], input=answers)
+    assert result.exit_code == 0, result.output
+    assert "o\\u202e.csv has the columns id, at, a\\x9bb." in result.output
+    assert not {"\u202e", "\x9b"} & {*result.output}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--source", "orders"], "--source orders names no glob"),
+        (["--source", "orders=in/*.csv", "--files", "*"], "--source names globs of its own"),
+        (["--source", "orders=in/*.csv"], "--source orders: no file lies there. No lake.toml was written"),
+    ],
+)
+def test_sources_that_are_none_are_refused(tmp_path: Path, options: list[str], told: str) -> None:
+    result = CliRunner().invoke(app, ["init", "--lake", str(landed(tmp_path)), *options])
+    assert (result.exit_code, told in " ".join(result.stderr.split())) == (2, True), result.stderr
     assert not (tmp_path / "lake.toml").exists()
 
 

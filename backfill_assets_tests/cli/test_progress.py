@@ -62,7 +62,7 @@ def test_the_outcome_for_programs_tells_failures_as_such() -> None:
     assert [(t["table"], t["unchanged"], t["failed"]) for t in said["tables"]] == [
         ("raw", 1, False), ("staging", 0, True),
     ]  # fmt: skip
-    assert {*said} == {"run_id", "success", "cause", "seconds", "tables"}
+    assert {*said} == {"run_id", "success", "cause", "causes", "seconds", "tables"}
     assert {key for table in said["tables"] for key in table} == {
         "table", "days", "changed", "unchanged", "rewritten", "rows", "seconds", "failed", "phases", "ahead", "unlike",
         "incomplete",

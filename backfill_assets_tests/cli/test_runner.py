@@ -6,9 +6,11 @@ runs. Not tested here: the run (`test_demo.py`, `end_to_end`) and signals (`end_
 
 import os
 import shlex
+import uuid
 from pathlib import Path
 from typing import NoReturn
 
+import dagster as dg
 import pytest
 from click.testing import CliRunner
 
@@ -16,9 +18,12 @@ from backfill_assets.cli import runner
 from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.dagster_home import lake_words
-from backfill_assets.cli.progress import BackfillRequest, TableOutcome, line_of
+from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome, line_of
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.orchestration.interrupts import Interrupted
+from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.runs import MAKE
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 
@@ -73,3 +78,26 @@ def test_days_that_were_written_again_as_they_were_are_told_apart_from_changed_o
     forced = TableOutcome("staging", days=3, changed=1, rows=9, seconds=1.0, rewritten=2)
     assert line_of(forced, days).endswith(": 3 days, 1 changed, 2 written again, 1.0 s")
     assert (forced.to_dict()["changed"], forced.to_dict()["rewritten"]) == (1, 2)
+
+
+def test_each_table_of_a_run_keeps_its_own_cause(tmp_path: Path) -> None:
+    @dg.op(name=f"{MAKE}staging")
+    def one() -> None:
+        raise as_failure(BackfillError("the table staging", "no", "Nothing was written", "Look"))
+
+    @dg.op(name=f"{MAKE}labels")
+    def other() -> None:
+        raise as_failure(BackfillError("the table labels", "no", "Nothing was written", "Look"))
+
+    @dg.job
+    def both() -> None:
+        one()
+        other()
+
+    run_id = str(uuid.uuid4())
+    with Lines(DayRange(START, START + ONE_DAY)) as lines, dg.DagsterInstance.ephemeral() as instance:
+        listener = runner._Listener(lines)
+        instance.add_event_listener(run_id, listener.on_event)
+        both.execute_in_process(instance=instance, run_id=run_id, raise_on_error=False)
+    found = RunOutcome("r", False, tuple(listener.ended), listener.cause, 1.0).causes
+    assert sorted(found) == [f"the table {name}: no. Nothing was written. Look." for name in ("labels", "staging")]

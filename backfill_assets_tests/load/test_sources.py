@@ -8,7 +8,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from backfill_assets.cli.app import app
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.files import load_lock
@@ -50,6 +52,15 @@ def test_each_source_is_scanned_and_its_paths_are_told_with_its_name(lake: Lake)
     found = scan_all(LakeSession(lake))
     assert found.missing == ("events:a.csv", "truth:a.csv")
     assert (found.blocked, found.known) == (frozenset({DAY}), 2)
+
+
+def test_each_source_that_cannot_be_read_is_one_error(lake: Lake) -> None:
+    path = lake.root / "lake.toml"
+    path.write_text(path.read_text().replace("/*.csv", "/{}.csv"))
+    told = CliRunner().invoke(app, ["scan", "--lake", str(lake.root)])
+    assert told.exit_code == 2
+    objects = [line.partition(" files")[0] for line in told.stderr.splitlines()]
+    assert objects == ["Error: [sources.events]", "Error: [sources.truth]"]
 
 
 def test_a_source_that_cannot_be_read_is_told_by_its_own_section(lake: Lake) -> None:

@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.backfill.run import run_plan
+from backfill_assets.core.view import Source
 from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.checklist import LOAD, Item, checklist, plan_items
+from backfill_assets.operations.account import repeats_of
+from backfill_assets.operations.checklist import LOAD, PLANNED, Item, checklist, plan_items
 from backfill_assets.operations.proof_history import DIFFERS, FILE, Proof
 from backfill_assets.operations.prove import ProofRequest, keep_proof, prove
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.plans.model import plan_json
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.lakes import backfill, delivery, make_lake
 from backfill_assets_tests.operations.late_lake import delivery_of, late_lake, write
+from backfill_assets_tests.operations.planning import DAYS as PLAN_DAYS
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, good_rows, planned
 
 if TYPE_CHECKING:
@@ -30,10 +34,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.users_do
 
-RERUN, WHOLE, LATE = (
+RERUN, WHOLE, LATE, NEWEST = (
     "a rerun changes nothing",
     "a load is seen whole or not at all",
     "event time, however late a row comes",
+    "one row per key, the latest wins",
 )
 DAYS = [f"2024-03-0{n}" for n in (1, 2, 3)]
 ROWS = [delivery(n, f"{d}T10:00:00Z", f"{d}T09:00:00Z", f"e{n}") for n, d in enumerate(DAYS)]
@@ -98,6 +103,50 @@ def test_what_mends_skew_is_what_the_lake_lacks_first(tmp_path: Path) -> None:
     skew = loads(lake, replace(pipeline, tables=by_none))["skew is known and bounded"]
     assert "name them (`by` of an input)" in skew.fix
     assert "plan --force" in loads(lake, pipeline)["skew is known and bounded"].fix, "no receipt counted it yet"
+
+
+def source(lake: Lake, pipeline: Pipeline) -> Source:
+    return read_view(lake, pipeline.contracts).source("raw")
+
+
+def test_repeats_are_told_by_what_they_repeat_and_a_key_that_is_current_twice_unticks(tmp_path: Path) -> None:
+    lake, pipeline = late_lake(tmp_path / "lake")
+    day = sorted(read_view(lake, pipeline.contracts).table("raw").stamps)[-1]
+    row, other = ({**delivery_of(day, n, timedelta(0)), "event_key": f"new{n}"} for n in (1, 2))
+    before = repeats_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), source(lake, pipeline), newest=1)
+    rows = [row, {**row, "seq": 91, "source_file": "again"}, {**row, "seq": 92, "value": 7}, other]
+    write(lake, "raw", pipeline, rows, [day])
+    found = repeats_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), source(lake, pipeline), newest=1)
+    assert (found.exact - before.exact, found.keys - before.keys) == (1, 2)
+    assert found.per_1000 == {"exact": 1000 * found.exact / found.rows, "key": 1000 * found.keys / found.rows}
+    once = loads(lake, pipeline)[NEWEST]
+    assert "repeat another one but for its delivery" in once.evidence
+    contract = pipeline.table("staging").contract
+    for at in (day, day + timedelta(days=1)):
+        twice = [{**one, "event_key": "k"} for one in good_rows(at)]
+        write_rows(lake.table_path("staging"), contract, twice)
+    again = loads(lake, pipeline)[NEWEST]
+    assert (again.holds, "row(s) of staging repeat a key that is current" in again.evidence) == (False, True)
+    assert "--tables staging" in again.fix
+
+
+@pytest.mark.usefixtures("storages")
+@pytest.mark.parametrize("item", PLANNED)
+def test_each_item_of_a_plan_can_be_red(tmp_path: Path, item: str) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    failed = tuple(replace(t, passed=False) for t in plan.preflight)
+    follows = tuple(replace(i, follows=(PLAN_DAYS,)) for i in plan.impacts)
+    red = {
+        "a key and a write strategy": replace(plan, preflight=failed),
+        "chunks, each validated": replace(plan, policy=replace(plan.policy, canary=0)),
+        "the last rerun was equal": replace(plan, preflight=failed),
+        "safe to run again": replace(plan, preflight=failed),
+        "exact range, order, parallelism": replace(plan, impacts=follows),
+        "verified before others rely on it": plan,
+    }
+    (lake.root / ".plans" / f"{plan.id}.json").write_text(plan_json(red[item]))
+    assert not {i.name: i for i in plan_items(lake, pipeline)}[item].holds
 
 
 @pytest.mark.usefixtures("storages")

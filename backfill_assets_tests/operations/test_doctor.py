@@ -247,4 +247,4 @@ def test_rows_of_a_withdrawn_file_that_are_still_loaded_are_told_as_less(tmp_pat
     gone = {**landed(START, WITHDRAWN), "event": "withdrawn"}
     write_rows(lake.table_path(FILES.name), FILES, [gone], Receipt("f", FILES.name, "accept", {}))
     (told,) = [d for d in _about(lake, "the ledger") if "landed rows" in d.what]
-    assert "less 3 loaded from files that were withdrawn or altered since" in told.what
+    assert "less 3 loaded from files, or by settings, that no longer count" in told.what

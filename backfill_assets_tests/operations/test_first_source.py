@@ -1,10 +1,11 @@
-"""One landed file suggests a `[source]`; what the preview refuses is what a load would refuse. DuckDB only.
+"""Landed files suggest a `[source]`. DuckDB only.
 
-Not here: asking a person (`cli.test_init`) and the load that follows (`end_to_end.test_first_source`).
+Not here: the text and its trial load (`test_first_lake`), asking a person (`cli.test_init`), and the load that follows
+(`end_to_end.test_first_source`).
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +18,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.settings import TEMPLATE
 from backfill_assets.landing.listing import landed_form
 from backfill_assets.landing.paths import BY_NUMBER
-from backfill_assets.operations.first_source import FirstSource, Preview, first_source, first_toml
+from backfill_assets.operations.first_source import SEEN, FirstSource, first_source
 
 ORDERS = """Order Id,customer_id,created_at,total,comment
 1001,C-1,2024-03-01T10:00:00Z,12.50,hello
@@ -30,7 +31,7 @@ ORDERS = """Order Id,customer_id,created_at,total,comment
 """ + "".join(f"{n},C-4,2024-03-02 13:00:00,7.10,\n" for n in range(2000, 2020))
 
 
-def guessed(lake: Path, name: str, text: str, given: Mapping[str, str] | None = None) -> tuple[FirstSource, Preview]:
+def guessed(lake: Path, name: str, text: str, given: Mapping[str, str] | None = None) -> FirstSource:
     (lake / "landing").mkdir(parents=True, exist_ok=True)
     (lake / "landing" / name).write_text(text, encoding="utf-8")
     seen = landed_form(lake, None, None)
@@ -39,29 +40,23 @@ def guessed(lake: Path, name: str, text: str, given: Mapping[str, str] | None = 
 
 
 def test_roles_come_from_names_types_and_repetition(tmp_path: Path) -> None:
-    guess, preview = guessed(tmp_path, "orders-2024-03-02.csv", ORDERS)
+    guess = guessed(tmp_path, "orders-2024-03-02.csv", ORDERS)
     assert guess.select == (
-        "CAST(created_at AS timestamp) AS event_ts, `Order Id` AS event_key, customer_id, total, comment"
+        "CAST(created_at AS timestamp) AS event_ts, `Order Id` AS event_key, customer_id, total, `comment`"
     )
-    assert (guess.entity, guess.start_date) == ("customer_id", date(2024, 2, 1))
+    assert (guess.entity, guess.start_date) == ("customer_id", date(2024, 2, 29))
     assert {n: c.type for n, c in guess.payload.items()} == {
         "customer_id": "STRING", "total": "DECIMAL(18,2)", "comment": "STRING"
-    }  # fmt: skip
-    assert preview.rows == 27
-    assert len(preview.deliveries) == 10
-    assert preview.refused == {
-        "6 fields where the header has 5": 1, "event_key is NULL or blank": 1, "event_ts is NULL or no timestamp": 1,
-        "total is no DECIMAL(18,2)": 1,
     }  # fmt: skip
 
 
 def test_a_file_that_says_when_rows_arrived_and_changed_gives_these_roles(tmp_path: Path) -> None:
     row = {"offset": 1, "click_id": "a", "user_id": 7, "event_ts": "2024-05-01T00:00:00Z", "op": "upsert",
            "received_at": "2024-05-01T00:00:05Z", "updated_at": "2024-05-01T00:00:01Z", "label": 1}  # fmt: skip
-    rows = [{**row, "click_id": key} for key in "abc"]
-    guess, _ = guessed(tmp_path, "clicks.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
+    rows = [{**row, "click_id": key, "offset": n} for n, key in enumerate("abc")]
+    guess = guessed(tmp_path, "clicks.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
     assert guess.select == (
-        "CAST(offset AS bigint) AS seq, CAST(received_at AS timestamp) AS arrival_ts, "
+        "CAST(`offset` AS bigint) AS seq, CAST(received_at AS timestamp) AS arrival_ts, "
         "CAST(updated_at AS timestamp) AS version_ts, CAST(event_ts AS timestamp) AS event_ts, click_id AS event_key, "
         "op, user_id, label AS own_label"
     )
@@ -77,19 +72,9 @@ def test_typed_columns_are_not_cast_and_rows_without_arrival_arrive_when_they_ha
     seen = landed_form(tmp_path, None, None)
     assert seen is not None
     assert seen[:2] == ("landing/**/*.parquet", "parquet")
-    guess, preview = first_source(seen[2], "parquet", {"entity": "customer"})
-    assert guess.select == "at AS event_ts, CAST(id AS string) AS event_key, at AS arrival_ts, customer, total"
+    guess = first_source(seen[2], "parquet", {"entity": "customer"})
+    assert guess.select == "`at` AS event_ts, CAST(id AS string) AS event_key, `at` AS arrival_ts, customer, total"
     assert guess.payload["total"].type == "DECIMAL(10,2)"
-    assert preview.refused == {}
-
-
-def test_the_text_is_a_lake_that_is_accepted_and_options_win(tmp_path: Path) -> None:
-    guess, _ = guessed(tmp_path, "orders-2024-03-02.csv", ORDERS)
-    text = first_toml(guess, "landing/**/*.csv", {"start_date": date(2024, 1, 1), "horizon_days": 3})
-    assert 'total = "DECIMAL(18,2)"' in text
-    assert "start_date = 2024-01-01" in text
-    assert "horizon_days = 3" in text
-    assert "\nwindows_days" not in text
 
 
 @pytest.mark.parametrize(
@@ -109,17 +94,17 @@ def test_numbers_in_names_order_files_of_one_day_where_they_tell_them_apart(
         (tmp_path / "landing" / name).write_text("id,at\n1,2024-03-01\n")
     seen = landed_form(tmp_path, None, None)
     assert seen is not None
-    guess, _ = first_source(seen[2], seen[1], {})
+    guess = first_source(seen[2], seen[1], {})
     assert (guess.numbered, guess.is_ordered, BY_NUMBER in guess.select) == (numbered, False, numbered)
-    assert first_source(seen[2], seen[1], {"arrival_ts": "at", "event_ts": "at"})[0].is_ordered
+    assert first_source(seen[2], seen[1], {"arrival_ts": "at", "event_ts": "at"}).is_ordered
     assert BY_NUMBER.replace("{", "{{").replace("}", "}}") in TEMPLATE.read_text("utf-8")
 
 
 def test_columns_named_as_the_product_names_them_need_no_payload(tmp_path: Path) -> None:
     text = "seq,arrival_ts,event_ts,event_key,entity,value,flag\n1,2024-03-01 00:00:01,2024-03-01 00:00:00,a,b,1,0\n"
-    guess, _ = guessed(tmp_path, "plain.csv", text)
+    guess = guessed(tmp_path, "plain.csv", text)
     assert guess.is_plain
-    assert "\n[source.payload]" not in first_toml(guess, "landing/**/*.csv", {})
+    assert not guessed(tmp_path, "plain.csv", text.replace(",1,0", ",1.5,0")).is_plain, "value is no whole number"
 
 
 @pytest.mark.parametrize(
@@ -146,3 +131,81 @@ def test_what_cannot_be_guessed_is_named_with_the_option(
 
 def test_without_files_there_is_nothing_to_guess_from(tmp_path: Path) -> None:
     assert landed_form(tmp_path, None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "op"),
+    [
+        ("Op", "IUD", "CASE WHEN lower(trim(Op)) IN ('d') THEN 'delete' WHEN lower(trim(Op)) IN ('c', 'i', 'r', 'u') "
+                      "THEN 'upsert' END AS op"),
+        ("action", ("upsert", "delete"), "action AS op"),
+        ("op", ("upsert", "delete"), "op"),
+        ("action", ("view", "click"), ""),
+        ("op", ("x", "y"), ""),
+    ],
+)  # fmt: skip
+def test_an_operation_is_known_by_its_values(tmp_path: Path, name: str, values: Sequence[str], op: str) -> None:
+    rows = "".join(f"{n},2024-03-01T10:00:00Z,{value}\n" for n, value in enumerate(values))
+    guess = guessed(tmp_path, "o.csv", f"id,at,{name}\n{rows}")
+    assert guess.roles.get("op") == (name if op else None)
+    assert op in guess.select
+    assert bool(op) or name.lower() in {c.name.lower() for c in guess.payload.values()}
+
+
+def test_a_number_of_a_delivery_may_repeat_only_with_its_row(tmp_path: Path) -> None:
+    first, again, other = "1,a,2024-03-01T10:00:00Z\n", "1,a,2024-03-01T10:00:00Z\n", "1,b,2024-03-01T10:00:00Z\n"
+    assert guessed(tmp_path, "o.csv", f"seq,id,at\n{first}{again}2,b,2024-03-01T10:00:00Z\n").roles["seq"] == "seq"
+    assert "seq" not in guessed(tmp_path, "o.csv", f"seq,id,at\n{first}{other}").roles
+
+
+def test_all_files_count_up_to_a_bound_and_the_others_are_counted(tmp_path: Path) -> None:
+    for n in range(SEEN + 10):
+        value = "n/a" if n == SEEN + 9 else "7"
+        (tmp_path / "landing").mkdir(exist_ok=True)
+        path = tmp_path / "landing" / f"dt=2024-03-{n + 1:02}.csv"
+        path.write_text(f"id,at,total\n{n},2024-03-{n + 1:02}T10:00:00Z,{value}\n" + '"' * (n == 3))
+    seen = landed_form(tmp_path, None, None)
+    assert seen is not None
+    guess = first_source(seen[2], seen[1], {})
+    assert (len(guess.files), guess.others) == (SEEN, 10)
+    assert {guess.files[0].name, guess.files[-1].name} == {"dt=2024-03-01.csv", "dt=2024-03-30.csv"}
+    assert (guess.start_date, guess.path_names_day) == (date(2024, 3, 1), True)
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.csv").write_text('"id\n')
+    guess = guessed(tmp_path, "b.csv", "id,at,total\n1,2024-03-01T10:00:00Z,7\n")
+    assert [*guess.unreadable] == ["a.csv"]
+    assert guess.roles["event_key"] == "id"
+
+
+def test_names_that_sql_keeps_or_a_lake_cannot_have_are_quoted_and_told(tmp_path: Path) -> None:
+    guess = guessed(tmp_path, "o.csv", "id,at,größe,select,from,reason,名\n1,2024-03-01T10:00:00Z,7,a,b,c,d\n")
+    assert guess.select.endswith("`größe` AS grosse, `select`, `from`, reason AS own_reason, `名` AS own__")
+    assert guess.remarks == [
+        "Under a name that is free and plain in the lake: größe is grosse, reason is own_reason, 名 is own__."
+    ]
+
+
+def test_row_numbers_of_pandas_are_left_out_and_types_of_no_payload_too(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    rows = {"id": ["a", "b"], "at": [datetime(2024, 3, 1, tzinfo=UTC)] * 2, "n": [{"x": 1}] * 2, "tags": [[1], [2]]}
+    pq.write_table(pa.table({**rows, "__index_level_0__": [0, 1]}), tmp_path / "landing" / "part.parquet")
+    seen = landed_form(tmp_path, None, None)
+    assert seen is not None
+    guess = first_source(seen[2], "parquet", {})
+    assert {n: c.type for n, c in guess.payload.items()} == {"tags": "ARRAY<BIGINT>", "id": "STRING"}
+    assert guess.remarks == [
+        "Left out (pandas' row numbers): __index_level_0__.", "Left out (of no type that a payload has): n."
+    ]  # fmt: skip
+
+
+def test_the_entity_is_among_the_columns_that_other_sources_have_too(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    text = "refund_id,order_id,at,customer,currency\nr1,o1,2024-03-01T10:00:00Z,ada,EUR\n"
+    (tmp_path / "landing" / "r.csv").write_text(text)
+    seen = landed_form(tmp_path, None, None)
+    assert seen is not None
+    assert first_source(seen[2], "csv", {}).entity == "order_id"
+    assert first_source(seen[2], "csv", {}, {"customer", "currency"}).entity == "customer"

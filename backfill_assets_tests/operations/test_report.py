@@ -41,7 +41,7 @@ def test_landed_rows_are_told_with_the_reasons_of_those_in_quarantine(tmp_path: 
     copy = {**landed(START, NOW), "path": "copy.jsonl"}
     new = {**landed(START + ONE_DAY * DAYS, NOW), "rows": 7}
     write_rows(lake.table_path(FILES.name), FILES, [copy, new], Receipt("f", FILES.name, "scan", {}))
-    found = delivered(lake, read_view(lake, pipeline.contracts))
+    found = delivered(lake, pipeline.states(read_view(lake, pipeline.contracts)))
     assert found.account.files == DAYS + 1, "a copy is no second file"
     assert found.account.waiting == {START + ONE_DAY * DAYS: 7}
     assert dict(found.quarantine) == {"bad": 2, "worse": 1}
@@ -56,7 +56,7 @@ def test_of_several_sources_each_is_told_apart_and_all_together(tmp_path: Path) 
     refused = [{"arrival_date": START, "source_file": "a", "row_number": 1, "text": "x", "reason": "bad"}]
     path = lake.table_path(named(QUARANTINE.name, "truth"))
     write_rows(path, QUARANTINE, refused, Receipt("q", QUARANTINE.name, "manual", {}))
-    found = delivered(lake, read_view(lake, pipeline.contracts))
+    found = delivered(lake, pipeline.states(read_view(lake, pipeline.contracts)))
     assert (found.account.rows, dict(found.quarantine)) == (10, {"bad": 1})
     assert {name: (one.account.rows, dict(one.quarantine)) for name, one in found.sources.items()} == {
         "events": (3, {}), "truth": (7, {"bad": 1}),

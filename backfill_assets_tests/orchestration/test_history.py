@@ -18,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("storages")
 
 LAKE, OTHER = "/lakes/ours", "/lakes/theirs"
 BROKEN = BackfillError("the table staging", "it broke", "Nothing was written", "Look at it")
+OF_TWO_LINES = BackfillError("lake.toml", "`a\n  b`: no", "Nothing was read", "Correct it")
 DAYS = dg.DailyPartitionsDefinition("2024-03-01", timezone="UTC")
 FIRST, SECOND = "2024-03-01", "2024-03-02"
 
@@ -59,6 +60,26 @@ def test_runs_are_told_newest_first_with_their_days_reason_and_cause(instance: d
     assert before.began
     assert before.seconds is not None
     assert before.queued_seconds is not None
+
+
+def test_each_table_that_failed_is_among_the_causes_of_its_run(instance: dg.DagsterInstance) -> None:
+    @dg.op(name="features")
+    def broken() -> None:
+        raise as_failure(BROKEN)
+
+    @dg.op(name="labels")
+    def broken_otherwise() -> None:
+        raise as_failure(OF_TWO_LINES)
+
+    @dg.job
+    def both() -> None:
+        broken()
+        broken_otherwise()
+
+    both.execute_in_process(instance=instance, tags={LAKE_TAG: LAKE}, raise_on_error=False)
+    (told,) = runs_of(instance, LAKE)
+    assert sorted(told.cause.split(" Also: ")) == sorted([str(BROKEN), str(OF_TWO_LINES)])
+    assert "`a b`: no" in told.cause
 
 
 def test_the_range_of_a_run_is_both_its_ends(instance: dg.DagsterInstance) -> None:

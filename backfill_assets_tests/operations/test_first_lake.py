@@ -1,0 +1,94 @@
+"""The text of a new lake.toml for one source or several, and the trial load that it must pass.
+
+Tested here: `operations.first_lake`. Not tested here: the guesses (`test_first_source`) and the command
+(`cli.test_init`).
+"""
+
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.settings import load_settings
+from backfill_assets.landing.listing import landed_form
+from backfill_assets.operations.first_lake import Landed, first_sources, first_toml, trial
+from backfill_assets_tests.operations.test_first_source import ORDERS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BOUGHT = "order_id,ordered_at,customer,amount\n" + "".join(
+    f"o{n},2024-03-01T09:00:00Z,c{n % 2},1.50\n" for n in range(4)
+)
+BACK = "refund_id,order_id,refunded_at,customer,action\nr1,o1,2024-03-02T09:00:00Z,c1,upsert\n"
+
+
+def landed(lake: Path, files: dict[str, str], globs: dict[str, str]) -> dict[str, Landed]:
+    for name, text in files.items():
+        (lake / name).parent.mkdir(parents=True, exist_ok=True)
+        (lake / name).write_text(text)
+    found = {name: landed_form(lake, None, glob) for name, glob in globs.items()}
+    return {name: Landed(*seen) for name, seen in found.items() if seen}
+
+
+def test_the_text_is_a_lake_that_is_accepted_and_options_win(tmp_path: Path) -> None:
+    here = landed(tmp_path, {"landing/orders-2024-03-02.csv": ORDERS}, {"": "landing/**/*.csv"})
+    text = first_toml(first_sources(here, {}), here, {"start_date": date(2024, 1, 1), "horizon_days": 3})
+    assert 'total = "DECIMAL(18,2)"' in text
+    assert "start_date = 2024-01-01" in text
+    assert "horizon_days = 3" in text
+    assert "\nwindows_days" not in text
+
+
+def made_of(tmp_path: Path, refunds: str) -> dict[str, Landed]:
+    files = {"in/orders/o-2024-03-01.csv": BOUGHT, "in/refunds/r-2024-03-02.csv": refunds}
+    return landed(tmp_path, files, {"orders": "in/orders/*.csv", "refunds": "in/refunds/*.csv"})
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> dict[str, Landed]:
+    return made_of(tmp_path, BACK)
+
+
+def test_several_sources_share_their_entity_and_features_are_of_the_first(
+    two: dict[str, Landed], tmp_path: Path
+) -> None:
+    (tmp_path / "lake.toml").write_text(first_toml(first_sources(two, {}), two, {}))
+    made = load_settings(tmp_path, {})
+    assert {n: (s.files, s.select.rpartition("AS event_key")[0][-10:]) for n, s in made.sources.items()} == {
+        "orders": ("in/orders/*.csv", " order_id "), "refunds": ("in/refunds/*.csv", "refund_id "),
+    }  # fmt: skip
+    assert (made.start_date, made.features.entity, made.features.source) == (date(2024, 3, 1), ("customer",), "orders")
+    assert made.labels.source == "orders"
+    assert " action AS op," in made.sources["refunds"].select
+
+
+def test_a_column_that_no_source_has_is_refused_and_others_go_to_those_that_have_it(two: dict[str, Landed]) -> None:
+    assert first_sources(two, {"event_key": "refund_id"})["refunds"].roles["event_key"] == "refund_id"
+    with pytest.raises(SettingsError, match="no source has a column nix"):
+        first_sources(two, {"event_key": "nix"})
+
+
+def test_a_trial_shows_the_deliveries_of_each_source_and_what_the_load_refuses(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    late = "".join(f"r{n},o{n},2024-03-02T09:00:00Z,c1,delete\n" for n in range(4, 20))
+    two = made_of(tmp_path, f"{BACK}r2,o2,soon,c1,upsert\nr3\n{late}")
+    guesses = first_sources(two, {})
+    tried = trial(tmp_path, first_toml(guesses, two, {}), guesses)
+    assert (tried["orders"].rows, tried["orders"].refused) == (4, {})
+    assert [(d[0], d[3]) for d in tried["refunds"].deliveries][:2] == [("r1", "upsert"), ("r4", "delete")]
+    assert tried["refunds"].refused == {
+        "1 fields where the header has 5": 1, "event_ts is NULL or no timestamp": 1
+    }  # fmt: skip
+    assert not (tmp_path / "tables").exists(), "nothing is recorded"
+
+
+def test_a_proposal_of_which_no_row_is_usable_is_refused_with_the_reason(spark: "SparkSession", tmp_path: Path) -> None:
+    here = landed(tmp_path, {"landing/a.csv": BOUGHT}, {"": "landing/*.csv"})
+    guesses = first_sources(here, {})
+    text = first_toml(guesses, here, {"start_date": date(2025, 1, 1)})
+    with pytest.raises(SettingsError, match=r"none of 4 row\(s\) is usable by it: .*before the lake's first day"):
+        trial(tmp_path, text, guesses)
