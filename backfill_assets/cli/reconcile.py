@@ -54,6 +54,7 @@ def _tolerance(text: str) -> tuple[str, str]:
 @click.option(
     "--sha256", is_flag=True, help="Digest key and compared columns of both sides, whatever the order of rows."
 )
+@click.option("--by-day", is_flag=True, help="Count and digest the rows of each day, too.")
 @click.option("--html", type=FILE, help="Write a page: one file, no network.")
 @json_and_lake
 def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **options: Any) -> None:
@@ -67,6 +68,8 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **op
     from backfill_assets.operations.reconcile import reconcile as reconcile_of
 
     _refuse_usage(layers, truths, options)
+    by_day = options.pop("by_day")
+    options["sha256"] = options["sha256"] or by_day
     lake, pipeline = opened()
     report: LayersReport | ReconcileReport
     if layers:
@@ -80,7 +83,11 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **op
         rows = f"{number(report.rows[0])} row(s) left, {number(report.rows[1])} right, by {', '.join(report.key)}"
         verdict = f"{number(report.mismatches)} mismatch(es)" if report.mismatches else "no mismatch"
         lines = [f"{report.left} against {report.right}: {verdict}; {rows}"]
-        sections = [*_sections(report), *(_later(lake, pipeline, report) if truths else ())]
+        sections = [
+            *(_partitions(report) if by_day else ()),
+            *_sections(report),
+            *(_later(lake, pipeline, report) if truths else ()),
+        ]
         failed = bool(report.mismatches) and not truths  # what became known later is no mistake
         remark(f"kept {keep_report(lake, report)} and its .sql")
     if html:
@@ -183,6 +190,16 @@ def _sections(report: "ReconcileReport") -> list[PageSection]:
     ]
     shown = [s for s in sections if s.lines or any(t.rows for t in s.tables)]
     return [*shown, PageSection("The SQL that ran", code=report.sql)]
+
+
+def _partitions(report: "ReconcileReport") -> list[PageSection]:
+    """Rows and SHA-256 of each day on both sides, also of days that do not differ."""
+    rows_of = {d.day: (d.left, d.right) for d in report.days}
+    rows = [
+        (day or "no day", *rows_of[day], left, "the same" if left == right else right)
+        for day, (left, right) in report.digests_by_day.items()
+    ]
+    return [PageSection("Each day", [TextTable(("day", "left", "right", "SHA-256 left", "SHA-256 right"), rows)])]
 
 
 def _remarks(report: "ReconcileReport") -> list[str]:

@@ -180,8 +180,9 @@ def parse_tolerances(columns: Sequence[ComparedColumn], texts: Mapping[str, str]
     return tuple(parsed_columns)
 
 
-def row_digest(columns: Sequence[ComparedColumn], rows: str) -> str:
-    """Return the query of a digest of all rows that their order does not change.
+def row_digest(columns: Sequence[ComparedColumn], rows: str, by: str = "") -> str:
+    """Return the query of a digest of all rows, or of each value of the expression `by` and a digest of its rows. The
+    order of rows does not change it.
 
     Each row's text is its cells in the order of their names, as `-` (NULL) or length, `:` and text. Of its SHA-256 four
     pieces of 60 bits are summed over the rows; the digest is the SHA-256 of the number of rows and these sums.
@@ -189,8 +190,8 @@ def row_digest(columns: Sequence[ComparedColumn], rows: str) -> str:
     cells = ", ".join(_text(c) for c in sorted(columns, key=lambda c: c.name))
     pieces = (f"sum(CAST(concat('0x', substr(h, {1 + i * DIGITS}, {DIGITS})) AS BIGINT))" for i in range(PIECES))
     return (
-        f"SELECT sha256(concat_ws('.', count(*), {', '.join(pieces)})) "
-        f"FROM (SELECT sha256(concat_ws('|', {cells})) AS h FROM {rows})"
+        f"SELECT {f'{by}, ' if by else ''}sha256(concat_ws('.', count(*), {', '.join(pieces)})) "
+        f"FROM (SELECT *, sha256(concat_ws('|', {cells})) AS h FROM {rows}){f' GROUP BY {by}' if by else ''}"
     )
 
 

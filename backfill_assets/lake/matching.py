@@ -207,9 +207,10 @@ class Matching:
             rows.append(MatchedRow(kind, dict(zip(self.key, texts[:width], strict=True)), sides[0], sides[1]))
         return tuple(rows)
 
-    def digests(self) -> tuple[str, str]:
-        """Return a SHA-256 of the key and the compared columns of each side, whatever the order of rows."""
-        left, right = (str(self._run(row_digest(self.columns, n))[0][0]) for n in (LEFT, RIGHT))
+    def digests(self, by: str = "") -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """Return, of each side, a row with a SHA-256 of the key and the compared columns, whatever the order of its
+        rows, or such a row for each value of the expression `by`, behind that value."""
+        left, right = (self._run(row_digest(self.columns, n, by)) for n in (LEFT, RIGHT))
         return left, right
 
 

@@ -8,6 +8,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ class ReconcileRequest:
     (empty: all that both sides have), without `ignore`. `tolerance`: per column a number, a share such as `1%`, or of
     times seconds such as `5s`. `grain`: the sides are totals of a `day`, a `month` or of `all`, which is the key then.
     `day_column` gives a row's day (None: that of a table of a lake, if a side is one).
-    `sample`: keys of the spot check, drawn by `seed`. `sha256`: whether both sides are digested.
+    `sample`: keys of the spot check, drawn by `seed`. `sha256`: whether both sides are digested, as a whole and by day.
     """
 
     left: str
@@ -90,6 +91,7 @@ class ReconcileReport:
     spot_check: tuple[MatchedRow, ...]
     digests: tuple[str, str] | None
     sql: str
+    digests_by_day: Mapping[date | None, tuple[str, str]] = field(default_factory=dict)
 
     def total(self, kind: str) -> int:
         """Return the rows of a kind over all days."""
@@ -197,8 +199,12 @@ def _report(
     """Match the rows, and gather what was found."""
     nulls, doubled = matching.match([statement for side in sides for statement in side.setup])
     days, columns, examples = matching.days(), matching.columns_found(), matching.examples()
-    drawn, digests = matching.spot_check(request.sample), matching.digests() if request.sha256 else None
+    drawn = matching.spot_check(request.sample)
+    digests = tuple(str(rows[0][0]) for rows in matching.digests()) if request.sha256 else ()
+    found = matching.digests('"@day"') if request.sha256 and matching.day else ([], [])
+    left, right = (dict[date | None, str](rows) for rows in found)
+    by_day = {d: (left.get(d, ""), right.get(d, "")) for d in sorted({*left, *right}, key=lambda d: d or date.min)}
     return ReconcileReport(
         sides[0].name, sides[1].name, tuple(matching.key), days, columns, nulls, doubled, unmatched, examples, drawn,
-        digests, ";\n".join([*matching.script, ""]),
+        (digests[0], digests[1]) if digests else None, ";\n".join([*matching.script, ""]), by_day,
     )  # fmt: skip

@@ -1,8 +1,9 @@
 """Layers of a lake held against each other: one account per day across them, and training against what is known today.
 
-Three balances, in which each number is counted in the rows of its own table and none is the rest: what landed = raw +
-quarantine + duplicates + too late; events that raw's deliveries leave current = current rows of staging; features as
-known = training + rows without a mature label. The second ranks deliveries by SQL of its own, beside the transform.
+Four balances, in which each number is counted in the rows of its own table and none is the rest: what landed = raw +
+quarantine + duplicates + too late; events that raw's deliveries leave current = current rows of staging; entities with
+an event of staging in the window, as known now and at the cut = features; features as known = training + rows without a
+mature label. The second ranks deliveries by SQL of its own, beside the transform.
 Training differs from today's features and labels by later deliveries, which is no error: it holds what was known at the
 cut. Not here: matching rows (`reconcile`) and the account of landed rows by receipts (`account`).
 """
@@ -113,6 +114,15 @@ CURRENT = (
     "SELECT CAST(event_ts AS DATE) AS d FROM (SELECT op, event_ts FROM {raw} QUALIFY row_number() OVER (PARTITION BY "
     "event_key ORDER BY version_ts DESC, arrival_ts DESC, seq DESC) = 1) WHERE op = 'upsert'"
 )
+IN_WINDOW = (
+    "SELECT DISTINCT d, {entity} FROM (VALUES {days}) AS made (d) JOIN {staging} s "
+    "ON s.event_date BETWEEN d - {before} AND d WHERE {known} AND {named}"
+)
+NOW = "s.known_until IS NULL"
+AT_CUT = (
+    "s.known_from < d + 1 + INTERVAL {hours} HOUR AND (s.known_until IS NULL OR s.known_until >= d + 1 + INTERVAL "
+    "{hours} HOUR)"
+)
 UNLABELLED = (
     "SELECT f.{day} AS d FROM {features} f ANTI JOIN (FROM {labels} WHERE label_state = 'mature') l "
     "ON f.{day} = l.{label_day} AND {same}"
@@ -170,7 +180,8 @@ def reconcile_layers(lake: Lake, pipeline: Pipeline, days: DayRange | None = Non
     states = pipeline.states(read_view(lake, pipeline.contracts))
     with own_engine(lake) as engine:
         counting = _Counting(lake, pipeline, engine, states)
-        found = (b for part in (counting.landed(), counting.current(), counting.learnt()) for b in part)
+        parts = (counting.landed(), counting.current(), counting.in_window(), counting.learnt())
+        found = (b for part in parts for b in part)
         return LayersReport(tuple(b for b in found if days is None or b.day in days))
 
 
@@ -200,6 +211,24 @@ class _Counting:
             by_staging = self._count(f"SELECT event_date AS d FROM {self._table(staging)} WHERE known_until IS NULL")
             one, other = {f"current by {raw}": by_raw}, {f"current in {staging}": by_staging}
             yield from self._balances(f"current events of {staging}", staging, one, other)
+
+    def in_window(self) -> Iterator[Balance]:
+        """Yield per feature day: entities with an event in the window against rows of both tables of features."""
+        tables = learning_tables(self.pipeline)
+        hours = self.lake.settings.features.cutoff_grace_hours
+        known = [] if tables is None else [(tables.now, NOW), (tables.as_known, AT_CUT.format(hours=hours))]
+        for features, condition in known:
+            staging, entity = features.inputs[0], [k for k in features.key if k != features.day_column]
+            if not (made := sorted(self.states.view.table(features.name).stamps)):
+                continue
+            query = IN_WINDOW.format(
+                entity=", ".join(f"s.{quoted(k)}" for k in entity), days=", ".join(f"(DATE '{d}')" for d in made),
+                staging=self._table(staging.table), before=staging.before, known=condition,
+                named=" AND ".join(f"s.{quoted(k)} IS NOT NULL" for k in entity),
+            )  # fmt: skip
+            one = {f"entities with events in {staging.table}": self._count(query)}
+            rows = {features.name: self._rows(features.name)}
+            yield from self._balances(f"rows of {features.name}", features.name, one, rows)
 
     def learnt(self) -> Iterator[Balance]:
         """Yield per feature day: rows as known against rows with a mature label and rows without one."""

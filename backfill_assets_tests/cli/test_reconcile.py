@@ -46,6 +46,17 @@ def test_equal_sides_end_with_0_and_every_run_is_kept_with_its_sql(lake: Path) -
     assert record["by"]
 
 
+def test_rows_and_digests_of_each_day_before_and_after_stand_in_one_report(lake: Path) -> None:
+    asked = ("reconcile", "staging", "--with", "staging@1", "--columns", "event_key,value", "--by-day", "--lake", lake)
+    shown = run(*asked)
+    (first, second) = [line.split() for line in shown.stdout.splitlines() if line.startswith("2024-03-0")][:2]
+    assert (first[:3], first[4:], len(first[3])) == (["2024-03-01", "2", "2"], ["the", "same"], 64)
+    assert (second[:3], len({second[3], second[4]})) == (["2024-03-02", "2", "1"], 2)
+    page = lake / "page.html"
+    run(*asked, "--html", page)
+    assert second[3] in page.read_text()
+
+
 def test_a_page_of_layers_names_the_balances(lake: Path) -> None:
     page = lake / "page.html"
     assert run("reconcile", "--layers", "--html", page, "--lake", lake).exit_code in (0, 1)

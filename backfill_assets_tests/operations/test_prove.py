@@ -23,7 +23,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.operations.prove import ProofRequest, chosen_days, prove
 from backfill_assets.pipeline.tables import tables as built_in
 from backfill_assets_tests.builders import day
-from backfill_assets_tests.lakes import backfill, delivery, make_lake
+from backfill_assets_tests.lakes import backfill, delivery, land, make_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,6 +87,33 @@ def test_a_table_that_depends_on_more_than_its_inputs_is_named_with_day_and_colu
     [verdict] = proof.verdicts
     assert (verdict.table, proof.compared, proof.differing) == ("own", 2, 2)
     assert all(d.columns == {"number": 1} for d in verdict.differing)
+
+
+OURS = ("backfill_assets.core.days",)  # no plan of ours is looked at for such a dependence, only the proof finds it
+
+
+def tied(frames: "Mapping[str, DataFrame]", chunk: Chunk) -> "DataFrame":
+    """Of the events of a day the number of any one: the order in which they are read decides."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    place = F.row_number().over(Window.partitionBy("event_date").orderBy("event_date"))
+    placed = frames["staging"].withColumn("place", place)
+    number = F.max(F.when(F.col("place") == 1, F.col("value"))).alias("number")
+    return placed.groupBy("event_date").agg(F.count("*").alias("events"), number)
+
+
+def test_a_dependence_on_the_order_of_rows_is_named(lake: Lake) -> None:
+    many = [delivery(100 + n, f"{DAYS[0]}T11:00:00Z", f"{DAYS[0]}T09:00:00Z", f"m{n}", value=n) for n in range(40)]
+    land(lake, "many.jsonl", many)
+
+    def tables(settings: LakeSettings) -> tuple[Table, ...]:
+        return (*built_in(settings)[:2], Table(OWN, tied, {}, OURS, code_version="tied 1"))
+
+    backfill(lake, DAYS[0], DAYS[0], tables_of=tables)
+    proof = prove(lake, make_pipeline(tables(lake.settings)), ProofRequest(tables=("own",)))
+    assert (proof.compared, proof.differing) == (1, 1)
+    assert [d.columns for v in proof.verdicts for d in v.differing] == [{"number": 1}]
 
 
 def test_days_are_drawn_by_the_seed_from_those_that_are_written() -> None:

@@ -94,6 +94,15 @@ def test_equal_sides_have_no_difference_and_one_digest_in_any_order(compare: Cal
     assert report.spot_check[0].left == report.spot_check[0].right
 
 
+def test_each_day_has_a_digest_that_only_its_own_rows_change(compare: Callable[..., ReconcileReport]) -> None:
+    by_day = compare(changed(score=9.5), ROWS[::-1], sha256=True, day_column="day").digests_by_day
+    assert [day for day, (left, right) in by_day.items() if left != right] == [ROWS[3]["day"]]
+    assert len(by_day) == 3
+    fewer = compare([r for r in ROWS if r["day"] != day(1)], ROWS, sha256=True, day_column="day").digests_by_day
+    assert (fewer[day(1)][0], len(fewer[day(1)][1])) == ("", 64)
+    assert {d: pair for d, pair in fewer.items() if d not in (day(1), day(0))} == {day(2): (by_day[day(2)][1],) * 2}
+
+
 OTHER = {MISSING_LEFT: MISSING_RIGHT, MISSING_RIGHT: MISSING_LEFT, DOUBLED_LEFT: DOUBLED_RIGHT}
 PLANTED: dict[str, tuple[list[Row], dict[str, int]]] = {
     "missing": ([*ROWS[:3], *ROWS[4:]], {MISSING_LEFT: 1}),

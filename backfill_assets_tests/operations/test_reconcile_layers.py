@@ -49,8 +49,10 @@ def test_layers_balance_and_a_doubled_table_shows_on_its_days(lake: Lake) -> Non
     found = layers(lake)
     assert found.wrong == []
     assert {b.name for b in found.balances} == {
-        "landed rows of raw", "current events of staging", "features and labels",
+        "landed rows of raw", "current events of staging", "rows of features", "rows of features_as_known",
+        "features and labels",
     }  # fmt: skip
+    assert sum(b.one.get("entities with events in staging", 0) for b in found.balances) == 10
     assert sum(b.one["landed"] for b in found.balances if "landed" in b.one) == 7
     assert sum(b.other["quarantine"] for b in found.balances if "quarantine" in b.other) == 1
     assert sum(b.other["duplicates"] for b in found.balances if "duplicates" in b.other) == 1
@@ -60,6 +62,16 @@ def test_layers_balance_and_a_doubled_table_shows_on_its_days(lake: Lake) -> Non
     assert {(b.name, b.day) for b in wrong} == {
         ("current events of staging", date(2024, 3, d)) for d in (1, 2, 4)
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("table", ["features", "features_as_known"])
+def test_rows_that_features_lack_or_have_too_many_show_on_their_days(lake: Lake, table: str) -> None:
+    DeltaTable(str(lake.table_path(table))).delete("feature_date = '2024-03-02'")
+    lacking = {(b.name, b.day) for b in layers(lake).balances if not b.is_equal}
+    assert (f"rows of {table}", date(2024, 3, 2)) in lacking
+    double(lake, table)
+    found = {(b.name, b.day) for b in layers(lake).balances if not b.is_equal}
+    assert {(f"rows of {table}", date(2024, 3, d)) for d in (1, 2, 3, 4)} <= found
 
 
 def double(lake: Lake, table: str) -> None:
