@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from backfill_assets.cli.app import app
 from backfill_assets.cli.common import SPAN, days_options, lake_option, lake_root, print_json, say_unusable
 from backfill_assets.core.days import DayRange
-from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lakes import make_lake
 
 
@@ -100,19 +99,6 @@ def test_days_that_are_none_and_ranges_that_end_too_early_are_wrong_usage(first:
     said = CliRunner().invoke(group, ["verb", "--from", first, "--to", last])
     assert said.exit_code == 2
     assert told in said.output
-
-
-@pytest.mark.parametrize("landed", [True, False])
-def test_a_landing_folder_is_called_empty_only_if_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], landed: bool
-) -> None:
-    """A file that was not read yet, because `select` was refused, has landed all the same."""
-    lake = bare_lake(tmp_path)
-    if landed:
-        (tmp_path / "landing").mkdir()
-        (tmp_path / "landing" / "a.jsonl").write_text("{}\n")
-    say_unusable(lake)
-    assert ("Nothing has landed" in capsys.readouterr().err) != landed
 
 
 def test_json_keeps_text_that_can_be_seen_and_escapes_what_cannot(capsys: pytest.CaptureFixture[str]) -> None:
