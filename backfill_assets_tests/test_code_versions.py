@@ -34,6 +34,7 @@ LOADERS = (
     "backfill_assets.engine.sail",
     "backfill_assets.lake.files",
     "backfill_assets.lake.forgotten",
+    "backfill_assets.lake.heirs",
     "backfill_assets.lake.ledger",
     "backfill_assets.lake.too_late",
 )
@@ -45,10 +46,11 @@ DECIDES_NO_ROW = {
     "lake.log", "lake.log_history", "lake.replace", "lake.session", "lake.settings",
     "lake.staging", "lake.store", "lake.versions", "lake.view", "lake.writing", "landing.files", "landing.listing",
     "lake.fingerprints", "landing.declared", "load.arrivals", "load.candidate", "load.derived",
-    "landing.column_kinds", "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
+    "landing.column_kinds", "lake.decoding", "lake.sections",
+    "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "198ac12b897b496d738f0f3c4dcf65c1",
+    "raw 1": "022c552766793ecd05ccbdcbb5a554ef",
     "staging 2": "f633df36d338e2d3025be6b0c71c9567",
     "features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "features_as_known 1": "0fc7bfba42c64f12d5c6d2deb59671e8",

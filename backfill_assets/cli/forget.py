@@ -4,6 +4,8 @@ Not here: the steps (`operations.forget`, `load.forget`, `lake.forgotten`); here
 """
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +21,11 @@ from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.process import project_root
+from backfill_assets.core.texts import plain
 from backfill_assets.lake.files import table_lock
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN
-from backfill_assets.lake.forgotten import begin_erasure, compact
+from backfill_assets.lake.forgotten import begin_erasure, compact, doubts, rename
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.operations import forget as steps
 
@@ -33,52 +37,81 @@ KINDS = {folder.strip("."): folder for folder in steps.DROPS}
 
 
 @click.command()
-@click.argument("entity", nargs=-1, required=True, type=TEXT)
+@click.argument("entity", nargs=-1, type=TEXT)
 @click.option("--note", type=TEXT, required=True, help="Why, without the entity's name; it is kept in the receipts.")
 @click.option("--drop", "drops", multiple=True, type=click.Choice([*KINDS]), help="Delete those that hold it, whole.")
 @click.option("--despite-differences", is_flag=True, help="Erase old versions though rows of others changed, too.")
+@click.option("--renamed", metavar="OLD=NEW", type=TEXT, help="No entity: columns of earlier erasures have a new name.")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
 @json_and_lake
 def forget(
-    entity: tuple[str, ...], note: str, drops: tuple[str, ...], despite_differences: bool, yes: bool, as_json: bool
+    entity: tuple[str, ...], note: str, drops: tuple[str, ...], renamed: str | None, yes: bool, **flags: bool
 ) -> None:
     """Show what holds ENTITY (one value per column of [features] entity); with --yes erase it for good.
 
     Its rows leave the landed files, and every day is rebuilt without them. Old versions, logs, copies and runs of
     Dagster that hold it go; what lands of it later stays out. No rollback leads behind that. Killed at any moment, the
-    same command goes on. Exit code 1 if something still holds it.
+    same command goes on. Exit code 1 if something still holds it, or could not be searched.
     """
     lake, pipeline = opened()
+    if renamed is not None or not entity:
+        _rename(lake, entity, renamed or "", note, flags["as_json"])
+        return
     home = os.environ.get("DAGSTER_HOME")
     homes = (Path(home) if home else project_root() / DAGSTER_FOLDER,)
     trace = steps.trace_of(lake, entity)
     request = steps.ForgetRequest(lake, pipeline, trace, note, homes, [KINDS[name] for name in drops])
-    found, mentioning = steps.held(request)
-    obstacles = list(steps.obstacles(request, found))
+    found = request.look()
+    obstacles = list(steps.obstacles(request, found.held))
     if yes and obstacles:
         raise obstacles[0]
-    places, mentions = request.places(found), request.places(mentioning)
     if yes:
         with table_lock(lake.locks, FORGOTTEN):
-            places, mentions = _erased(request, despite_differences)
-    lines = [f"{place}: {count} file(s) {'still ' if yes else ''}hold it" for place, count in places.items()]
+            found = _erased(request, flags["despite_differences"])
+    holding, mentions, unread = map(request.places, (found.held, found.mentions, found.unread))
+    lines = [f"{place}: {count} file(s) {'still ' if yes else ''}hold it" for place, count in holding.items()]
     within = "hold it only within longer values of others, which stay"
     lines += [f"{place}: {count} file(s) {within}" for place, count in mentions.items()]
+    lines += [f"{plain(str(path))}: not searched, because nothing here decodes it" for path in found.unread]
     lines += [] if lines else [f"No file holds it{' any more' if yes else ''}."]
     done = f"The certificate lies in {lake.root / FORGOTTEN}." if yes else "Nothing was done. --yes erases it for good."
-    document = {"holding": places, "mentions": mentions, "obstacles": list(map(str, obstacles)), "done": yes}
-    answer(document, as_json, [*lines, done])
-    for obstacle in () if as_json else obstacles:
+    document = {"holding": holding, "mentions": mentions, "not_searched": unread}
+    answer({**document, "obstacles": list(map(str, obstacles)), "done": yes}, flags["as_json"], [*lines, done])
+    for obstacle in () if flags["as_json"] else obstacles:
         remark(f"Error: {obstacle}")
-    if yes and places:
-        for command in steps.rebuilds(request):
-            remark(f"Error: `{command}` rebuilds days of a live table that hold it.")
-        remark("Error: delete or correct what else holds it yourself, then run the same command again.")
+    if yes and (holding or unread):
+        _advise(request, found)
         click.get_current_context().exit(1)
 
 
-def _erased(request: steps.ForgetRequest, despite_differences: bool) -> tuple[dict[str, int], dict[str, int]]:
-    """Run every step in order; return the places that still hold the entity, and those that only mention it."""
+def _rename(lake: Lake, entity: Sequence[str], renamed: str, note: str, as_json: bool) -> None:
+    """Record what a column of earlier erasures is called now; raises UsageError unless OLD=NEW stands alone."""
+    old, sign, new = (part.strip() for part in renamed.partition("="))
+    if entity or not old or not sign:
+        raise click.UsageError("Name either an ENTITY, or --renamed OLD=NEW.")
+    with table_lock(lake.locks, FORGOTTEN):
+        changed = rename(lake, old, new, note)
+    text = f"{len(changed)} erasure(s) name {new or 'no column'} in place of {old} now."
+    answer({"erasures": [e.path.name for e in changed], "old": old, "new": new}, as_json, [text, *doubts(lake)])
+
+
+def _advise(request: steps.ForgetRequest, found: steps.Look) -> None:
+    """Say what a person has to do before the certificate can be finished."""
+    for command in steps.rebuilds(request, found.held):
+        remark(f"Error: `{command}` rebuilds days of a live table that hold it.")
+    for table, count in steps.old_logs(request, found.held).items():
+        remark(
+            f"Error: {count} file(s) of the log of {table} hold it, in notes or as bounds that earlier versions wrote, "
+            f"and no commit is changed. Move {request.lake.tables / table} away, then `backfill-assets catch-up` "
+            "makes it again from what landed; delete what you moved."
+        )
+    if found.unread:
+        remark("Error: look into the files that were not searched yourself, then move them out of the folder.")
+    remark("Error: delete or correct what else holds it yourself, then run the same command again.")
+
+
+def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.Look:
+    """Run every step in order; return what the last search found."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.load.forget import forget_landed
 
@@ -89,6 +122,7 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> tuple[di
         erasure.done[OTHERS] = steps.others(request)
         erasure.keep()
     forget_landed(LakeSession(lake), request.trace, erasure)
+    request = replace(request, trace=replace(request.trace, spellings=erasure.spellings()))
     settle(request)
     erasure.done[DIFFERING] = steps.differing(erasure.done[OTHERS], steps.others(request))
     if erasure.done[DIFFERING] and not despite_differences:
@@ -100,12 +134,12 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> tuple[di
     steps.erase_all(request, erasure, [s.name for s in statuses(lake) if s.behind or s.error])
     with silenced(), instance_of(lake) as instance:
         erasure.done["deleted"]["runs"] = _forget_runs(instance, request)
-    compact([path for home in (lake.root, *request.homes) for path in home.rglob("*.db")])
-    left, mentions = steps.certify(request, erasure)
-    if left:
+    compact([path for home in (lake.root / DAGSTER_FOLDER, *request.homes) for path in home.rglob("*.db")])
+    found = steps.certify(request, erasure)
+    if found.held or found.unread:
         del erasure.done[OTHERS]  # what lands from now on is compared with the rows of the next attempt
         erasure.keep()
-    return left, mentions
+    return found
 
 
 def settle(request: steps.ForgetRequest) -> None:

@@ -51,7 +51,8 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | No
 
 def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
     hashes = {ROW: row_hash(contract.columns), **part_hashes(contract, parts)}
-    figures = _figures(contract, hashes)
+    described = [c for c in contract.text_columns if c not in lake.settings.features.entity]  # receipts keep values
+    figures = _figures(contract, hashes, described)
     day, rows = quoted(contract.day_column), selection(files, contract)
     query = (
         f"SELECT {day}, {', '.join(figures.values())} FROM "
@@ -64,8 +65,7 @@ def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) 
         most = {key_name(k): dict(engine.execute(_most(contract, rows, k)).fetchall()) for k in contract.read_by}
         days = {on: dict(zip(figures, cells, strict=True)) for on, *cells in found}
         counted = {
-            c: {on: (f["rows"] - f[f"nulls {c}"], f[f"distinct {c}"]) for on, f in days.items()}
-            for c in contract.text_columns
+            c: {on: (f["rows"] - f[f"nulls {c}"], f[f"distinct {c}"]) for on, f in days.items()} for c in described
         }
         texts = frequent_texts(engine, rows, contract.day_column, counted)
     profiles: dict[date | None, DayProfile] = {}
@@ -81,7 +81,7 @@ def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) 
     return profiles
 
 
-def _figures(contract: Contract, hashes: Collection[str]) -> dict[str, str]:
+def _figures(contract: Contract, hashes: Collection[str], described: Collection[str]) -> dict[str, str]:
     """The aggregates of a day by their names."""
     numbers = map(contract.column, contract.summed_columns)
     figures = {"rows": "count(*)"}
@@ -92,7 +92,7 @@ def _figures(contract: Contract, hashes: Collection[str]) -> dict[str, str]:
         for c in numbers
     }
     figures |= {f"breaks {rule}": f"count(*) FILTER (WHERE {b})" for rule, b in breaking(contract).items()}
-    figures |= {f"distinct {c}": distinct(c, ROW) for c in contract.text_columns}
+    figures |= {f"distinct {c}": distinct(c, ROW) for c in described}
     measured = map(contract.column, contract.measured_columns)
     return figures | {f"histogram {c.name}": f"histogram({bucket(c)})" for c in measured}
 
@@ -208,8 +208,8 @@ def _broken_groups(contract: Contract, rows: str) -> dict[str, str]:
 
 def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, check: str) -> list[str]:
     """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` because of which `check` fails:
-    `unique_key`, `not_null` or `rules` (those that refuse); for another name any rows are taken. They are cut because
-    they go into events and alerts."""
+    `unique_key`, `not_null` or `rules` (those that refuse); for another name any rows are taken. They are cut, and
+    of an entity only the first eight digits of its MD5 are shown, because they go into events and alerts."""
     names, rows = [quoted(c) for c in dict.fromkeys(contract.key or (contract.day_column,))], selection(files, contract)
     where = f"{quoted(contract.day_column)} IS NOT DISTINCT FROM " + (f"DATE '{day.isoformat()}'" if day else "NULL")
     if check == NOT_NULL:
@@ -221,7 +221,8 @@ def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date 
             broken.append(f"({by}) IN (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {breaks})")
         where += f" AND ({' OR '.join(broken)})"
     keys, having = ", ".join(names), "HAVING count(*) > 1" if check == UNIQUE_KEY else ""
-    packed = ", ".join(f"{n} := {n}" for n in names)
+    entity = {*map(quoted, lake.settings.features.entity)}
+    packed = ", ".join(f"{n} := {f'left(md5(CAST({n} AS VARCHAR)), 8)' if n in entity else n}" for n in names)
     query = (
         f"SELECT left(CAST(to_json(struct_pack({packed})) AS VARCHAR), {SAMPLE_KEY_CHARS + 1}) FROM (SELECT {keys} "
         f"FROM ({rows}) WHERE {where} GROUP BY {keys} {having}) ORDER BY 1 LIMIT {SAMPLE_KEYS}"

@@ -14,7 +14,6 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import MAXYEAR, UTC, date, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 EIGHT_BYTES = ("BIGINT", "DOUBLE", "TIMESTAMP")  # of each value in a file without a dictionary
 REASON = "columns"
-LONGEST_TEXT = 32  # Delta's own writers cut longer texts; without a bound nothing is skipped by it
 
 
 def duckdb_name(kind: ColumnType) -> str:
@@ -177,11 +175,8 @@ def read_footer(source: Path | BinaryIO) -> Footer:
 
 
 def file_statistics(footer: Footer) -> str:
-    """The `stats` of Delta's `add` action: rows, NULLs, least and greatest values, by which readers skip files.
-
-    A bound may be wider than the truth, never narrower: times are milliseconds (the greatest rounded up), long texts
-    are left out.
-    """
+    """The `stats` of Delta's `add` action: rows and NULLs. Least and greatest values are left out: a log is never
+    changed, and they may name an entity that is to be forgotten. Readers find them in the file's own footer."""
     import pyarrow as pa
 
     metadata, chunks = footer.metadata, defaultdict[str, list[Any]](list)
@@ -190,51 +185,12 @@ def file_statistics(footer: Footer) -> str:
         for number in range(metadata.num_columns):
             column = metadata.row_group(group).column(number)
             if column.path_in_schema in flat:  # else of an array's elements, which says nothing of the column
-                chunks[column.path_in_schema].append(column)
+                chunks[column.path_in_schema].append(column.statistics)
     nulls = {
-        name: sum(c.statistics.null_count for c in columns)
-        for name, columns in chunks.items()
-        if all(c.statistics is not None and c.statistics.has_null_count for c in columns)
+        name: sum(s.null_count for s in statistics)
+        for name, statistics in chunks.items()
+        if all(s is not None and s.has_null_count for s in statistics)
     }
-    bounds = {name: known for name, columns in chunks.items() if (known := _bounds(columns)) is not None}
-    body = {
-        "numRecords": metadata.num_rows,
-        "minValues": {c: _text(least, up=False) for c, (least, _) in sorted(bounds.items())},
-        "maxValues": {c: _text(greatest, up=True) for c, (_, greatest) in sorted(bounds.items())},
-        "nullCount": dict(sorted(nulls.items())),
-    }
-    return json.dumps(body, separators=(",", ":"))
-
-
-def _bounds(chunks: list[Any]) -> tuple[Any, Any] | None:
-    """Least and greatest value of a column; None if a chunk does not name them, all values are NULL, or Python or JSON
-    cannot hold one, such as the year 12000."""
-    of_chunks = []
-    for statistics, values in ((c.statistics, c.num_values) for c in chunks):
-        if statistics is not None and not statistics.has_min_max and statistics.null_count == values:
-            continue
-        try:
-            bounds = (statistics.min, statistics.max) if statistics is not None and statistics.has_min_max else ()
-        except (OverflowError, ValueError):
-            return None
-        if not bounds or not all(map(_is_plain, bounds)):
-            return None
-        of_chunks.append(bounds)
-    return (min(b[0] for b in of_chunks), max(b[1] for b in of_chunks)) if of_chunks else None
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, bool):
-        return False  # Delta keeps no bounds of it
-    if isinstance(value, datetime):
-        return value.year < MAXYEAR  # rounding its end up would leave the calendar
-    return isinstance(value, (int, date)) or (isinstance(value, str) and len(value) <= LONGEST_TEXT)
-
-
-def _text(value: Any, *, up: bool) -> Any:
-    if not isinstance(value, datetime):
-        return value.isoformat() if isinstance(value, date) else value
-    aware = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-    beyond = timedelta(microseconds=aware.microsecond % 1000)
-    rounded = aware - beyond + (timedelta(milliseconds=1) if up and beyond else timedelta())
-    return rounded.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return json.dumps(
+        {"numRecords": metadata.num_rows, "nullCount": dict(sorted(nulls.items()))}, separators=(",", ":")
+    )

@@ -76,6 +76,7 @@ def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
         description=contract.description,
         configuration={
             "delta.checkpointInterval": str(CHECKPOINT_EVERY),
+            "delta.dataSkippingNumIndexedCols": "0",  # a log that is never changed holds no values of a column
             "delta.enableDeletionVectors": "false",  # other engines read plain files
             "delta.enableExpiredLogCleanup": "false",  # the log is the truth and is kept
             "delta.logRetentionDuration": "interval 36500 days",

@@ -40,10 +40,13 @@ class LakeFolder:
     source: str = ""
     shared: Path | None = None
     own: frozenset[str] = frozenset()
+    whole: LakeSettings | None = None  # of all sources, where the settings are narrowed to one
 
     def of_source(self, name: str) -> Self:
         """The lake as a load of one of its sources sees it; the lake itself if its only source has no name."""
-        return replace(self, settings=self.settings.of_source(name), source=name) if name != self.source else self
+        if name == self.source:
+            return self
+        return replace(self, settings=self.settings.of_source(name), source=name, whole=self.whole or self.settings)
 
     def by_source(self) -> tuple[Self, ...]:
         """The lake narrowed to each of its sources in turn."""

@@ -1,45 +1,55 @@
-"""Forgotten entities: the record by which later deliveries of one stay out of every table, and erasing their traces.
+"""Forgotten entities: the record by which later deliveries of one stay out of every table, and deleting what held it.
 
-Not here: finding traces (`traces`), and rows in landed files (`load.forget`). The record is `LAKE/.forgotten`: `key`,
+Not here: searching bytes (`traces`), and rows in landed files (`load.forget`). The record is `LAKE/.forgotten`: `key`,
 readable for the lake's owner alone, and a JSON file per erasure, which becomes its certificate. Neither holds a value
-of an entity. Traces go once no live row is of the entity. Delta's protocol wants commits kept, so the values are
-written over in them; the digest of each rewritten commit is noted before, and `doctor` allows it.
+of an entity; until the erasure is finished, a third file that only the owner reads keeps other spellings of it. Commits
+are never changed: they hold no values, but those of earlier versions of this package may (`traces` finds them).
 """
 
 import contextlib
-import hashlib
 import hmac
 import json
 import os
 import secrets
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import sqlglot
+
 from backfill_assets.core.clock import utc_now
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake import files
-from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, OWN_FOLDERS, SNAPSHOTS, LakeFolder
-from backfill_assets.lake.log import HINT, commits, file_changes
-from backfill_assets.lake.log_history import LOG, archives, commit_file, logged, unpack
+from backfill_assets.lake.data_files import live_files
+from backfill_assets.lake.decoding import SQLITE
+from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, OWN_FOLDERS, SNAPSHOTS, VERSIONS, LakeFolder
+from backfill_assets.lake.log import commits, file_changes, open_delta, versions
+from backfill_assets.lake.log_history import LOG
+from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.staging import STAGING
-from backfill_assets.lake.traces import Trace, holds, live_names, named_file, traced
+from backfill_assets.lake.traces import Search, is_of_log
+from backfill_assets.landing.select import expressions, names_of
 
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
 BETWEEN = "\x1f"  # the values of one entity
 BLOCK_BYTES, INNER, OUTER = 64, 0x36, 0x5C  # of HMAC-SHA256 (RFC 2104)
-BOUNDS = ("minValues", "maxValues")  # of the columns of a data file, in a log
-COPIES = (*(f for f in OWN_FOLDERS[1:] if f != CANDIDATES), ".server", STAGING)  # all but the tables
-TEXTS, DATABASES = (".json", ".log", ".txt", ".html", ".csv", ".sql"), (".db", ".db-wal", ".db-shm")
+# Folders of the lake's own whose files go if they hold an entity: not tables, copies of contents, records, databases.
+RECORDS = (
+    *(f for f in OWN_FOLDERS[1:] if f not in (CANDIDATES, SNAPSHOTS, FORGOTTEN, VERSIONS, ".stock")),
+    ".server",
+    STAGING,
+)
+DATABASES = (".db", ".db-wal", ".db-shm")
 
 
 @dataclass(frozen=True)
 class Erasure:
-    """One erasure: its file, and what was done so far; `finished_at` is in it once no trace was left."""
+    """One erasure: its file, and what was done so far; `finished_at` is in it once nothing held the entity."""
 
     path: Path
     done: dict[str, Any]
@@ -48,14 +58,47 @@ class Erasure:
         """Write what was done so far."""
         files.write_json(self.path, self.done)
 
+    @property
+    def namings(self) -> list[list[str]]:
+        """The columns of the entity, and those that a person said they are now."""
+        return [self.done["columns"], *(r["columns"] for r in self.done.get("renamed", ()))]
+
+    @property
+    def _spellings(self) -> Path:
+        return self.path.with_suffix(".spellings")
+
+    def spellings(self) -> dict[str, list[str]]:
+        """Per column the landed texts that `select` makes its value of; known until the erasure is finished."""
+        return files.read_json(self._spellings)
+
+    def add_spellings(self, found: Mapping[str, Collection[str]]) -> None:
+        """Keep more spellings, for the search of this command and of the next one."""
+        known = self.spellings()
+        every = {c: sorted({*known.get(c, ()), *found.get(c, ())}) for c in {*known, *found}}
+        if every != known:
+            _write_private(self._spellings, json.dumps(every).encode())
+
+    def finish(self, lake: LakeFolder) -> None:
+        """Note the end, and the newest versions: rows that were read up to these may be of the entity."""
+        self.done.update({"finished_at": utc_now().isoformat(), "ended_versions": _heads(lake)})
+        self.keep()
+        self._spellings.unlink(missing_ok=True)
+
 
 def is_forgotten(lake: LakeFolder) -> str:
     """Spark SQL that says whether a delivery of the lake's source is of a forgotten entity; empty if none can be. It is
-    HMAC in the engine's own words: no value of an entity stands in a plan or a log."""
+    HMAC in the engine's own words: no value of an entity stands in a plan or a log.
+
+    Raises SettingsError where nothing says which column names an entity now (`doubts`)."""
+    if why := next(doubts(lake), ""):
+        raise SettingsError(
+            "a forgotten entity", why, "Nothing was loaded, because its rows might be",
+            'Say which column it is now: `backfill-assets forget --renamed OLD=NEW --note "why"` (`OLD=OLD` where only '
+            "its expression changed; then forget the entity in its new spelling, too; `OLD=`: none is any more)",
+        )  # fmt: skip
     found, payload = set[str](), {c.name for c in lake.settings.source.payload_columns}
     for erasure in erasures(lake):
-        columns = erasure.done["columns"]
-        if {*columns} <= payload:
+        for columns in (named for named in erasure.namings if named and {*named} <= payload):
             key = _key(lake).read_bytes().ljust(BLOCK_BYTES, b"\0")
             inner, outer = (bytes(k ^ byte for k in key).hex() for byte in (INNER, OUTER))
             text = f", '{BETWEEN}', ".join(f"CAST({c} AS STRING)" for c in columns)  # NULL of a NULL
@@ -64,33 +107,83 @@ def is_forgotten(lake: LakeFolder) -> str:
     return " OR ".join(sorted(found))
 
 
+def doubts(lake: LakeFolder) -> Iterator[str]:
+    """Say of each erasure why a delivery of its entity could not be told: no source has its column any more, or a
+    source makes the column by another expression or as another type than when it was forgotten."""
+    sources = (lake.whole or lake.settings).delivered
+    for erasure in erasures(lake):
+        fitting = [(name, n) for name, s in sources.items() for n in erasure.namings if {*n} <= _payload(s).keys()]
+        named, began = ", ".join(erasure.namings[-1]), str(erasure.done["began_at"])[:10]
+        if not fitting:
+            yield f"the erasure of {began} names {named}, which no source has"
+        for name, columns in fitting:
+            known, now = erasure.done.get("made_from", {}).get(name), _made_from(sources[name], columns)
+            if known and columns and now not in known:
+                yield f"since the erasure of {began} {', '.join(columns)} is made another way: now by `{now}`"
+
+
+def _payload(source: SourceSettings) -> dict[str, str]:
+    return {c.name: c.type for c in source.payload_columns}
+
+
+def _made_from(source: SourceSettings, columns: Iterable[str]) -> str:
+    """The expressions that give the columns, with their types."""
+    named = zip(names_of(source.select), expressions(source.select), strict=True)
+    makers = {name: sqlglot.parse_one(e, read="spark").unalias().sql("spark") for name, e in named}
+    types = _payload(source)
+    return ", ".join(f"{makers.get(c.lower(), c)} {types[c]}" for c in columns)
+
+
+def rename(lake: LakeFolder, old: str, new: str, note: str) -> list[Erasure]:
+    """Record that the column `old` of earlier erasures is `new` now ("": none is), as the sources make it today;
+    returns these erasures."""
+    changed = []
+    for erasure in (e for e in erasures(lake) if any(old in columns for columns in e.namings)):
+        named = next(n for n in reversed(erasure.namings) if old in n)
+        columns = [new if c == old else c for c in named] if new else []
+        said = {"columns": columns, "by": whoami(), "at": utc_now().isoformat(), "note": note}
+        erasure.done["renamed"] = [*erasure.done.get("renamed", ()), said]
+        made = erasure.done.setdefault("made_from", {})
+        for name, text in _makers(lake, columns).items():
+            made[name] = sorted({*made.get(name, ()), text})
+        erasure.keep()
+        changed.append(erasure)
+    return changed
+
+
+def _makers(lake: LakeFolder, columns: Collection[str]) -> dict[str, str]:
+    sources = (lake.whole or lake.settings).delivered
+    return {n: _made_from(s, columns) for n, s in sources.items() if columns and {*columns} <= _payload(s).keys()}
+
+
 def erasures(lake: LakeFolder) -> list[Erasure]:
     """Every erasure of the lake, oldest first; raises OSError or ValueError if one cannot be read."""
     paths = sorted(_folder(lake) / n for n in files.names(_folder(lake)) if n.endswith(".json"))
     return [Erasure(path, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
 
-def erased_since(lake: LakeFolder, moment: datetime) -> bool:
-    """Whether an erasure is not finished, or was finished after that moment (aware)."""
-    ends = (e.done.get("finished_at") for e in erasures(lake))
-    return any(end is None or datetime.fromisoformat(end) > moment for end in ends)
+def is_erasing(lake: LakeFolder) -> bool:
+    """Whether an erasure is not finished: rows of files that were counted as usable may be forgotten ones."""
+    return any("finished_at" not in e.done for e in erasures(lake))
+
+
+def may_hold_erased(lake: LakeFolder, inputs: Mapping[str, int]) -> bool:
+    """Whether rows made from these versions of tables may be of an entity that is forgotten: an erasure is not
+    finished, or one of the versions was there when one ended."""
+    if is_erasing(lake):
+        return True
+    ends = [e.done.get("ended_versions", {}) for e in erasures(lake)]
+    return any(version <= end.get(table, -1) for end in ends for table, version in inputs.items())
 
 
 def rewritten_commits(lake: LakeFolder, table: str) -> dict[int, set[str]]:
-    """The commits of a table that erasures rewrote: by version the digests of what they left there."""
+    """The commits of a table that erasures by earlier versions of this package rewrote: by version the digests of what
+    they left there."""
     found = defaultdict[int, set[str]](set)
     for erasure in erasures(lake):
-        for version, digest in erasure.done["commits"].get(table, {}).items():
+        for version, digest in erasure.done.get("commits", {}).get(table, {}).items():
             found[int(version)].add(digest)
     return dict(found)
-
-
-def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:
-    """These landed contents (SHA-256), and what erasures made of them."""
-    found = set(contents)
-    for erasure in erasures(lake):
-        found.update(f["after"] for f in erasure.done["landed"] if f["before"] in found and "after" in f)
-    return frozenset(found)
 
 
 def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Erasure:
@@ -99,18 +192,25 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
     key, folder = _key(lake), _folder(lake)
     files.make_folder(folder)
     if not files.exists(key):
-        part = folder / f"key.{os.getpid()}"
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as sink:  # noqa: PTH123
-            sink.write(secrets.token_bytes(BLOCK_BYTES // 2))
-        files.publish(part, key)
+        _write_private(key, secrets.token_bytes(BLOCK_BYTES // 2))
     hashed = hmac.new(key.read_bytes(), BETWEEN.join(values.values()).encode(), "sha256").hexdigest()
     known = erasures(lake)
     if unfinished := [e for e in known if e.done["hash"] == hashed and "finished_at" not in e.done]:
         return unfinished[0]
     body = {"hash": hashed, "columns": list(values), "by": whoami(), "note": note, "began_at": utc_now().isoformat()}
-    made = Erasure(folder / f"{len(known) + 1:05d}.json", {**body, "landed": [], "commits": {}, "deleted": {}})
+    makers = {name: [text] for name, text in _makers(lake, values).items()}
+    more = {"made_from": makers, "began_versions": _heads(lake), "landed": [], "deleted": {}}
+    made = Erasure(folder / f"{len(known) + 1:05d}.json", {**body, **more})
     made.keep()
     return made
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.unlink(missing_ok=True)
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as sink:  # noqa: PTH123
+        sink.write(content)
+    files.publish(part, path)
 
 
 def _folder(lake: LakeFolder) -> Path:
@@ -121,45 +221,47 @@ def _key(lake: LakeFolder) -> Path:
     return _folder(lake) / "key"
 
 
-def erase(lake: LakeFolder, trace: Trace, erasure: Erasure) -> None:
-    """Erase every trace below the lake's own folders, and note how many files per folder. Live data files stay as they
-    are, and so do Dagster's databases, candidates and the data of snapshots.
+def _tables(lake: LakeFolder) -> list[Path]:
+    return sorted(path.parent for path in lake.tables.glob(f"*/{LOG}"))
 
-    In partitions written since the erasure began, every older file is deleted with its bounds: they may be of the
-    entity without its name.
+
+def _heads(lake: LakeFolder) -> dict[str, int]:
+    return {table.name: max(versions(table), default=-1) for table in _tables(lake)}
+
+
+def erase(search: Search, erasure: Erasure) -> None:
+    """Delete the files below the lake's own folders that hold the entity, and note how many per folder. What stays:
+    live data files, logs, copies of contents, Dagster's databases, candidates and snapshots.
+
+    In partitions written since the erasure began, every older file is deleted: it may hold the entity without its name.
     """
-    for table in sorted(path.parent for path in lake.tables.glob(f"*/{LOG}")):
+    lake = search.lake
+    began = erasure.done.get("began_versions")
+    for table in _tables(lake):
         with files.table_lock(lake.locks, table.name):
-            live, log = live_names(table), table / LOG
-            old = _replaced(table, str(erasure.done["began_at"])) - live
-            if old or any(holds(lake, f, trace) for f in (*archives(table).values(), *log.glob("*.parquet"))):
-                unpack(table)
-            for version in logged(table):
-                _rewrite_commit(commit_file(table, version), live, old, trace, erasure)
-            bounds = log.glob("*.checkpoint.parquet") if old else ()
-            for path in sorted(
-                {*traced(lake, [table], trace), *bounds, *filter(files.exists, (table / n for n in old))}
-            ):
-                if path.relative_to(table).as_posix() not in live and (path.parent != log or path.suffix != ".json"):
+            live, data = {f.path for f in live_files(open_delta(table), "")}, files.below(table, "*.parquet")
+            old = _replaced(table, -1 if began is None else began.get(table.name, -1), erasure)
+            for path in (p for p in data if not is_of_log(p.relative_to(table))):
+                name = path.relative_to(table).as_posix()
+                if name not in live and not path.is_symlink() and (name in old or search.of(path).held):
                     _delete(path, table.name, erasure)
-                    if path.parent == log:
-                        files.delete(log / HINT)  # it may name this checkpoint; readers do without
-    for path in traced(lake, [lake.root / name for name in COPIES], trace):
-        if path.suffix in TEXTS:
-            files.write_lines(path, map(trace.masked, files.lines(path)))
-        elif path.suffix not in DATABASES and not path.is_relative_to(lake.root / SNAPSHOTS):
-            _delete(path, path.relative_to(lake.root).parts[0], erasure)
+    folders = [folder for name in RECORDS if not (folder := lake.root / name).is_symlink()]
+    for path in [p for p, found in search.below(folders).items() if found.held and p.suffix not in DATABASES]:
+        _delete(path, path.relative_to(lake.root).parts[0], erasure)
     erasure.keep()
 
 
-def _replaced(table: Path, since: str) -> set[str]:
-    """Data files that the log has named, in partitions from which a commit after `since` (ISO) removed files."""
+def _replaced(table: Path, began: int, erasure: Erasure) -> set[str]:
+    """Data files that the log has named, in partitions from which a commit after version `began` removed files. Records
+    of earlier versions of this package name no versions, but the time."""
     named, gone = defaultdict[str, set[str]](set), set[str]()
+    since = None if "began_versions" in erasure.done else datetime.fromisoformat(erasure.done["began_at"])
     for commit in commits(table):
+        is_later = commit.version > began if since is None else commit.at >= since
         for change in file_changes(table, commit.version):
             partition = json.dumps(change.values, sort_keys=True)
             named[partition].add(change.path)
-            if not change.is_added and commit.at >= datetime.fromisoformat(since):
+            if not change.is_added and is_later:
                 gone.add(partition)
     return {path for partition in gone for path in named[partition]}
 
@@ -169,37 +271,12 @@ def _delete(path: Path, place: str, erasure: Erasure) -> None:
     erasure.done["deleted"][place] = erasure.done["deleted"].get(place, 0) + 1
 
 
-def _rewrite_commit(path: Path, live: set[str], old: set[str], trace: Trace, erasure: Erasure) -> None:
-    """Write over the entity in a commit, and leave out the bounds of `old` files, which may hold it in a column of any
-    name; not in the bounds of live files: their rows are of others."""
-
-    def written(line: bytes) -> bytes:
-        if (name := named_file(line)) in live:
-            return line
-        return trace.masked(_unbounded(line) if name in old else line)
-
-    before = [*files.lines(path)]
-    if before != (after := [*map(written, before)]):
-        digest = hashlib.sha256(b"".join(after)).hexdigest()
-        erasure.done["commits"].setdefault(path.parent.parent.name, {})[str(int(path.stem))] = digest
-        erasure.keep()  # first: it says which bytes are ours
-        files.write_lines(path, after)
-
-
-def _unbounded(line: bytes) -> bytes:
-    """A line that adds or removes a data file without the least and the greatest values of its columns."""
-    action = json.loads(line)
-    change = action.get("add") or action["remove"]
-    stats = json.loads(change.get("stats") or "{}")
-    if not stats.keys() & {*BOUNDS}:
-        return line
-    change["stats"] = json.dumps({k: v for k, v in stats.items() if k not in BOUNDS})
-    return json.dumps(action).encode() + b"\n"
-
-
 def compact(databases: Collection[Path]) -> None:
-    """Rewrite SQLite files, so that no deleted row stays in their bytes. A database in use stays as it is."""
-    for path in databases:
-        with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(sqlite3.connect(path)) as opened:
+    """Rewrite SQLite files, so that no deleted row stays in their bytes. Links, other files, and a database in use stay
+    as they are."""
+    for path in (p for p in databases if not p.is_symlink() and p.is_file()):
+        if files.ends(path, len(SQLITE))[0] != SQLITE:
+            continue
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as opened:
             opened.execute("VACUUM")
             opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")

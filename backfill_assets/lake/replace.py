@@ -10,11 +10,10 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 import stamina
 
-from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.engines import ENGINE, UNLIKE, disagreement
@@ -24,7 +23,7 @@ from backfill_assets.core.readings import columns_of, lacking_columns
 from backfill_assets.core.receipts import Built, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.committer import Conflict
-from backfill_assets.lake.forgotten import erased_since
+from backfill_assets.lake.forgotten import may_hold_erased
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.staging import Staged, sweep
 
@@ -112,7 +111,7 @@ def _fence(lake: Lake, write: Write, view: TableView, digests_now: DigestsNow) -
         raise days_held(write.contract, held)
     wrote = {d for d in write.entries if (s := view.stamps.get(d)) is not None and s.version > write.base_version}
     asked = set() if write.mode.upserts else wrote
-    if erased_since(lake, utc_now() - timedelta(seconds=time.monotonic() - write.provenance.began)):
+    if may_hold_erased(lake, write.provenance.inputs or {}):
         asked = {*write.entries}
     current = digests_now(asked) if asked else {}
     behind = {d for d in asked if current[d] != write.entries[d].input_digest} | (

@@ -19,7 +19,7 @@ from backfill_assets.core.scans import summed
 from backfill_assets.core.view import Release
 from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.files import load_lock
-from backfill_assets.lake.forgotten import with_heirs
+from backfill_assets.lake.heirs import with_heirs
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.session import LakeSession

@@ -1,134 +1,263 @@
-"""Traces of an entity: the files of any kind that hold it, in their bytes or in what these decode to.
+"""Search for an entity: the files that hold it, in their bytes or in what these decode to, and files nobody can search.
 
-Not here: erasing them (`forgotten`). A short value is found everywhere: it counts only behind its column's name, or
-that of a landed column which `select` makes it from.
+Decoded are Parquet (with values of dictionaries that no row uses), gzip, bzip2, xz, zip, and SQLite files of our own
+storages. Text is searched as UTF-8, Windows-1252 (Latin-1) and UTF-16, plain and escaped as JSON, CSV, SQL, HTML,
+addresses and byte literals do it. A file of another kind, or that cannot be decoded, is searched as bytes, and counts
+as not searched. Not here: erasing what was found (`forgotten`). A short value is found everywhere: it counts only
+behind its column's name, or that of a landed column which `select` makes it from.
 """
 
-import contextlib
-import gzip
-import json
+import io
 import re
-import sqlite3
+import unicodedata
 import zipfile
+from codecs import getincrementaldecoder
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html.entities import codepoint2name
 from pathlib import Path
-from urllib.parse import unquote
+from typing import BinaryIO, cast
 
 from backfill_assets.lake import files
-from backfill_assets.lake.data_files import live_files
+from backfill_assets.lake.decoding import (
+    PACKED,
+    PARQUET,
+    SQLITE,
+    WAL,
+    ZIP,
+    Unsearched,
+    database_rows,
+    is_text,
+    unused_values,
+    widened,
+)
 from backfill_assets.lake.embedded import connection, literal
-from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.log import open_delta
-from backfill_assets.lake.log_history import LOG
+from backfill_assets.lake.folder import DAGSTER_FOLDER, LakeFolder
+from backfill_assets.lake.log_history import HISTORY, LOG
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
-BEFORE, BEHIND = r"(^|[^\w-]|\\[nrtbf])", r"($|[^\w-])"  # no lookaround, which DuckDB's patterns lack
-WHOLE = r"(^\s*|[\"'`,;|\t\[({=:]\s*|\\[nrt])", r"(\s*$|\s*[\"'`,;|\t\])}]|\\[nrt\"])"
-PARQUET, GZIP, ZIP, SQLITE = b"PAR1", b"\x1f\x8b", b"PK", b"SQLite format 3\0"
+NEAR = 256  # bytes on each side of a value that decide whether it stands alone
+# Ends of what stands before a value, and begins of what stands behind it. Every repetition has a bound.
+BEFORE = re.compile(r"(?:\A|[^\w-]|\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2})\Z")
+BEHIND = re.compile(r"\Z|[^\w-]")
+CELL_BEFORE = re.compile(r"(?:\A|[\"'`,;|\t\n\[({=:<>]|\\[nrt]|%[0-9A-Fa-f]{2})\s{0,64}\Z")
+CELL_BEHIND = re.compile(r"\s{0,64}(?:\Z|[\"'`,;|\t\n\])}<>&%]|\\+[nrt\"'])|[\t\r\n]")
+BLOCK, OVERLAP = 1 << 20, 1 << 17  # bytes
+DEEPEST, UNPACKED = 3, 1 << 34  # packed files within each other, and bytes that one file may become
+SINGLE_BYTE = "cp1252"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found: whether the file holds the entity, and whether it is of a kind that is not decoded."""
+
+    held: bool = False
+    unread: bool = False
 
 
 @dataclass(frozen=True)
 class Trace:
     """An entity as text: the value of each of its columns. A line or row holds it if it holds all the values.
 
-    `landed`: per column the names of the landed columns that it is made from. `is_whole`: each value between quotes or
-    separators alone, not as a part of a longer one.
+    `landed`: per column the landed columns that it is made from.
+    `is_whole`: each value counts only between quotes or separators alone, not as a part of a longer one.
+    `spellings`: per column other texts that `select` makes the value of.
+    `in_cells`: a short value counts without its column's name, too, where it fills a cell.
     """
 
     values: Mapping[str, str]
     landed: Mapping[str, Collection[str]] = field(default_factory=dict)
     is_whole: bool = False
+    spellings: Mapping[str, Collection[str]] = field(default_factory=dict)
+    in_cells: bool = False
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
-        """A regular expression per value, for Python and for DuckDB, that knows it plain and escaped once or twice."""
-        found, (before, behind) = [], WHOLE if self.is_whole else (BEFORE, BEHIND)
+        """A regular expression per value, for DuckDB, that knows it plain and escaped, and does not look around it."""
+        return tuple(self._pattern(column, of_text=True) for column in self.values)
+
+    @cached_property
+    def _searched(self) -> "tuple[tuple[re.Pattern[bytes], re.Pattern[str] | None], ...]":
+        """Per value the expression for bytes, and what must stand before it (None: it is not short)."""
+        found = []
         for column, value in self.values.items():
-            escaped = [json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (False, True)]
-            forms = dict.fromkeys((value, *escaped, *(json.dumps(e)[1:-1] for e in escaped)))
-            either = "|".join(re.escape(form).replace("\\ ", " ") for form in forms)
-            is_short = len(value) < (SHORT_DIGITS if value.isdigit() else SHORT)
             names = "|".join(map(re.escape, sorted({column, *self.landed.get(column, ())})))
-            lead = rf"{BEFORE}(?:{names})[\"'\\]*[:=\s]+[\"'\\]*" if is_short else before
-            found.append(f"({lead})(?:{either}){behind}")
+            lead = re.compile(rf"(?:\A|[^\w-]|\\[nrtbf])(?:{names})[\"'\\]{{0,9}}[:=\s]{{1,9}}[\"'\\]{{0,9}}\Z")
+            is_short = len(value) < (SHORT_DIGITS if value.isdigit() else SHORT)
+            pattern = re.compile(self._pattern(column, of_text=False).encode("latin-1"))
+            found.append((pattern, lead if is_short else None))
         return tuple(found)
 
+    def _pattern(self, column: str, *, of_text: bool) -> str:
+        texts = (self.values[column], *self.spellings.get(column, ()))
+        forms = dict.fromkeys(f for t in texts for f in (t, *(unicodedata.normalize(n, t) for n in ("NFC", "NFD"))))
+        return "|".join("".join(_sign(s, of_text=of_text) for s in form) for form in forms)
+
     def is_in(self, text: bytes) -> bool:
-        """Whether a line or row holds the entity."""
-        return all(re.search(p.encode(), text) for p in self.patterns)
+        """Whether a line, row or block of one entity's values holds them all."""
+        return all(self._has(number, text) for number in range(len(self.values)))
 
-    def masked(self, line: bytes) -> bytes:
-        """The line with the values written over, each by as many signs: receipts count the characters of texts."""
-        if self.is_in(line):
-            for pattern, value in zip(self.patterns, self.values.values(), strict=True):
-                sign = ("8" if set(value) == {"9"} else "9") if value.isdigit() else "#"
-                instead = rf"\g<1>{sign * len(value)}\g<3>".encode()
-                while re.search(pattern.encode(), line):  # neighbours share the sign between them
-                    line = re.sub(pattern.encode(), instead, line)
-        return line
+    def has_any(self, text: bytes) -> bool:
+        """Whether it holds one of the values."""
+        return any(self._has(number, text) for number in range(len(self.values)))
+
+    def _has(self, number: int, text: bytes) -> bool:
+        pattern, lead = self._searched[number]
+        for found in pattern.finditer(text):
+            before = text[max(0, found.start() - NEAR) : found.start()].decode(errors="replace")
+            behind = text[found.end() : found.end() + NEAR].decode(errors="replace")
+            is_cell = bool(CELL_BEFORE.search(before) and CELL_BEHIND.match(behind))
+            is_led = bool(lead.search(before) or (self.in_cells and is_cell) if lead else BEFORE.search(before))
+            if is_led and (is_cell if self.is_whole else BEHIND.match(behind)):
+                return True
+        return False
+
+    def is_in_blocks(self, blocks: Iterator[bytes]) -> bool:
+        """Whether a line of a stream holds the entity; the values of a longer line may lie so far apart as a block."""
+        tail, held = b"", False
+        for block in blocks:  # to the end: what cannot be unpacked shows there
+            if not held:
+                data = tail + block
+                texts = [data, *(widened(data) if b"\0" in data else ())]
+                held = any(self.is_in(t) and (len(self.values) == 1 or self._in_a_line(t)) for t in texts)
+                tail = data[-OVERLAP:]
+        return held
+
+    def _in_a_line(self, text: bytes) -> bool:
+        return any(map(self.is_in, text.split(b"\n")))
+
+    @property
+    def is_single_byte(self) -> bool:
+        """Whether text of one byte per sign can hold the entity only in forms that are looked for."""
+        try:
+            "".join(self.values.values()).encode(SINGLE_BYTE)
+        except UnicodeEncodeError:
+            return False
+        return True
 
 
-def traced(lake: LakeFolder, roots: Collection[Path], trace: Trace) -> list[Path]:
-    """The files below some folders that hold the entity, ascending; those that vanish meanwhile are left out."""
-    found = {path for root in roots for path in files.below(root) if path.is_file() and not path.is_symlink()}
-    return sorted(path for path in found if holds(lake, path, trace))
+def _sign(sign: str, *, of_text: bool) -> str:
+    """A regular expression for a sign in all its forms: for texts, or for bytes (as Latin-1)."""
+    if sign.isascii() and sign.isalnum():
+        return sign
+    code, utf8 = ord(sign), sign.encode()
+    wide, single = sign.encode("utf-16-be"), sign.encode(SINGLE_BYTE, "ignore")
+    forms = [_quoted(sign)] if of_text else [_quoted(b.decode("latin-1")) for b in {utf8: 0, single: 0} if b]
+    forms += [rf"\\{{1,4}}{_quoted(sign)}", _quoted(sign * 2)] if sign.isascii() else []
+    forms += ["".join(rf"\\{{1,4}}u(?i:{wide[i : i + 2].hex()})" for i in range(0, len(wide), 2))]
+    forms += [rf"&#0{{0,3}}{code};", rf"&#[xX]0{{0,3}}(?i:{code:x});"]
+    forms += {"'": ["&apos;"], " ": [r"\+"]}.get(sign, [])
+    forms += [f"&{codepoint2name[code]};"] if code in codepoint2name else []
+    for raw in dict.fromkeys(b for b in (utf8, single) if b):
+        forms += ["".join(f"%(?i:{byte:02x})" for byte in raw)]
+        forms += ["".join(rf"\\{{1,4}}x(?i:{byte:02x})" for byte in raw)]
+    return f"(?:{'|'.join(forms)})"
+
+
+def _quoted(text: str) -> str:
+    return re.escape(text).replace("\\ ", " ")  # DuckDB's expressions know no escaped blank
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search for an entity. `homes`: folders in which storages of ours keep SQLite files, beside the lake's own."""
+
+    lake: LakeFolder
+    trace: Trace
+    homes: Collection[Path] = ()
+
+    def below(self, roots: Collection[Path]) -> dict[Path, Found]:
+        """What the files below some folders hold, by ascending path; links are not followed."""
+        paths = {p for root in roots for p in files.below(root) if p.is_file() and not p.is_symlink()}
+        return {path: self.of(path) for path in sorted(paths)}
+
+    def of(self, path: Path) -> Found:
+        """What a file holds; neither if it is gone."""
+        try:
+            head, tail = files.ends(path, len(SQLITE))
+            in_bytes = self.trace.is_in_blocks(_blocks(path))
+        except FileNotFoundError:
+            return Found()
+        except OSError:
+            return Found(unread=True)
+        try:
+            return Found(in_bytes or self._decoded(path, head, tail))
+        except Exception:  # noqa: BLE001  # whatever a decoder raises over what somebody delivered
+            return Found(in_bytes, unread=True)
+
+    def _decoded(self, path: Path, head: bytes, tail: bytes) -> bool:
+        """Whether what the file decodes to holds the entity; raises where it cannot be decoded."""
+        if head.startswith(PARQUET) and tail.endswith(PARQUET):
+            return self._in_parquet(path) or any(map(self.trace.has_any, unused_values(path)))
+        if head.startswith(ZIP):
+            return self._in_zip(path)
+        if head.startswith(WAL) or (head == SQLITE):
+            if not any(path.is_relative_to(home) for home in (self.lake.root / DAGSTER_FOLDER, *self.homes)):
+                raise Unsearched(path)
+            return head == SQLITE and any(map(self.trace.is_in, database_rows(path)))
+        with path.open("rb") as opened:
+            return self._in_stream(opened)
+
+    def _in_parquet(self, path: Path) -> bool:
+        named = literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
+        rows = f"SELECT to_json(t)::VARCHAR AS row FROM read_parquet({named}, hive_partitioning = false) AS t"
+        near = " AND ".join("regexp_matches(row, ?)" for _ in self.trace.patterns)
+        with connection(self.lake) as engine:
+            found = engine.execute(f"SELECT row FROM ({rows}) WHERE {near}", list(self.trace.patterns))
+            while batch := found.fetchmany(1000):
+                if any(self.trace.is_in(row.encode()) for (row,) in batch):
+                    return True
+        return False
+
+    def _in_zip(self, path: Path) -> bool:
+        held, unread = False, False
+        with zipfile.ZipFile(path) as packed:
+            for member in packed.infolist():
+                try:
+                    with packed.open(member) as opened:
+                        held = self._in_stream(cast("BinaryIO", opened), 1) or held
+                except Exception:  # noqa: BLE001  # the other members are searched
+                    unread = True
+        if unread and not held:
+            raise Unsearched(path)
+        return held
+
+    def _in_stream(self, raw: BinaryIO, depth: int = 0) -> bool:
+        opened = io.BufferedReader(cast("io.RawIOBase", raw), BLOCK)
+        head = opened.peek(BLOCK)
+        unpack = next((u for magic, u in PACKED.items() if head.startswith(magic)), None)
+        if unpack is not None and depth < DEEPEST:
+            return self._in_stream(unpack(opened), depth + 1)
+        is_held = self.trace.is_in_blocks(_read(opened, self.trace))
+        if not is_held and not is_text(head):
+            raise Unsearched
+        return is_held
+
+
+def is_of_log(path: Path) -> bool:
+    """Whether a file belongs to the log of a table or to its history."""
+    return bool({LOG, HISTORY} & {*path.parts})
 
 
 def holds(lake: LakeFolder, path: Path, trace: Trace) -> bool:
-    """Whether a file holds the entity in its bytes, or in what they decode to: Parquet, gzip, zip, rows of SQLite.
-
-    Of an entity of several columns the bounds of live files, in a log, do not count: they may be of different rows.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        head, tail = files.ends(path, len(SQLITE))
-        if head.startswith(PARQUET) and tail.endswith(PARQUET) and _in_parquet(lake, path, trace):
-            return True
-        found: Iterator[bytes] = filter(
-            trace.is_in, _unpacked(path) if head.startswith((GZIP, ZIP)) else files.lines(path)
-        )
-        if len(trace.values) > 1 and path.parent.name == LOG and path.suffix == ".json" and (held := list(found)):
-            live = live_names(path.parent.parent)
-            found = (line for line in held if named_file(line) not in live)
-        return any(found) or (head == SQLITE and any(map(trace.is_in, _rows(path))))
-    return False
+    """Whether a file holds the entity in its bytes, or in what they decode to."""
+    return Search(lake, trace).of(path).held
 
 
-def _in_parquet(lake: LakeFolder, path: Path, trace: Trace) -> bool:
-    import duckdb
-
-    rows = f"SELECT to_json(t)::VARCHAR AS row FROM read_parquet({literal(str(path))}, hive_partitioning = false) AS t"
-    held = " AND ".join("regexp_matches(row, ?)" for _ in trace.patterns)
-    with contextlib.suppress(duckdb.Error), connection(lake) as engine:  # a torn file is bytes like any other
-        return bool(engine.execute(f"SELECT 1 FROM ({rows}) WHERE {held} LIMIT 1", list(trace.patterns)).fetchone())
-    return False
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as opened:
+        while block := opened.read(BLOCK):
+            yield block
 
 
-def _unpacked(path: Path) -> Iterator[bytes]:
-    if zipfile.is_zipfile(path):
-        with contextlib.suppress(OSError, ValueError, RuntimeError):
-            for name in zipfile.ZipFile(path).namelist():
-                yield from files.zipped_lines(path, name)
-        return
-    with contextlib.suppress(OSError, EOFError), gzip.open(path) as lines:
-        yield from lines
-
-
-def _rows(path: Path) -> Iterator[bytes]:
-    """Every row of every table of a database, its cells side by side."""
-    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as opened:
-        for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            for row in opened.execute(f'SELECT * FROM "{name}"'):
-                yield b" ".join(cell if isinstance(cell, bytes) else str(cell).encode() for cell in row)
-
-
-def live_names(table: Path) -> set[str]:
-    """The data files of a table's newest version."""
-    return {f.path for f in live_files(open_delta(table), "")}
-
-
-def named_file(line: bytes) -> str:
-    """The data file that a line of a log adds or removes; empty if it is of none."""
-    action = json.loads(line)
-    return unquote((action.get("add") or action.get("remove") or {"path": ""})["path"])
+def _read(opened: BinaryIO, trace: Trace) -> Iterator[bytes]:
+    """The blocks of a stream; raises where it is too long, or in an encoding of unknown signs for the entity."""
+    read, is_any, decoder = 0, trace.is_single_byte, getincrementaldecoder("utf-8")()
+    while block := opened.read(BLOCK):
+        read += len(block)
+        if read > UNPACKED:
+            raise Unsearched
+        if not is_any and b"\0" not in block:
+            decoder.decode(block)
+        yield block

@@ -32,7 +32,9 @@ class StoredFile:
     not know them. `rows` counts all records apart from Spark, `bad_rows` the unusable ones among them. `inexact`:
     column -> why its values differ from the landed file. `refused`: why no row of it can be judged; it then counts as
     one unusable row with number 0 and is not read. `path`: its path below the landing's root, if its rows depend on
-    that, and `path_day`: the day that this names. `content`: the SHA-256 of the bytes of a parquet file.
+    that, and `path_day`: the day that this names. `content`: the SHA-256 of the bytes of a parquet file. `origin`:
+    where an erasure took records out, the content as it landed and the numbers of these records, ascending; the
+    other records keep their place in the order of all.
     """
 
     sha256: str
@@ -49,6 +51,7 @@ class StoredFile:
     path_day: date | None = None
     bad_rows: int = 0
     content: str = ""
+    origin: tuple[str, tuple[int, ...]] | None = None
 
     @property
     def kind(self) -> tuple[str, str, bool, str]:

@@ -64,7 +64,7 @@ def mapped(
     whose expression raised on this row or whose value was lost in a cast, else the empty text.
 
     A column that the files lack is NULL (`absent_is_null`) or the reason; so is one of `inexact` (name -> why). The
-    frame has `__sha256` and `__number`, and FILE and ROW where `select` names them. Raises UnfitSelect, and
+    frame has ORIGIN and ROW, and FILE where `select` names it. Raises UnfitSelect, and
     SettingsError where the expressions fit no file or are known to differ on `engine`.
     """
     from pyspark.sql import functions as F

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FILE, ROW = "_file", "_row"  # the path below the landing's root; the number of the record, from 1
 PATH_DAY = "__path_day"  # the day that the path names (`paths`)
+ORIGIN = "__origin"  # the content as it landed: an erasure may have taken records out since, which `_row` counts, too
 FORGIVING = {
     "cast": "try_cast", "to_timestamp": "try_to_timestamp", "to_date": "try_to_date", "to_number": "try_to_number",
     "element_at": "try_element_at", "make_timestamp": "try_make_timestamp", "url_decode": "try_url_decode",
@@ -195,7 +196,7 @@ def defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[s
     if "op" in absent:
         made["op"] = F.lit("upsert")
     if "seq" in absent:
-        made["seq"] = number_of(F.col("__sha256"), F.col("__number"))
+        made["seq"] = number_of(F.col(ORIGIN), F.col(ROW))
     if "arrival_ts" in absent:
         made["arrival_ts"] = arrival_of(F.col(PATH_DAY))
     if "version_ts" in absent:

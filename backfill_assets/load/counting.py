@@ -23,6 +23,7 @@ from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import REASON as FORGOTTEN
+from backfill_assets.lake.heirs import origins
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
@@ -216,17 +217,16 @@ def taken_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
             named_by_path = hashes.sha256(file) != record.sha256  # as `select` was when it landed
             if ingest(file, format, stock, by_path=named_by_path).sha256 == record.sha256:
                 break
-    files = []
+    files, origin_of = [], origins(lake_session.lake)
     for record, kept in zip(records, found, strict=True):
         file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day)
         if file_again is None:
-            raise LandingError(
-                f"the landed file {plain(record.path)}",
-                "its content is neither in the stock nor in the landing folder",
-                "Nothing was written",
-                "Put the file back, then run again",
-            )
-        files.append(replace(file_again, path=record.path, path_day=record.path_day) if by_path else file_again)
+            culprit = "its content is neither in the stock nor in the landing folder"
+            file, fix = f"the landed file {plain(record.path)}", "Put the file back, then run again"
+            raise LandingError(file, culprit, "Nothing was written", fix)
+        origin = next((origin_of[n] for n in (record.sha256, *record.names) if n in origin_of), None)
+        place = (record.path, record.path_day) if by_path else ("", None)
+        files.append(replace(file_again, path=place[0], path_day=place[1], origin=origin))
     return files
 
 

@@ -7,6 +7,7 @@ the delivery contract, `arrival_date` (NULL without a usable arrival time and ho
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.column_types import ColumnType
@@ -27,12 +28,13 @@ from backfill_assets.landing.mapping import (
     refusal,
     settings_for,
 )
-from backfill_assets.landing.select import FILE, PATH_DAY, ROW, names_of, reads_all, words_of
+from backfill_assets.landing.select import FILE, ORIGIN, PATH_DAY, ROW, names_of, reads_all, words_of
 from backfill_assets.load.landed_rows import Alike, joined, landed_rows, row_text, union_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+PLACE = "__landed_row"  # the number of the row in the file as it landed
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
 GREATEST_VALUE = 1 << 53  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
 NO_ARRIVAL = "the path names no day such as dt=2024-03-01/ (or several), and select gives no arrival_ts"
@@ -64,6 +66,7 @@ def read_deliveries(
             whole += [(f.sha256, 0, "", str(error)) for f in alike.files]
     if whole:
         rows = small_frame(session, whole, "sha256 string, row_number bigint, text string, reason string")
+        rows = rows.withColumns({ORIGIN: F.col("sha256"), PLACE: F.col("row_number")})
         empty = {n: F.lit(None).cast(t.spark) for n, t in delivery_types(payload).items()}
         frames.append(rows.withColumns({**empty, RAISED: F.lit("")}))
     frame = union_of(session, frames)
@@ -94,6 +97,8 @@ def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "Da
     return chosen.select(
         F.col("__sha256").alias("sha256"),
         F.col("__number").cast("bigint").alias("row_number"),
+        ORIGIN,
+        F.col(ROW).alias(PLACE),
         text.alias("text"),
         F.coalesce("__reason", "__lacking").alias("reason"),
         *delivery_types(payload),
@@ -102,15 +107,32 @@ def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "Da
 
 
 def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StoredFile]) -> "DataFrame":
-    """Add the path of the file and the number of the row in it, which `select` may name."""
+    """Add the path of the file and the number of the row in it, which `select` may name, as it landed."""
     from pyspark.sql import functions as F
 
-    numbered = kept.withColumn(ROW, F.col("__number").cast("bigint"))
+    number = F.col("__number").cast("bigint")
+    numbered = kept.withColumns({ROW: number, ORIGIN: F.col("__sha256")})
+    if spans := [(f.sha256, *span) for f in files if f.origin for span in _spans(*f.origin)]:
+        named = "__sha256 string, __first_content string, __from bigint, __to bigint, __lost bigint"
+        of_lines = F.broadcast(small_frame(session, spans, named))
+        moved = number.between(F.col("__from"), F.col("__to"))
+        numbered = numbered.withColumn("__at", number).join(of_lines, ["__sha256"], "left").where(
+            F.col("__from").isNull() | moved
+        ).withColumns({
+            ROW: F.col("__at") + F.coalesce("__lost", F.lit(0)), ORIGIN: F.coalesce("__first_content", "__sha256"),
+        }).drop("__first_content", "__from", "__to", "__lost", "__at")  # fmt: skip
     if not any(f.path for f in files):
         return numbered
     places = [(f.sha256, f.path, f.path_day) for f in files]
     paths = small_frame(session, places, f"__sha256 string, {FILE} string, {PATH_DAY} date")
     return numbered.drop(FILE).join(F.broadcast(paths), "__sha256")
+
+
+def _spans(first_content: str, lost: Sequence[int]) -> list[tuple[str, int, int, int]]:
+    """Runs of today's row numbers (both ends included), each with the number of rows before it that are gone."""
+    ends = [number - 1 - before for before, number in enumerate(lost)] + [GREATEST_VALUE]
+    spans = [(first + 1, last, before) for before, (first, last) in enumerate(pairwise([0, *ends]))]
+    return [(first_content, *span) for span in spans if span[0] <= span[1]]
 
 
 def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
@@ -191,9 +213,9 @@ def split_day_rows(judged: "DataFrame", too_late: "Column", landed: str, columns
     """Add `outcome` to the rows of whole arrival days: the table they go to (the `landed` one, quarantine), else
     `duplicate`, `too late`, `not due`. `columns` are a delivery's.
 
-    `seq` is unique within its arrival day: of rows with one seq the first by (sha256, row number) stays that is not
-    `too_late`; equal rows count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be
-    landed otherwise. Rows not `due` (they arrived at or after `as_of`) wait.
+    `seq` is unique within its arrival day: of rows with one seq the first by (content, row number), as landed, stays
+    that is not `too_late`; equal rows count as duplicates of it, and others go to quarantine. Rows that are `too_late`
+    would be landed otherwise. Rows not `due` (they arrived at or after `as_of`) wait.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -201,7 +223,7 @@ def split_day_rows(judged: "DataFrame", too_late: "Column", landed: str, columns
     content = F.struct(*columns)
     good = F.col("reason").isNull() & F.col("due")
     # A row that was released stays so when its like comes again in a file that was not.
-    peers = Window.partitionBy("arrival_date", "seq", good).orderBy(too_late, "sha256", "row_number")
+    peers = Window.partitionBy("arrival_date", "seq", good).orderBy(too_late, ORIGIN, PLACE)
     first = F.first(content).over(peers.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     placed = judged.withColumns({"__place": F.row_number().over(peers), "__same": content.eqNullSafe(first)})
     outcome = (

@@ -7,7 +7,8 @@ The other records of a file keep their bytes (text) or their values (Parquet). N
 import gzip
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,14 +19,16 @@ from backfill_assets.core.errors import LandingError
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.files import load_lock
+from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.forgotten import REASON, Erasure, is_forgotten
-from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.traces import Trace
 from backfill_assets.landing.batches import BAD_TEXT, ROW_NUMBER
-from backfill_assets.landing.content_store import StoredFile, discard
+from backfill_assets.landing.content_store import StoredFile, discard, find
+from backfill_assets.landing.content_store import copies as copies_of
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, PARSERS
+from backfill_assets.landing.select import columns_of
 from backfill_assets.landing.text_lines import GZIP_MAGIC, text_lines
 from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries
@@ -35,7 +38,8 @@ from backfill_assets.load.scan import follow
 
 def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
     """Rewrite every landed file with rows of a forgotten entity, or with unreadable lines that hold the trace, and note
-    it in the erasure. Safe to repeat after an interruption.
+    it in the erasure, with the spellings that these rows landed with. Copies of contents that no landed file has any
+    more are discarded. Safe to repeat after an interruption.
 
     Raises LandingError where files are altered or missing, declared by a manifest, or not this user's to write.
     """
@@ -63,52 +67,81 @@ def _finish(lake_session: LakeSession, erasure: Erasure) -> None:
 def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
     _, listing, records = compared(lake_session)
     listed, live = {f.name: f for f in listing.files}, [r for r in records if not r.withdrawn and r.refused is None]
-    forgotten_rows = _rows(lake_session, live, trace)
-    chosen = [r for r in live if r.sha256 in forgotten_rows]
+    ended, stock = [r for r in records if r.withdrawn and r.refused is None], lake_session.lake.stock
+    copies = [f for r in ended if (f := find(stock, r.sha256, r.first_scan, r.home_day)) is not None]
+    files = stocked(lake_session, live)
+    every = [*{f.sha256: f for f in (*copies, *files)}.values()]
+    rows = _rows(lake_session, every)
+    spelled = replace(trace, spellings=_spelled(lake_session, every, rows, trace))
+    erasure.add_spellings(spelled.spellings)
+    for file in (f for f in files if f.types):
+        rows[file.sha256].update(_unreadable(lake_session, file, spelled))
+    chosen = [r for r in live if rows[r.sha256]]
     if declared := [r.path for r in chosen if " " in r.counted_by]:
         raise LandingError(
             f"the landed file {plain(declared[0])}", "a manifest declares its totals", "Nothing of it was erased",
             "Take it out of the manifest, then run the same command again",
         )  # fmt: skip
     for record in chosen:
-        rows, source = len(forgotten_rows[record.sha256]), lake_session.lake.source
-        entry = {"path": record.path, "source": source, "before": record.sha256, "rows": rows}
+        gone, source = sorted(rows[record.sha256]), lake_session.lake.source
+        entry = {"path": record.path, "source": source, "before": record.sha256, "rows": len(gone), "gone": gone}
         erasure.done["landed"] = [*erasure.done["landed"], entry]
         erasure.keep()  # first: a file that was rewritten and not noted would be one that somebody altered
-        amend(listed[record.path], lake_session.lake.settings.source.format, forgotten_rows[record.sha256])
+        amend(listed[record.path], lake_session.lake.settings.source.format, gone)
     if chosen:
         follow(lake_session, chosen, str(erasure.done["note"]))
 
 
 def _note_heirs(lake_session: LakeSession, erasure: Erasure) -> None:
-    """Note the content that each rewritten file holds now, for releases of its late rows; discard its old copy."""
+    """Note the content that each rewritten file holds now, for the order of its rows and releases of late ones; discard
+    the copies of contents that no live record names, which nothing can need."""
     live = {r.path: r.sha256 for r in compared(lake_session)[2] if not r.withdrawn}
     for entry in erasure.done["landed"]:
         if entry.get("source") == lake_session.lake.source and "after" not in entry and entry["path"] in live:
             entry["after"] = live[entry["path"]]
-            discard(lake_session.lake.stock, entry["before"])
     erasure.keep()
+    for content in copies_of(lake_session.lake.stock).keys() - {*live.values()}:
+        discard(lake_session.lake.stock, content)
 
 
-def _rows(lake_session: LakeSession, records: Sequence[FileRecord], trace: Trace) -> dict[str, set[int]]:
+def _rows(lake_session: LakeSession, files: Sequence[StoredFile]) -> dict[str, set[int]]:
     """Numbers of the rows to erase, per content. The engine returns numbers only, no values."""
-    files, found = stocked(lake_session, records), defaultdict[str, set[int]](set)
-    if not files:
-        return {}
+    found = defaultdict[str, set[int]](set)
     is_gone = is_forgotten(lake_session.lake)
-    judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings, is_gone)
-    for row in judged.where(judged.reason == REASON).select("sha256", "row_number").collect():
+    judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings, is_gone) if files else None
+    gone = judged.where(judged.reason == REASON).select("sha256", "row_number").collect() if judged else ()
+    for row in gone:
         found[row["sha256"]].add(row["row_number"])
-    for file in (f for f in files if f.types):
-        found[file.sha256].update(_unreadable(lake_session, file, trace))
-    return {sha256: numbers for sha256, numbers in found.items() if numbers}
+    return found
+
+
+def _spelled(
+    lake_session: LakeSession, files: Sequence[StoredFile], rows: Mapping[str, Collection[int]], trace: Trace
+) -> dict[str, set[str]]:
+    """Per column of the entity the landed texts that `select` makes it of in these rows: of one landed column, because
+    a part of a name is no name."""
+    found, select = defaultdict[str, set[str]](set), lake_session.lake.settings.source.select
+    with connection(lake_session.lake) as engine:
+        for file in (f for f in files if rows.get(f.sha256)):
+            landed = f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false, file_row_number = true)"
+            known = {name for name, *_ in engine.execute(f"DESCRIBE SELECT * FROM {landed}").fetchall()}
+            number = ROW_NUMBER if file.types else "file_row_number + 1"
+            for column in trace.values:
+                read = columns_of(select).get(column.lower(), (column,))
+                if len({*read}) == 1 and read[0] in known:
+                    chosen = f"SELECT DISTINCT CAST({quoted(read[0])} AS VARCHAR) FROM {landed}"
+                    texts = engine.execute(f"{chosen} WHERE {number} IN (SELECT unnest(?))", [[*rows[file.sha256]]])
+                    found[column] |= {t for (t,) in texts.fetchall() if t and t.strip()} - {trace.values[column]}
+    return dict(found)
 
 
 def _unreadable(lake_session: LakeSession, file: StoredFile, trace: Trace) -> list[int]:
-    held = " AND ".join(f"regexp_matches({BAD_TEXT}, ?)" for _ in trace.patterns)
-    query = f"SELECT {ROW_NUMBER} FROM read_parquet({literal(str(file.parquet))}) WHERE {held}"
+    """Numbers of the unreadable records that hold the entity, also as a short cell."""
+    near, looked_for = " AND ".join(f"regexp_matches({BAD_TEXT}, ?)" for _ in trace.patterns), list(trace.patterns)
+    query = f"SELECT {ROW_NUMBER}, {BAD_TEXT} FROM read_parquet({literal(str(file.parquet))}) WHERE {near}"
     with connection(lake_session.lake) as engine:
-        return [number for (number,) in engine.execute(query, list(trace.patterns)).fetchall()]
+        found = engine.execute(query, looked_for).fetchall()
+    return [number for number, text in found if replace(trace, in_cells=True).is_in(text.encode())]
 
 
 def amend(file: LandedFile, format: str, gone: Collection[int]) -> None:
@@ -134,7 +167,8 @@ def amend(file: LandedFile, format: str, gone: Collection[int]) -> None:
 def _without_lines(file: LandedFile, format: str, part: Path, gone: Collection[int]) -> None:
     with file.path.open("rb") as raw:
         spans = PARSERS[format](DEFAULT_LIMITS).spans(text_lines(_blocks(raw), file.size, DEFAULT_LIMITS))
-        dropped = {line for number, span in enumerate(spans, 1) if number in gone for line in span}
+        lost = {*gone}
+        dropped = {line for number, span in enumerate(spans, 1) if number in lost for line in span}
         raw.seek(0)
         is_packed = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     with (gzip.open if is_packed else open)(file.path, "rb") as lines, part.open("wb") as kept:
@@ -153,13 +187,29 @@ def _without_rows(file: LandedFile, part: Path, gone: Collection[int]) -> None:
         columns = [source.schema.column(i) for i in range(len(source.schema))]
         if old := [c.path for c in columns if c.physical_type == "INT96"]:
             raise _refused(file, f"its column {old[0]} is INT96, which nothing here writes without loss")
+        plain_schema = pa.schema([f.with_type(_undictionaried(f.type)) for f in source.schema_arrow])
+        plain_schema = plain_schema.with_metadata(source.schema_arrow.metadata)
         codec = source.metadata.row_group(0).column(0).compression if source.metadata.num_row_groups else "ZSTD"
+        codec = {"UNCOMPRESSED": "NONE"}.get(codec, codec)
         number = 1
-        with pq.ParquetWriter(part, source.schema_arrow, compression=codec) as writer:
+        lost = {*gone}
+        with pq.ParquetWriter(part, plain_schema, compression=codec) as writer:
             for batch in source.iter_batches():
-                kept = [number + i not in gone for i in range(batch.num_rows)]
-                writer.write_batch(batch.filter(pa.array(kept, pa.bool_())))
+                kept = [number + i not in lost for i in range(batch.num_rows)]
+                # A dictionary would keep the values of the rows that go.
+                writer.write_batch(batch.filter(pa.array(kept, pa.bool_())).cast(plain_schema))
                 number += batch.num_rows
+
+
+def _undictionaried(kind: pa.DataType) -> pa.DataType:
+    """The type of the same values without dictionaries; of structs and lists too."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_undictionaried(f.type)) for f in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_undictionaried(kind.value_type)))
+    return kind
 
 
 def _refused(file: LandedFile, culprit: str) -> LandingError:

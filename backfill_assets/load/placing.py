@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import midnight
 from backfill_assets.core.errors import LandingError
@@ -18,7 +17,7 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.audit import audit, count_rows
-from backfill_assets.lake.forgotten import erased_since, is_forgotten
+from backfill_assets.lake.forgotten import is_erasing, is_forgotten
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, of_source, read_files
 from backfill_assets.lake.session import LakeSession, free
 from backfill_assets.lake.staging import Staged
@@ -72,7 +71,7 @@ def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) 
     lateness, as_of = request.lake_session.lake.settings.lateness, states.view.as_of
     is_cut = as_of is not None and midnight(as_of.date()) != as_of and as_of.date() in days
     in_time = lateness.window_days is None and not is_cut  # no usable row can be late, or wait
-    in_time &= not erased_since(request.lake_session.lake, utc_now())  # rows of files that were counted as good may go
+    in_time &= not is_erasing(request.lake_session.lake)  # rows of files that were counted as good may go
     placed = _as_read(request, states, days, records) if in_time else None
     declared = Counter(d for r in records if r.is_as_declared for d in r.days)
     return replace(placed or _by_window(request, states, days, records), declared=declared)

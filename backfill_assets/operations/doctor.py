@@ -18,6 +18,7 @@ from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.jvm import find_java
 from backfill_assets.engine.server import engine_named, server_status
 from backfill_assets.lake.folder import DAGSTER_FOLDER
+from backfill_assets.lake.forgotten import doubts
 from backfill_assets.lake.home import Lake, open_lake, refuse_unwritable
 from backfill_assets.lake.ledger import reads_by_position
 from backfill_assets.lake.model import Table, pipeline_of
@@ -90,7 +91,9 @@ def doctor(
         *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
     ])  # fmt: skip
     of_tables = verify(lake, contracts, VerifyRequest(rows=deep, deep=deep))
-    of_tables += run_checks([("the tables", partial(_undeclared, lake, contracts))])
+    of_tables += run_checks([
+        ("the tables", partial(_undeclared, lake, contracts)), ("forgotten entities", partial(_forgotten, lake)),
+    ])  # fmt: skip
     if not has_errors(of_tables):  # sums over broken tables would mislead
         of_tables += run_checks([("the ledger", partial(_sums, lake, contracts))])
     findings += [*of_tables, *run_checks([("snapshots", partial(examine_snapshots, lake))])]
@@ -190,6 +193,13 @@ def _undeclared(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis
     if found := undeclared(lake, contracts):
         what = f"the pipeline lacks {', '.join(found)}: nothing rebuilds or verifies them, and `forget` refuses"
         yield odd("the tables", what, f"Declare them again, or move their folders out of {lake.tables}")
+
+
+def _forgotten(lake: Lake) -> Iterator[Diagnosis]:
+    """Name what keeps loads from telling rows of forgotten entities."""
+    for why in doubts(lake):
+        fix = 'Say which column it is now: `backfill-assets forget --renamed OLD=NEW --note "why"`'
+        yield broken("forgotten entities", f"{why}: nothing is loaded", fix)
 
 
 def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:

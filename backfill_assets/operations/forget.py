@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.payload import LANDED
@@ -19,12 +18,13 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.embedded import connection, literal, selection
 from backfill_assets.lake.files import delete_folder
 from backfill_assets.lake.fingerprints import fingerprint_text, pieces, quoted, row_hash
-from backfill_assets.lake.folder import CANDIDATES, SNAPSHOTS
+from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, SNAPSHOTS
 from backfill_assets.lake.forgotten import Erasure, erase
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.staging import writing
-from backfill_assets.lake.traces import Trace, holds, traced
+from backfill_assets.lake.traces import Search, Trace, is_of_log
 from backfill_assets.lake.versions import unfinished
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.listing import parse_pattern
@@ -36,6 +36,7 @@ from backfill_assets.operations.snapshots import drop_snapshot
 from backfill_assets.plans.files import active_plans
 
 NOTHING = "Nothing was erased"
+SERVER = ".server"  # of the lake's engine
 DROPS = {SNAPSHOTS: drop_snapshot, CANDIDATES: discard_candidate}
 
 
@@ -51,17 +52,44 @@ class ForgetRequest:
     homes: tuple[Path, ...] = ()
     drops: Collection[str] = ()
 
-    def holding(self) -> list[Path]:
-        """The files of the lake, its landing folders and Dagster's home that hold the entity."""
-        return traced(self.lake, [self.lake.root, *self._landings(), *self.homes], self.trace)
+    @property
+    def search(self) -> Search:
+        """The search for the entity."""
+        return Search(self.lake, self.trace, self.homes)
 
-    def of_rows(self, found: Collection[Path]) -> list[Path]:
-        """Those of the files that hold it only as a part of longer values of others, in rows or in bounds of rows: of
-        tables, landed files, snapshots and candidates."""
+    def look(self) -> "Look":
+        """Search the files of the lake, its landing folders and Dagster's home; not the records of erasures."""
+        found = self.search.below([self.lake.root, *self._landings(), *self.homes])
+        unparsed = [p for p in found if any(map(p.is_relative_to, self._landings()))]
+        parsed = self._parsed() if unparsed else set()
+        cells = replace(self.search, trace=replace(self.trace, in_cells=True))
+        found |= {p: cells.of(p) for p in unparsed if p not in parsed and not found[p].held}
+        found = {p: f for p, f in found.items() if not p.is_relative_to(self.lake.root / FORGOTTEN)}
+        holding = [p for p, f in found.items() if f.held]
+        mentions = self._of_rows(holding)
+        unread = [p for p, f in found.items() if f.unread and not f.held and not self._is_passing(p)]
+        return Look([p for p in holding if p not in mentions], mentions, unread)
+
+    def _of_rows(self, found: Collection[Path]) -> list[Path]:
+        """Those of the files that hold it only as a part of longer values of others: of rows of tables, landed files
+        and their copies, snapshots and candidates. Of a log only notes hold it, or bounds by earlier versions."""
         root = self.lake.root
-        folders = [self.lake.tables, *(root / name for name in DROPS), *self._landings()]
-        whole = replace(self.trace, is_whole=True)
-        return [p for p in found if any(map(p.is_relative_to, folders)) and not holds(self.lake, p, whole)]
+        folders = [self.lake.tables, self.lake.stock, *(root / name for name in DROPS), *self._landings()]
+        of_rows = [p for p in found if any(map(p.is_relative_to, folders)) and not is_of_log(p)]
+        whole = replace(self.search, trace=replace(self.trace, is_whole=True, in_cells=True))
+        return [p for p in of_rows if not whole.of(p).held]
+
+    def _parsed(self) -> set[Path]:
+        """The landed files of which every record was read or is known as unreadable."""
+        sources = [(parse_pattern(o.settings.source.files, o.root).root, o) for o in self.lake.by_source()]
+        records = ((root, r) for root, one in sources for r in read_files(one.store, one.source))
+        return {root / r.path for root, r in records if not r.withdrawn and r.refused is None}
+
+    def _is_passing(self, path: Path) -> bool:
+        """Whether a file that is not decoded holds no values: checksums, and what goes with the engine's server or when
+        a database is closed."""
+        is_of_server = path.is_relative_to(self.lake.root / SERVER)
+        return is_of_server or path.suffix in (".crc", ".db-shm") or path.is_relative_to(self.lake.locks)
 
     def places(self, found: Collection[Path]) -> dict[str, int]:
         """The number of files per place: a table, another folder of the lake, or a folder elsewhere."""
@@ -75,6 +103,20 @@ class ForgetRequest:
             return str(path.parent)
         parts = path.relative_to(self.lake.root).parts
         return "/".join(parts[: 2 if parts[0] in ("tables", *DROPS) else 1])
+
+
+@dataclass(frozen=True)
+class Look:
+    """The files that a search found.
+
+    `held`: they hold the entity.
+    `mentions`: rows of others in them hold it within longer values.
+    `unread`: nothing here decodes them, so they may hold it.
+    """
+
+    held: list[Path]
+    mentions: list[Path]
+    unread: list[Path]
 
 
 def trace_of(lake: Lake, values: Sequence[str]) -> Trace:
@@ -143,10 +185,10 @@ def unknown_days(request: ForgetRequest) -> dict[str, list[date]]:
     return found
 
 
-def rebuilds(request: ForgetRequest) -> list[str]:
+def rebuilds(request: ForgetRequest, held: Collection[Path]) -> list[str]:
     """The commands that rebuild the days of which files of the pipeline's tables hold the entity."""
     days = defaultdict[str, set[str]](set)
-    for path in held(request)[0]:
+    for path in held:
         if path.is_relative_to(request.lake.tables) and (found := IN_DAY.search(path.as_posix())):
             days[path.relative_to(request.lake.tables).parts[0]].add(found[1])
     return [
@@ -199,7 +241,7 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
     if behind and CANDIDATES not in request.drops:
         culprit = f"candidate {', '.join(behind)} has days made from its rows, or from others that moved"
         raise BackfillError("the entity", culprit, kept, "Say --drop candidates to delete them whole")
-    found = held(request)[0]
+    found = request.look().held
     for folder, drop in DROPS.items():
         for name in {*_named(request, folder, found), *(behind if folder == CANDIDATES else ())}:
             if name.startswith("."):
@@ -207,21 +249,23 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
             elif folder in request.drops:
                 drop(lake, name)
                 erasure.done["deleted"][f"{folder}/{name}"] = 1
-    erase(lake, request.trace, erasure)
+    erase(request.search, erasure)
 
 
-def held(request: ForgetRequest) -> tuple[list[Path], list[Path]]:
-    """The files that hold the entity, and those whose rows only mention it (`of_rows`)."""
-    found = request.holding()
-    mentions = request.of_rows(found)
-    return sorted({*found} - {*mentions}), mentions
+def old_logs(request: ForgetRequest, held: Collection[Path]) -> dict[str, int]:
+    """The tables whose logs hold the entity, with the number of these files: in notes of people, or as least and
+    greatest values, which earlier versions of this package wrote."""
+    inside = (p.relative_to(request.lake.tables) for p in held if p.is_relative_to(request.lake.tables))
+    return dict(sorted(Counter(p.parts[0] for p in inside if is_of_log(p)).items()))
 
 
-def certify(request: ForgetRequest, erasure: Erasure) -> tuple[dict[str, int], dict[str, int]]:
-    """Search all bytes once more, and write the certificate; returns the places that still hold the entity, and those
-    whose rows only mention it."""
-    remaining, mentions = map(request.places, held(request))
-    finished = {} if remaining else {"finished_at": utc_now().isoformat()}
-    erasure.done.update({"left": remaining, "mentions": mentions, **finished})
+def certify(request: ForgetRequest, erasure: Erasure) -> Look:
+    """Search all bytes once more, and write the certificate; it is finished where nothing holds the entity, and every
+    file was searched."""
+    found = request.look()
+    left, mentions, unread = map(request.places, (found.held, found.mentions, found.unread))
+    erasure.done.update({"left": left, "mentions": mentions, "not_searched": unread})
     erasure.keep()
-    return remaining, mentions
+    if not (left or unread):
+        erasure.finish(request.lake)
+    return found

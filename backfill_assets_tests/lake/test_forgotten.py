@@ -1,6 +1,6 @@
 """The record of forgotten entities names none of them, and an erasure that was stopped is found again.
 
-Tested here: `lake.forgotten`, on the logs of real tables, and that its SQL is HMAC as Python has it, on an engine.
+Tested here: `lake.forgotten`, on real tables, and that its SQL is HMAC as Python has it, on an engine.
 Not tested here: rows that stay out (`end_to_end.test_forget`).
 """
 
@@ -10,26 +10,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.core.clock import utc_now
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.forgotten import (
     begin_erasure,
+    doubts,
     erase,
     erasures,
+    is_erasing,
     is_forgotten,
+    may_hold_erased,
+    rename,
     rewritten_commits,
-    with_heirs,
 )
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.log import open_delta
-from backfill_assets.lake.traces import Trace, traced
+from backfill_assets.lake.traces import Search, Trace
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.lakes import SELECT, configure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ANN = {"entity": "ann@example.org"}
-ANN_77 = Trace({"entity": "ann-77"})
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ def test_the_record_holds_no_value_and_its_key_is_for_the_owner_alone(lake: Lake
     assert len({e.done["hash"] for e in erasures(lake)}) == 1
 
 
-def test_the_digests_of_a_commit_that_two_erasures_rewrote_are_both_known_whichever_ended_last(lake: Lake) -> None:
+def test_commits_that_erasures_of_earlier_versions_rewrote_are_known_whichever_ended_last(lake: Lake) -> None:
     for values, digest in ((ANN, "one"), ({"entity": "bob"}, "two")):
         made = begin_erasure(lake, values, "")
         made.done["commits"] = {"staging": {"3": digest}}
@@ -61,16 +64,59 @@ def test_the_digests_of_a_commit_that_two_erasures_rewrote_are_both_known_whiche
     assert rewritten_commits(lake, "staging") == {3: {"one", "two"}}
 
 
-def test_what_erasures_made_of_a_content_one_after_the_other_is_known(lake: Lake) -> None:
-    for values, before, after in ((ANN, "a", "b"), ({"entity": "bob"}, "b", "c")):
-        made = begin_erasure(lake, values, "")
-        made.done["landed"] = [{"before": before, "after": after}, {"before": "x"}]
-        made.keep()
-    assert [sorted(with_heirs(lake, found)) for found in (["a", "x"], ["c"])] == [["a", "b", "c", "x"], ["c"]]
+def test_other_spellings_are_kept_for_the_owner_alone_until_it_is_finished(lake: Lake) -> None:
+    made = begin_erasure(lake, ANN, "asked for")
+    for found in ({"entity": {"Ann@example.org"}}, {"entity": ["ANN@example.org", "Ann@example.org"]}, {}):
+        made.add_spellings(found)
+    (kept,) = begin_erasure(lake, ANN, "").path.parent.glob("*.spellings")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert begin_erasure(lake, ANN, "").spellings() == {"entity": ["ANN@example.org", "Ann@example.org"]}
+    assert (is_erasing(lake), len(erasures(lake))) == (True, 1)
+    made.finish(lake)
+    assert (is_erasing(lake), made.spellings(), kept.exists()) == (False, {}, False)
+
+
+def source(payload: dict[str, str], select: str = SELECT) -> dict[str, object]:
+    return {"files": "*", "format": "jsonl", "select": select, "payload": payload}
+
+
+def test_loads_are_refused_while_nothing_says_which_column_names_the_entity(tmp_path: Path) -> None:
+    def lake_with(select: str, **payload: str) -> Lake:
+        return configure(tmp_path, "2024-03-01", source=source(payload, select), features={"entity": [*payload][:1]})
+
+    lake = lake_with("id AS event_key, at AS event_ts, who, cents", who="STRING", cents="BIGINT")
+    begin_erasure(lake, {"who": "ann"}, "")
+    known = is_forgotten(lake)
+    renamed = lake_with("id AS event_key, at AS event_ts, who AS customer, cents", customer="STRING", cents="BIGINT")
+    with pytest.raises(SettingsError, match=r"names who, which no source has.*--renamed OLD=NEW"):
+        is_forgotten(renamed)
+    assert len(rename(renamed, "who", "customer", "it was renamed")) == 1
+    assert is_forgotten(renamed) == known.replace("CAST(who ", "CAST(customer ")
+    assert is_forgotten(lake) == known, "so a candidate beside, or the way back, need nothing"
+    other = lake_with(
+        "id AS event_key, at AS event_ts, lower(who) AS customer, 1 AS cents", customer="STRING", cents="BIGINT"
+    )
+    assert "customer is made another way: now by `LOWER(who) STRING`" in next(doubts(other))
+    rename(other, "customer", "customer", "looked at")
+    assert list(doubts(other)) == []
+    gone = lake_with("id AS event_key, at AS event_ts, cents", cents="BIGINT")
+    rename(gone, "customer", "", "no person is named any more")
+    assert is_forgotten(gone) == ""
+    assert is_forgotten(other) == known.replace("CAST(who ", "CAST(customer ")
+
+
+def test_a_lake_whose_erasure_was_recorded_by_an_earlier_version_loads_on(lake: Lake) -> None:
+    made = begin_erasure(lake, ANN, "")
+    made.done.pop("made_from")
+    made.done.pop("began_versions")
+    made.done["finished_at"] = "2026-01-01T00:00:00+00:00"
+    made.keep()
+    assert is_forgotten(lake)
+    assert not may_hold_erased(lake, {"raw": 0})
 
 
 def test_a_row_is_forgotten_if_the_engine_finds_its_keyed_hash_in_the_record(spark: "SparkSession", lake: Lake) -> None:
-    for values in (ANN, {"entity": "J\u00f6"}, {"no_column_of_the_payload": "bob"}, {"entity": "cy", "value": "-42"}):
+    for values in (ANN, {"entity": "J\u00f6"}, {"entity": "cy", "value": "-42"}):
         begin_erasure(lake, values, "")
     told = {("ann@example.org", 1): True, ("bob", 1): False, ("J\u00f6", None): True, (None, 1): False}
     told |= {("cy", -42): True, ("cy", 42): False, ("cy", None): False, ("bob", -42): False}
@@ -82,51 +128,41 @@ def test_a_row_is_forgotten_if_the_engine_finds_its_keyed_hash_in_the_record(spa
 
 
 @pytest.mark.usefixtures("storages")
-def test_a_log_is_written_over_where_no_file_is_live_and_the_chain_allows_these_commits_alone(lake: Lake) -> None:
+def test_data_files_that_are_not_live_go_and_no_byte_of_a_log_is_changed(lake: Lake) -> None:
     for entity, n in (("ann-77", 0), ("ann-77", 1), ("bob-78", 1)):
-        publish_by_hand(lake, STAGING, [{"entity": entity, "value": 1, "event_date": day(n)}], digest=entity)
-    table = lake.table_path("staging")
-    erasure = begin_erasure(lake, ANN_77.values, "")
-    erase(lake, ANN_77, erasure)
-    left = {p.name for p in traced(lake, [lake.root], ANN_77)}
-    assert len(list((table).rglob(f"*={day(1)}/*.parquet"))) == 1
-    assert len([n for n in left if n.endswith(".parquet")]) == 1, "a live file stays, and is found"
-    assert left - {n for n in left if n.endswith(".parquet")} == {"00000000000000000001.json"}, "and so do its bounds"
-    assert "2" in erasure.done["commits"]["staging"]
-    assert inspect(lake, STAGING).edited == ()
-    commit = table / "_delta_log" / "00000000000000000002.json"
-    commit.write_bytes(commit.read_bytes().replace(b"#", b"?"))
-    assert inspect(lake, STAGING).edited == (2,)
+        publish_by_hand(lake, STAGING, [{"entity": entity, "value": 1, "event_date": day(n)}], digest="d")
+    search, table = Search(lake, Trace({"entity": "ann-77"})), lake.table_path("staging")
+    log = {p: p.read_bytes() for p in (table / "_delta_log").iterdir()}
+    (aside := lake.root / ".plans" / "a.json").parent.mkdir()
+    aside.write_text('{"note": "for ann-77"}')
+    (elsewhere := lake.root / "mine").mkdir()
+    (elsewhere / "ann.txt").write_text("ann-77")
+    (lake.root / ".reconciled").symlink_to(elsewhere)
+    erase(search, erasure := begin_erasure(lake, search.trace.values, ""))
+    assert len([*table.rglob(f"*={day(1)}/*.parquet")]) == 1
+    held = [p for p, f in search.below([lake.root]).items() if f.held]
+    assert sorted(p.suffix for p in held) == [".parquet", ".txt"], "a live file and one of the user's stay"
+    assert {p: p.read_bytes() for p in log} == log
+    assert erasure.done["deleted"] == {"staging": 1, ".plans": 1}
 
 
 @pytest.mark.usefixtures("storages")
-def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_no_others(lake: Lake) -> None:
+@pytest.mark.parametrize("is_of_before", [False, True])
+def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_no_others(
+    lake: Lake, is_of_before: bool
+) -> None:
+    """Also where an earlier version of this package began the erasure, which recorded no versions."""
     for n in (0, 1):
         publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 1, "event_date": day(n)}], digest="old")
     publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 2, "event_date": day(0)}], digest="newer")
-    erasure = begin_erasure(lake, ANN_77.values, "")
+    search = Search(lake, Trace({"entity": "ann-77"}))
+    erasure = begin_erasure(lake, search.trace.values, "")
+    assert erasure.done["began_versions"] == {"staging": 3}
+    erasure.done["began_at"] = "2099-01-01T00:00:00+00:00"  # as if the clock had been ahead: versions are compared
+    if is_of_before:
+        erasure.done["began_at"] = utc_now().isoformat()
+        del erasure.done["began_versions"]
     publish_by_hand(lake, STAGING, [{"entity": "bob", "value": 3, "event_date": day(1)}], digest="newest")
-    erase(lake, ANN_77, erasure)
+    erase(search, erasure)
     left = [len(list(lake.table_path("staging").rglob(f"*={day(n)}/*.parquet"))) for n in (0, 1)]
     assert left == [2, 1], "a day that the erasure did not touch can be put back"
-
-
-@pytest.mark.usefixtures("storages")
-def test_bounds_of_live_files_are_of_others_and_those_of_files_of_before_go_whatever_their_column_is_called(
-    lake: Lake,
-) -> None:
-    """Of an entity of two columns both values stand in one line where two others have one of them each."""
-    north = Trace({"entity": "north", "value": "7000123"})
-    others = [{"entity": e, "value": v, "event_date": day(0)} for e, v in (("north", 5), ("south", 7000123))]
-    publish_by_hand(lake, STAGING, [*others, {"entity": "north", "value": 7000123, "event_date": day(0)}], digest="1")
-    open_delta(table := lake.table_path("staging")).create_checkpoint()
-    erasure = begin_erasure(lake, north.values, "")
-    publish_by_hand(lake, STAGING, others, digest="2")
-    renamed = Trace({"who": "north", "value": "7000123"})  # finds nothing: the value is a short one elsewhere
-    erase(lake, renamed, erasure)
-    first, second = ((table / "_delta_log" / f"{n:020d}.json").read_text() for n in (1, 2))
-    assert ("minValues" in first, "numRecords" in first) == (False, True)
-    assert '\\"minValues\\":{\\"entity\\":\\"north\\"' in second
-    assert traced(lake, [lake.root], north) == []
-    found = inspect(lake, STAGING, read=True, deep=True)
-    assert (found.edited, found.torn, found.altered, found.lost) == ((), (), (), 0)

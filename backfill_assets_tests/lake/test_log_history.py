@@ -11,7 +11,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.checkpoints import move_commits
@@ -20,7 +19,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.log_history import LOG, archives, commit_file, logged, unpack
-from backfill_assets.lake.traces import Trace, traced
+from backfill_assets.lake.traces import Search, Trace
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
@@ -32,15 +31,10 @@ FIRST, LAST = 4, 5
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     """A lake whose table staging has versions 0 to 5, of which the history holds those before 4."""
-    return lake_of(tmp_path, 1)
-
-
-def lake_of(root: Path, erased: int) -> Lake:
-    """Such a lake; the rows of this value are those of customer-7."""
-    made = bare_lake(root)
+    made = bare_lake(tmp_path)
     for value in range(LAST):
-        entity = "customer-7" if value == erased else "A"
-        publish_by_hand(made, STAGING, [{"entity": entity, "value": value, "event_date": day(0)}], digest=str(value))
+        row = {"entity": "A", "value": value, "event_date": day(0)}
+        publish_by_hand(made, STAGING, [row], digest="customer-7" if value == 1 else str(value))
     move_commits(made.table_path("staging"), FIRST)
     return made
 
@@ -95,27 +89,10 @@ def test_it_is_unpacked_by_any_program_into_the_log_of_before(lake: Lake, histor
     assert lake.store.rows("staging", 1)[0]["value"] == 0, "old versions can be opened again"
 
 
-def test_an_entity_is_found_and_erased_in_it_and_the_rewritten_commit_counts_as_whole(lake: Lake) -> None:
-    trace, table = Trace({"entity": "customer-7"}), lake.table_path("staging")
-    assert [*archives(table).values()] == [f for f in traced(lake, [table], trace) if f.suffix == ".zip"]
-    erase(lake, trace, begin_erasure(lake, trace.values, "asked"))
-    assert not traced(lake, [table], trace)
-    assert not archives(table)
-    assert inspect(lake, STAGING).edited == ()
-    move_commits(table, FIRST)
-    found = inspect(lake, STAGING)
-    assert (found.edited, found.torn, found.commits) == ((), (), LAST + 1)
-
-
-def test_a_checkpoint_that_holds_an_entity_goes_and_the_log_is_whole_without_it(tmp_path: Path) -> None:
-    """It stood for the commits of the history, none of which names the entity."""
-    lake, trace = lake_of(tmp_path, FIRST - 1), Trace({"entity": "customer-7"})
-    table, before = lake.table_path("staging"), lake.store.rows("staging")
-    [checkpoint] = (table / LOG).glob("*.checkpoint.parquet")
-    assert checkpoint in traced(lake, [table], trace)
-    assert not {*archives(table).values()} & {*traced(lake, [table], trace)}
-    erase(lake, trace, begin_erasure(lake, trace.values, "asked"))
-    assert not traced(lake, [table], trace)
-    assert (logged(table), archives(table)) == ([*range(LAST + 1)], {})
-    assert DeltaTable(str(table)).to_pyarrow_table().num_rows == len(before) == 1
+def test_an_entity_is_found_in_it_and_nothing_of_a_log_is_changed_or_deleted(lake: Lake) -> None:
+    search, table = Search(lake, Trace({"entity": "customer-7"})), lake.table_path("staging")
+    before = {p: p.read_bytes() for p in table.rglob("*") if p.is_file() and {LOG, "_history"} & {*p.parts}}
+    assert [*archives(table).values()] == [p for p, f in search.below([table]).items() if f.held and p.suffix == ".zip"]
+    erase(search, begin_erasure(lake, search.trace.values, "asked"))
+    assert {p: p.read_bytes() for p in before} == before
     assert inspect(lake, STAGING).edited == ()

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import Superseded
 from backfill_assets.core.plans import WriteMode
@@ -72,7 +71,7 @@ def write(lake: Lake, rows: dict[date, int | None], digest: str = "d", now: str 
         d: DayEntry(found[d].rows, found[d].fingerprint, digest) if d in found else DayEntry(0, "", digest)
         for d in rows
     }
-    by = Provenance("test", began=more.pop("began", time.monotonic()))
+    by = Provenance("test", inputs=more.pop("inputs", None))
     wanted = Write(STAGING, staged, entries, more.pop("base", version(lake, "staging")), by, **more)
     return replace_days(lake, wanted, lambda days: dict.fromkeys(days, now))
 
@@ -144,15 +143,17 @@ def test_a_slower_run_from_the_newest_inputs_wins(tmp_path: Path) -> None:
 
 def test_a_run_from_inputs_of_before_an_erasure_writes_no_day_though_nobody_else_wrote_it(tmp_path: Path) -> None:
     """A first build of a day, or a candidate's: the erasure has nothing to do in a table that lacks the day."""
-    lake, began = bare_lake(tmp_path), time.monotonic()
+    lake = bare_lake(tmp_path)
     for mode in WriteMode:
         assert write(lake, {DAY: 1}, now="newer", mode=mode).version, "a day whose inputs moved shows as stale"
+    read = version(lake, "staging")
     erasure = begin_erasure(lake, {"entity": "ann"}, "")
-    for end in ("", utc_now().isoformat()):
-        erasure.done.update({"finished_at": end} if end else {})
-        erasure.keep()
+    for ends in (False, True):
+        if ends:
+            erasure.finish(lake)
         for mode in WriteMode:
             with pytest.raises(Superseded, match="hold what was erased meanwhile"):
-                write(lake, {NEXT: 1}, now="newer", mode=mode, began=began)
-            assert write(lake, {NEXT: int(time.monotonic_ns())}, mode=mode, began=began).version
-    assert write(lake, {NEXT: 7}, now="newer").changed == {NEXT}, "it began after the erasure"
+                write(lake, {NEXT: 1}, now="newer", mode=mode, inputs={"staging": read})
+            assert write(lake, {NEXT: int(time.monotonic_ns())}, mode=mode, inputs={"staging": read}).version
+    after = {"staging": version(lake, "staging")}
+    assert write(lake, {NEXT: 7}, now="newer", inputs=after).changed == {NEXT}, "it read what the erasure left"

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import LandingError
+from backfill_assets.lake.decoding import unused_values
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.load.forget import amend
 from backfill_assets_tests.lake.landed import land
@@ -51,7 +52,17 @@ def test_other_rows_of_parquet_keep_their_values_and_types(tmp_path: Path) -> No
     (path := tmp_path / "a.parquet").touch()
     pq.write_table(table, path, row_group_size=2)
     amend(_file(path), "parquet", {2, 3})
-    assert pq.read_table(path).equals(table.take([0, 3]))
+    kept = table.take([0, 3])
+    assert pq.read_table(path).equals(kept.set_column(0, "s", kept["s"].cast(pa.string())))
+
+
+def test_no_dictionary_of_parquet_keeps_values_of_rows_that_are_gone(tmp_path: Path) -> None:
+    people = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), ["bob", "ann"])
+    nested = pa.ListArray.from_arrays([0, 1, 2, 3], pa.StructArray.from_arrays([people], ["who"]))
+    pq.write_table(pa.table({"who": people, "many": nested}), path := tmp_path / "a.parquet", compression="none")
+    amend(_file(path), "parquet", {2})
+    assert pq.read_table(path).to_pylist() == [{"who": "bob", "many": [{"who": "bob"}]}] * 2
+    assert (b"ann" in path.read_bytes(), [*unused_values(path)]) == (False, [])
 
 
 def test_a_file_that_cannot_be_written_without_loss_stays_and_is_named(tmp_path: Path) -> None:

@@ -18,11 +18,12 @@ from backfill_assets.lake.versions import Unfinished, switching
 from backfill_assets.operations.candidates import candidate_names
 from backfill_assets.operations.forget import (
     ForgetRequest,
+    Look,
     certify,
     differing,
     erase_all,
-    held,
     obstacles,
+    old_logs,
     rebuilds,
     trace_of,
 )
@@ -40,11 +41,13 @@ ANN = Trace({"entity": "ann-77"})
 @pytest.fixture
 def request_(tmp_path: Path) -> ForgetRequest:
     lake, pipeline = synthetic_lake(tmp_path / "lake", 2)
+    for fake in lake.tables.rglob("part-1.parquet"):
+        fake.unlink()
     return ForgetRequest(lake, pipeline, ANN, "asked for", drops=[SNAPSHOTS])
 
 
 def told(asked: ForgetRequest) -> list[str]:
-    return [str(o) for o in obstacles(asked, held(asked)[0])]
+    return [str(o) for o in obstacles(asked, asked.look().held)]
 
 
 def put(asked: ForgetRequest, name: str) -> Path:
@@ -92,11 +95,45 @@ def test_days_of_live_tables_that_hold_it_are_named_with_the_command_that_rebuil
     request_: ForgetRequest,
 ) -> None:
     put(request_, "notes.txt")
-    assert rebuilds(request_) == []
+    assert rebuilds(request_, request_.look().held) == []
     for day in (3, 1):
         put(request_, f"tables/labels/label_date=2024-03-0{day}/part-1.parquet")
     command = "backfill-assets backfill --force --from 2024-03-01 --to 2024-03-03 --tables labels"
-    assert rebuilds(request_) == [command]
+    assert rebuilds(request_, request_.look().held) == [command]
+
+
+def test_logs_that_hold_it_are_counted_by_table_and_the_certificate_is_not_finished(request_: ForgetRequest) -> None:
+    """As commits of earlier versions do, by bounds of columns; no commit is changed."""
+    for name in ("labels/_delta_log/x.json", "labels/_history/y.json", "labels/label_date=2024-03-01/z.parquet"):
+        put(request_, f"tables/{name}")
+    erase_all(request_, erasure := begin_erasure(request_.lake, ANN.values, "asked for"))
+    found = certify(request_, erasure)
+    assert old_logs(request_, found.held) == {"labels": 2}
+    assert (erasure.done["left"], erasure.done["deleted"]) == ({"tables/labels": 2}, {"labels": 1})
+    assert "finished_at" not in erasure.done
+
+
+@pytest.mark.parametrize("name", ["landing/x.zst", "notes/x.orc", ".reconciled/r.parquet"])
+def test_a_file_that_nobody_can_decode_is_listed_and_the_certificate_waits_for_it(
+    request_: ForgetRequest, name: str
+) -> None:
+    (path := put(request_, name)).write_bytes(bytes(range(256)))
+    put(request_, ".server/spill.lz4").write_bytes(bytes(range(256)))
+    put(request_, "tables/.x.parquet.crc").write_bytes(bytes(range(256)))
+    assert request_.look().unread == [path]
+    erasure = begin_erasure(request_.lake, ANN.values, "asked for")
+    assert certify(request_, erasure).unread == [path]
+    assert (sum(erasure.done["not_searched"].values()), "finished_at" in erasure.done) == (1, False)
+    path.unlink()
+    certify(request_, erasure)
+    assert "finished_at" in erasure.done
+
+
+def test_a_short_value_is_found_as_a_cell_of_a_landed_file_that_no_scan_could_read(request_: ForgetRequest) -> None:
+    put(request_, "landing/odd.txt").write_text("k1,ab,3\n")
+    put(request_, "notes.txt").write_text("k1,ab,3\n")
+    short = replace(request_, trace=Trace({"entity": "ab"}))
+    assert [p.name for p in short.look().held] == ["odd.txt"]
 
 
 def test_what_holds_it_is_counted_per_place_and_goes_but_files_of_the_user_stay_and_are_named(
@@ -104,15 +141,16 @@ def test_what_holds_it_is_counted_per_place_and_goes_but_files_of_the_user_stay_
 ) -> None:
     for name in (".plans/a.json", ".reconciled/r.parquet", "notes/x.txt", ".snapshots/march/y.json"):
         put(request_, name)
-    places = request_.places(request_.holding())
+    places = request_.places(request_.look().held)
     assert places == {".plans": 1, ".reconciled": 1, ".snapshots/march": 1, "notes": 1}
     erasure = begin_erasure(request_.lake, ANN.values, "asked for")
     erase_all(request_, erasure)
-    assert (request_.lake.root / ".plans" / "a.json").read_text() == '{"entity": "######"}'
-    assert certify(request_, erasure) == ({"notes": 1}, {})
+    assert not (request_.lake.root / ".plans" / "a.json").exists()
+    certify(request_, erasure)
+    assert (erasure.done["left"], erasure.done["mentions"]) == ({"notes": 1}, {})
     assert "finished_at" not in erasure.done
     (request_.lake.root / "notes" / "x.txt").unlink()
-    assert certify(request_, erasure) == ({}, {})
+    assert certify(request_, erasure) == Look([], [], [])
     assert "finished_at" in erasures(request_.lake)[0].done
 
 
@@ -124,10 +162,11 @@ def test_rows_of_others_that_only_mention_it_are_listed_and_stand_against_nothin
     assert told(replace(request_, drops=())) == []
     erasure = begin_erasure(request_.lake, ANN.values, "asked for")
     erase_all(request_, erasure)
-    mentions = {"landing": 1, "tables/own": 1}
-    assert certify(request_, erasure) == ({"notes.txt": 1}, mentions), "a file of the user holds no rows"
+    mentions = {".snapshots/march": 1, "landing": 1, "tables/own": 1}
+    assert certify(request_, erasure).held == [own], "a file of the user holds no rows"
     own.unlink()
-    assert certify(request_, erasure) == ({}, mentions)
+    certify(request_, erasure)
+    assert (erasure.done["left"], erasure.done["mentions"]) == ({}, mentions)
     assert "finished_at" in erasures(request_.lake)[0].done
 
 
@@ -169,7 +208,7 @@ def test_nothing_is_erased_while_a_write_is_staged_or_days_of_a_candidate_are_of
         erase_all(asked, erasure, ["v2"])
     assert "ann-77" in left.read_text()
     erase_all(replace(asked, drops=[CANDIDATES]), erasure, ["v2"])
-    assert ("ann-77" in left.read_text(), candidate_names(asked.lake)) == (False, [])
+    assert (left.exists(), candidate_names(asked.lake)) == (False, [])
 
 
 def test_days_on_which_others_changed_are_named() -> None:
