@@ -45,7 +45,7 @@ WHERE = "[[features.columns]] spent: of"
         ("total, n", "it is no expression"),
         ("total AS t", "total AS t is more than one value"),
         ("total; n", "more than one statement"),
-        ("current_database()", "current_database is no function"),
+        ("current_database()", "current_database is not decided by the row"),
     ],
 )
 def test_what_an_expression_may_not_hold_is_refused_by_name(text: str, culprit: str) -> None:
