@@ -18,6 +18,7 @@ from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import make_pipeline
+from backfill_assets.lake.versions import find_version
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD, markers_of
@@ -114,6 +115,15 @@ def test_every_check_has_a_verdict_per_day_that_aims_at_the_days_materialization
         assert evaluation.target_materialization_data is not None
         assert evaluation.target_materialization_data.storage_id in made
     assert len({e.target_materialization_data for e in told}) == 3 * len(DAYS)
+
+
+def test_the_end_of_a_run_writes_one_lake_version_that_names_all_its_tables_and_the_run(ran: Ran) -> None:
+    made = find_version(ran.lake, 1)
+    assert made is not None
+    assert made.why.endswith(f"(run {ran.result.run_id[:8]})")
+    written = {name: max(s.version for s in stamps.values()) for name, stamps in ran.stamps.items()}
+    assert {name: made.tables[name] for name in TABLES} == written
+    assert made.tables["arrivals"] >= 0
 
 
 def test_a_run_of_one_day_has_the_rows_and_the_fingerprint_as_its_data_version(ran: Ran) -> None:
