@@ -222,8 +222,8 @@ def taken_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
         file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day)
         if file_again is None:
             culprit = "its content is neither in the stock nor in the landing folder"
-            file, fix = f"the landed file {plain(record.path)}", "Put the file back, then run again"
-            raise LandingError(file, culprit, "Nothing was written", fix)
+            named, fix = f"the landed file {plain(record.path)}", "Put the file back, then run again"
+            raise LandingError(named, culprit, "Nothing was written", fix)
         origin = next((origin_of[n] for n in (record.sha256, *record.names) if n in origin_of), None)
         place = (record.path, record.path_day) if by_path else ("", None)
         files.append(replace(file_again, path=place[0], path_day=place[1], origin=origin))
