@@ -3,7 +3,7 @@
 Not here: how a table is computed (`pipeline`), written (`lake.replace`) or checked (`lake.gates`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -131,12 +131,29 @@ class Contract:
         names = [c.name for c in self.columns]
         if self.day_column not in names or len(set(names)) != len(names) or not set(self.key) <= set(names):
             raise ValueError(f"contract {self.name}: day column and key must be columns, and no name may repeat")
+        self._refuse_names(names)
         nullable_keys = [c.name for c in self.columns if c.name in self.key and c.nullable]
         if self.inputs and (nullable_keys or not self.key):
             defect = f"its key may be NULL in {', '.join(nullable_keys)}" if nullable_keys else "it has no key"
             raise ValueError(f"contract {self.name}: {defect}; name columns that tell rows of a day apart, never NULL")
         if len({r.name for r in self.rules}) != len(self.rules):
             raise ValueError(f"contract {self.name}: no name of a rule may repeat")
+
+    def _refuse_names(self, names: Sequence[str]) -> None:
+        """Raise ValueError for two columns whose names differ by case only, which is one column for SQL and for Delta,
+        and for a layout that days cannot be replaced in."""
+        first = {name.lower(): name for name in reversed(names)}
+        if twice := next((n for n in names if first[n.lower()] != n), None):
+            raise ValueError(f"contract {self.name}: {first[twice.lower()]} and {twice} differ by case only")
+        by = self.partition_column
+        if not self.inputs or by == self.day_column:
+            return
+        laid_out = next((c for c in self.columns if c.name == by), None)
+        if laid_out is None or laid_out.nullable or laid_out.type != "STRING":
+            raise ValueError(
+                f"contract {self.name}: partition_by is {by!r}; name a STRING column of it that is never NULL, or "
+                "leave it out: then files are laid out by the day"
+            )
 
     @property
     def row_rules(self) -> tuple[Rule, ...]:

@@ -91,11 +91,13 @@ def column_types(opened: "DeltaTable") -> dict[str, ColumnType | None]:
 def evolve(opened: "DeltaTable", path: Path, contract: Contract) -> bool:
     """Add the columns of its contract that a table lacks, and allow NULL in those that the contract no longer requires.
 
-    Returns whether it wrote. Raises ContractBroken if a column has another type. The caller holds the lock.
+    Returns whether it wrote. Raises ContractBroken if a column has another type, or a new one the name of another but
+    for its case. The caller holds the lock.
     """
     present = {f.name: f for f in opened.schema().fields}
     _refuse_other_types(path, contract, column_types(opened))
     absent = [c for c in contract.columns if c.name not in present]
+    _refuse_other_case(path, absent, present)
     may_lack = {*contract.nullable_columns, *(present.keys() - set(contract.column_names))}
     if absent:
         note = f"gets {', '.join(f'{c.name} {c.type}' for c in absent)}"
@@ -151,6 +153,18 @@ def _refuse_other_types(path: Path, contract: Contract, types: "dict[str, Column
             "give the column its type back, and the new type to a column of another name (e.g. "
             f"{other[0][0].name}_2, in `select` too): only what reads that one is made again; or move "
             f"{path} away, as `backfill-assets status` says, and make it again with `backfill-assets catch-up`",
+        )
+
+
+def _refuse_other_case(path: Path, absent: Iterable[Column], present: Iterable[str]) -> None:
+    known = {name.lower(): name for name in present}
+    if found := [(known[c.name.lower()], c.name) for c in absent if c.name.lower() in known]:
+        was, now = found[0]
+        raise ContractBroken(
+            f"the table {path.name}",
+            f"its files have the column {was}, the contract {now}: for SQL, names that differ by case are one column",
+            "Nothing was written",
+            f"Call it {was} again, or give it another name",
         )
 
 

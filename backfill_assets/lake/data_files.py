@@ -160,6 +160,17 @@ def columns(lake: LakeFolder, table: str) -> dict[str, str]:
     return {f.name: str(kinds[f.name] or f.type) for f in opened.schema().fields}
 
 
+def columns_at(lake: LakeFolder, contract: Contract, version: int) -> dict[str, str]:
+    """Type of each column of the contract in a version of its table, which is narrower before `widening`."""
+    kinds = column_types(LOGS.opened(lake.table_path(contract.name), version))
+    return {c.name: str(kinds.get(c.name) or c.type) for c in contract.columns}
+
+
+def table_id(lake: LakeFolder, contract: Contract) -> str:
+    """The id of a table in Delta's log: another one after its folder was moved away and it was made again."""
+    return str(LOGS.opened(lake.table_path(contract.name)).metadata().id)
+
+
 def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
     """Bytes of data files per day; days without a file are left out. Empty if there is no table."""
     sizes = Counter[date]()

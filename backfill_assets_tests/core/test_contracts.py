@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.core.contracts import Basis, Contract, Input, versions_of
+from backfill_assets.core.contracts import Basis, Column, Contract, Input, versions_of
 from backfill_assets_tests.builders import FEATURES, STAGING, contract
 
 
@@ -32,7 +32,18 @@ def test_columns_are_required_unless_they_allow_null() -> None:
 def test_files_are_laid_out_by_day_unless_the_contract_says_otherwise() -> None:
     assert STAGING.partition_column == "event_date"
     assert replace(STAGING, partition_by="entity").partition_column == "entity"
-    assert replace(STAGING, partition_by="").partition_column == ""
+    assert replace(STAGING, partition_by="", inputs=()).partition_column == ""
+
+
+@pytest.mark.parametrize("layout", ["", "no_such_column", "value"], ids=["none", "no column", "a number"])
+def test_a_layout_in_which_days_cannot_be_replaced_is_refused_by_name(layout: str) -> None:
+    with pytest.raises(ValueError, match=f"contract staging: partition_by is '{layout}'; name a STRING column"):
+        replace(STAGING, partition_by=layout)
+
+
+def test_columns_whose_names_differ_by_case_only_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="contract staging: value and Value differ by case only"):
+        replace(STAGING, columns=(*STAGING.columns, Column("Value", "BIGINT", "again")))
 
 
 @pytest.mark.parametrize(

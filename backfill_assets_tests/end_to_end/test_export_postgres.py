@@ -65,6 +65,18 @@ def test_a_table_of_other_columns_is_an_error_and_keeps_its_rows(address: str, t
     assert execute(address, "SELECT count(*) FROM other") == [(1,)]
 
 
+def test_a_table_of_earlier_exports_gets_the_columns_that_it_lacks_and_wider_types(
+    address: str, tmp_path: Path
+) -> None:
+    made, to = Planned(tmp_path / "lake"), f"{address}#wider"
+    export(made.lake, made.pipeline, "staging", to)
+    execute(address, "ALTER TABLE wider ALTER value TYPE integer", "ALTER TABLE wider RENAME entity TO shop")
+    made.write("staging", {1: 5_000_000_000})
+    assert export(made.lake, made.pipeline, "staging", to).replaced == (day(1),)
+    found = execute(address, "SELECT value, entity, shop FROM wider ORDER BY event_date")
+    assert found[:3] == [(1, None, "A"), (5_000_000_000, "A", None), (1, None, "A")]
+
+
 def test_an_export_killed_at_any_moment_leaves_whole_days_and_the_next_one_ends_it(
     address: str, tmp_path: Path
 ) -> None:

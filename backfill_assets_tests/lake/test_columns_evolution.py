@@ -101,6 +101,14 @@ def test_another_type_is_refused_by_name_and_nothing_is_written(lake: Lake, kind
     assert lake.store.view("staging", "event_date").version == before
 
 
+def test_a_name_that_differs_by_case_only_is_refused_and_nothing_is_written(lake: Lake) -> None:
+    before = content(lake)
+    columns = tuple(replace(c, name="Value") if c.name == "value" else c for c in STAGING.columns)
+    with pytest.raises(ContractBroken, match=r"have the column value, the contract Value.*Call it value again"):
+        publish_by_hand(lake, replace(STAGING, columns=columns), [{"entity": "B", "Value": 2, "event_date": day(0)}])
+    assert content(lake) == before
+
+
 def test_another_name_for_the_day_column_is_one_line_for_readers_and_writers(lake: Lake) -> None:
     before = content(lake)
     columns = (*STAGING.columns[:-1], Column("dt", "DATE", "the day"))

@@ -13,7 +13,7 @@ from backfill_assets.lake.embedded import file_batches
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
-UNPARTED = replace(STAGING, partition_by="")
+UNPARTED = replace(STAGING, partition_by="", inputs=())
 FILES = [f"/lake/t/writes/{write}/event_date={day(n)}/part-0.parquet" for write in "ba" for n in range(4)]
 
 

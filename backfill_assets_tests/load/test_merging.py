@@ -35,7 +35,7 @@ def test_what_landed_and_files_of_several_days_are_never_merged() -> None:
     with pytest.raises(BackfillError, match="the table raw: its days cannot be merged: it holds every delivery"):
         refuse_merge(contracts.raw())
     with pytest.raises(BackfillError, match="its files hold several days each"):
-        refuse_merge(replace(ECHO, partition_by=""))
+        refuse_merge(replace(ECHO, partition_by="event_key"))
     refuse_merge(ECHO)
 
 

@@ -4,6 +4,8 @@ Tested here: `operations.export` to a folder. Not tested here: PostgreSQL (`end_
 notes themselves (`test_export_sinks`).
 """
 
+import json
+import shutil
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,9 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import FILE_NAME, load_settings
-from backfill_assets.operations.export import NOTES, export, export_all
+from backfill_assets.operations import export_sinks
+from backfill_assets.operations.export import export, export_all
+from backfill_assets.operations.export_sinks import NOTES
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.planned import DAYS, Planned
 
@@ -67,6 +71,50 @@ def test_an_export_that_was_stopped_before_its_notes_is_done_again_with_the_same
     assert len(export(made.lake, made.pipeline, "staging", str(out)).replaced) == DAYS
     assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 1)
     assert not list(out.rglob(".part-0.parquet"))
+
+
+def test_what_a_stopped_export_replaced_is_brought_again_after_the_lake_returned_to_the_rows_of_before(
+    made: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, published = tmp_path / "out", list[Path]()
+    export(made.lake, made.pipeline, "staging", str(out))
+
+    def stopped(finished: Path, target: Path) -> None:
+        if len(published) == 2:
+            raise OSError("the disk is full")
+        published.append(finished.replace(target))
+
+    made.write("staging", dict.fromkeys(range(DAYS), 7))
+    with monkeypatch.context() as patched:
+        patched.setattr(export_sinks, "publish", stopped)
+        with pytest.raises(OSError, match="full"):
+            export(made.lake, made.pipeline, "staging", str(out))
+    made.write("staging", dict.fromkeys(range(DAYS), 1))
+    export(made.lake, made.pipeline, "staging", str(out))
+    assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 1)
+
+
+def test_a_table_that_was_made_anew_replaces_the_rows_of_the_one_before(made: Planned, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for value in (2, 3, 4):
+        made.write("staging", dict.fromkeys(range(DAYS), value))
+    export(made.lake, made.pipeline, "staging", str(out))
+    shutil.rmtree(made.lake.table_path("staging"))
+    made.write("staging", dict.fromkeys(range(DAYS), 5))
+    done = export(made.lake, made.pipeline, "staging", str(out))
+    assert (len(done.replaced), done.newer) == (DAYS, 0)
+    assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 5)
+
+
+def test_notes_of_an_earlier_release_get_the_types_of_what_the_place_holds(made: Planned, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(made.lake, made.pipeline, "staging", str(out))
+    notes = out / "staging" / NOTES
+    whole = notes.read_text()
+    brief = {d: {**h, "fingerprint": h["fingerprint"].rsplit(":", 2)[0]} for d, h in json.loads(whole).items()}
+    notes.write_text(json.dumps(brief))
+    assert export(made.lake, made.pipeline, "staging", str(out)).same == DAYS
+    assert json.loads(notes.read_text()) == json.loads(whole)
 
 
 def test_a_file_that_somebody_deleted_is_brought_again(made: Planned, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What a place says that it holds.
 
-Tested here: `operations.export` apart from a server. Not tested here: which days are brought (`test_export`).
+Tested here: `operations.export_sinks` apart from a server. Not tested here: which days are brought (`test_export`).
 """
 
 import pytest
@@ -8,19 +8,35 @@ from filelock import FileLock
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.operations.export import HeldDay, sink_of
+from backfill_assets.operations.export_sinks import HeldDay, sink_of
 from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.files import bare_lake
 
+COLUMNS = {"key": "STRING", "till": "INT"}
+HELD = HeldDay.of(3, DayEntry(2, "F", "digest"), COLUMNS, "table")
+
 
 def test_the_same_rows_of_another_version_are_equal_and_other_rows_are_not() -> None:
-    columns = ("key", "till")
-    held = HeldDay.of(3, DayEntry(2, "F", "digest"), columns)
-    assert held.equals(HeldDay.of(9, DayEntry(2, "F", "another"), columns))
-    assert not held.equals(HeldDay.of(3, DayEntry(2, "G", "digest"), columns))
-    assert not held.equals(HeldDay.of(3, DayEntry(1, "F", "digest"), columns))
-    assert not held.equals(HeldDay.of(3, DayEntry(2, "F", "digest"), ("key", "sold"))), "fingerprints name no column"
-    assert held.equals(HeldDay(3, 2, held.fingerprint.rpartition(":")[0])), "as earlier releases noted it"
+    assert HELD.equals(HeldDay.of(9, DayEntry(2, "F", "another"), COLUMNS, "table"))
+    assert not HELD.equals(HeldDay.of(3, DayEntry(2, "G", "digest"), COLUMNS, "table"))
+    assert not HELD.equals(HeldDay.of(3, DayEntry(1, "F", "digest"), COLUMNS, "table"))
+    assert HELD.equals(HeldDay(3, 2, "2:F")), "as earlier releases noted it"
+
+
+@pytest.mark.parametrize(
+    ("columns", "table"), [({"key": "STRING", "sold": "INT"}, "table"), ({**COLUMNS, "till": "BIGINT"}, "table"),
+                           (COLUMNS, "made anew")],
+)  # fmt: skip
+def test_other_names_other_types_and_another_table_are_no_equal_day(columns: dict[str, str], table: str) -> None:
+    assert not HELD.equals(HeldDay.of(3, DayEntry(2, "F", "digest"), columns, table))
+
+
+def test_a_version_is_newer_than_another_one_of_the_same_table_alone() -> None:
+    older, elsewhere = (HeldDay.of(1, DayEntry(2, "F", "digest"), COLUMNS, table) for table in ("table", "made anew"))
+    assert HELD.is_newer_than(older)
+    assert HELD.is_newer_than(HeldDay(1, 2, "2:F")), "as earlier releases noted it"
+    assert not older.is_newer_than(HELD)
+    assert not HELD.is_newer_than(elsewhere)
 
 
 @pytest.mark.slow
