@@ -17,7 +17,6 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import FILE_NAME, load_settings
-from backfill_assets.operations import export_sinks
 from backfill_assets.operations.export import export, export_all
 from backfill_assets.operations.export_sinks import NOTES
 from backfill_assets_tests.builders import day
@@ -74,21 +73,18 @@ def test_an_export_that_was_stopped_before_its_notes_is_done_again_with_the_same
 
 
 def test_what_a_stopped_export_replaced_is_brought_again_after_the_lake_returned_to_the_rows_of_before(
-    made: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Planned, tmp_path: Path
 ) -> None:
-    out, published = tmp_path / "out", list[Path]()
+    out = tmp_path / "out"
     export(made.lake, made.pipeline, "staging", str(out))
-
-    def stopped(finished: Path, target: Path) -> None:
-        if len(published) == 2:
-            raise OSError("the disk is full")
-        published.append(finished.replace(target))
-
     made.write("staging", dict.fromkeys(range(DAYS), 7))
-    with monkeypatch.context() as patched:
-        patched.setattr(export_sinks, "publish", stopped)
-        with pytest.raises(OSError, match="full"):
-            export(made.lake, made.pipeline, "staging", str(out))
+    in_the_way = out / "staging" / f"event_date={day(2)}" / "part-0.parquet"
+    in_the_way.unlink()
+    (in_the_way / "x").mkdir(parents=True)
+    with pytest.raises(OSError, match="part-0"):
+        export(made.lake, made.pipeline, "staging", str(out))
+    shutil.rmtree(in_the_way)
+    assert values(out / "staging")[day(1)] == 7
     made.write("staging", dict.fromkeys(range(DAYS), 1))
     export(made.lake, made.pipeline, "staging", str(out))
     assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 1)
