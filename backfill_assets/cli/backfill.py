@@ -195,6 +195,7 @@ def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRang
     comparison = landed(LakeSession(lake)) if lands else None
     to_compute = [name for name in names if force or not all(states.is_settled(name, d) for d in days)]
     unsound = any(source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values())
+    unsound = unsound or bool(states.before_start())
     refused = unsound or (comparison is not None and bool(comparison.disputed))
     if to_compute or refused or not (comparison is None or comparison.is_scanned):
         counts = comparison is not None and comparison.counts_rows

@@ -128,19 +128,24 @@ def _whole(parameters: Parameters) -> Parameters:
 
 
 class Digests:
-    """The digests of one view, each computed once; `frontier` gives the frontier of some inputs."""
+    """The digests of one view, each computed once; `frontier` gives the frontier of some inputs, `is_old` whether a day
+    of a table was made by other code or settings than today's."""
 
     def __init__(
-        self, contracts: Iterable[Contract], view: LakeView, frontier: Callable[[Iterable[Input]], datetime | None]
+        self,
+        contracts: Iterable[Contract],
+        view: LakeView,
+        frontier: Callable[[Iterable[Input]], datetime | None],
+        is_old: Callable[[str, Stamp], bool] = lambda _table, _stamp: False,
     ) -> None:
         self.contracts: Mapping[str, Contract] = {c.name: c for c in contracts}
         self.view = view
-        self._frontier = frontier
+        self._frontier, self._is_old = frontier, is_old
         self._frontiers: dict[tuple[Input, ...], datetime | None] = {}
         self._parameters: dict[str, Parameters | None] = {"": None}
         self._today = {name: parameters_of(c, view) for name, c in self.contracts.items()}
         self._prefixes: dict[tuple[str, date, tuple[str, ...] | None], tuple[list[date], list[str]]] = {}
-        self._digests: dict[tuple[str, date], str] = {}
+        self._digests: dict[tuple[str, date, bool], str] = {}
         self._landed = versions_of(self.contracts.values())
 
     def of(self, table: str, day: date) -> str:
@@ -154,26 +159,34 @@ class Digests:
         if parameters is None or parameters == self._today[table] or stamp.entry.built is Built.PENDING:
             return self.is_todays(table, day, stamp)
         recorded = stamp.entry.input_digest
-        if recorded == self._digest(stamp.parameters, parameters, day):
+        if self._agrees(recorded, stamp.parameters, parameters, day):
             return True
         today = self._today[table].inputs
         narrow = replace(parameters, inputs=tuple(narrowed(i, today) for i in parameters.inputs))
-        return narrow != parameters and recorded == self._digest(f"{table} {stamp.parameters}", narrow, day)
+        return narrow != parameters and self._agrees(recorded, f"{table} {stamp.parameters}", narrow, day)
 
     def is_todays(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether `stamp` (of that day) names today's inputs by today's parameters: by the columns that are read, or by
         whole rows, as older receipts do."""
         today, recorded = self._today[table], stamp.entry.input_digest
-        if recorded == self.of(table, day):
+        if self._agrees(recorded, table, today, day):
             return True
         whole = _whole(today)
-        if whole != today and recorded == self._digest(f"{table} whole", whole, day):
+        if whole != today and self._agrees(recorded, f"{table} whole", whole, day):
             return True
         # Its receipt may name all columns of today, because a column that it did not read was dropped since.
         made = self._made_with(stamp)
         if made is None or made == today or _whole(made) != whole or not self._reads_all_of(made, today):
             return False
-        return recorded == self._digest(stamp.parameters, made, day)
+        return self._agrees(recorded, stamp.parameters, made, day)
+
+    def _agrees(self, recorded: str, name: str, parameters: Parameters, day: date) -> bool:
+        """Whether a `recorded` digest is that of today's inputs. A day as known at a cut may also have been made before
+        its input's code changed: another code makes it outdated, not stale."""
+        if recorded == self._digest(name, parameters, day):
+            return True
+        known = reads(parameters.inputs, Basis.KNOWN_AT_CUT)
+        return known and recorded == self._digest(name, parameters, day, by_code=False)
 
     def _reads_all_of(self, recorded: Parameters, today: Parameters) -> bool:
         """Whether a day with the `recorded` parameters has read every column of each input that is read today."""
@@ -195,34 +208,38 @@ class Digests:
             self._parameters[stamp.parameters] = parameters if is_whole else None
         return self._parameters[stamp.parameters]
 
-    def _digest(self, name: str, parameters: Parameters, day: date) -> str:
-        """The digest under parameters; `name` is a table (today's parameters) or the text of a receipt."""
-        key = (name, day)
+    def _digest(self, name: str, parameters: Parameters, day: date, *, by_code: bool = True) -> str:
+        """The digest under parameters; `name` is a table (today's parameters) or the text of a receipt. `by_code`: an
+        input day as known at the cut that was made by old code counts by its write."""
+        key = (name, day, by_code)
         if key not in self._digests:
             landed = parameters.is_landed
-            self._digests[key] = raw_digest(day, self.view.source(name)) if landed else self._compute(parameters, day)
+            self._digests[key] = (
+                raw_digest(day, self.view.source(name)) if landed else self._compute(parameters, day, by_code)
+            )
         return self._digests[key]
 
-    def _compute(self, parameters: Parameters, day: date) -> str:
+    def _compute(self, parameters: Parameters, day: date, by_code: bool) -> str:
         if parameters.inputs not in self._frontiers:
             self._frontiers[parameters.inputs] = self._frontier(parameters.inputs)
         frontier = self._frontiers[parameters.inputs]
-        parts: list[Any] = [[i.table, self._input(parameters, i, day, frontier)] for i in parameters.inputs]
+        parts: list[Any] = [[i.table, self._input(parameters, i, day, frontier, by_code)] for i in parameters.inputs]
         if parameters.waits_for_cut:
             parts.append(["cut passed", cut_has_passed(day, parameters.grace, frontier)])
         if parameters.matures_after_days is not None:
             parts.append(["mature", is_mature(day, parameters.matures_after_days, frontier)])
         return digest_of(parts)
 
-    def _input(self, parameters: Parameters, wanted: Input, day: date, frontier: datetime | None) -> list[str]:
+    def _input(
+        self, parameters: Parameters, wanted: Input, day: date, frontier: datetime | None, by_code: bool
+    ) -> list[str]:
         if wanted.basis is Basis.ARRIVALS:
             return [f"{a} {fingerprint}" for a, fingerprint in self._arrivals(wanted.table, day, None)]
         days = _days_from(parameters.start, wanted, day)
         if wanted.basis is Basis.KNOWN_AT_CUT:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
-            last = last_known_day(day, parameters.grace)
-            part = self._part_of_deliveries(wanted)
-            return [self._known_at_cut(wanted.table, d, last, part) for d in days]
+            last, part = last_known_day(day, parameters.grace), self._part_of_deliveries(wanted)
+            return [self._known_at_cut(wanted.table, d, last, part, by_code=by_code) for d in days]
         return [self._content(wanted, d, required=is_required(d, day, frontier)) for d in days]
 
     def _part_of_deliveries(self, wanted: Input) -> tuple[str, ...] | None:
@@ -259,14 +276,18 @@ class Digests:
             for a, text in rows
         ]
 
-    def _known_at_cut(self, table: str, wanted: date, last: date, part: tuple[str, ...] | None) -> str:
-        """The arrivals of `wanted` through the day `last`, if the table's day is the one those arrivals give."""
+    def _known_at_cut(
+        self, table: str, wanted: date, last: date, part: tuple[str, ...] | None, *, by_code: bool
+    ) -> str:
+        """The arrivals of `wanted` through the day `last`, if the table's day is the one those arrivals give; also by
+        today's code (`by_code`)."""
         stamp = self.view.table(table).stamps.get(wanted)
         if stamp is None:
             return MISSING
         foreign = self._foreign(table, wanted)
         own_content = stamp.entry.built in (Built.HELD, Built.MERGED)  # not what the arrivals alone give
-        if foreign or own_content or not self.is_current(table, wanted, stamp):
+        is_old = by_code and self._is_old(table, stamp)
+        if foreign or own_content or is_old or not self.is_current(table, wanted, stamp):
             return f"write {stamp.write_id}{foreign}"
         arrival_days, prefixes = self._prefix(self._landed.get(table, ""), wanted, part)
         return prefixes[bisect_right(arrival_days, last)]

@@ -64,7 +64,7 @@ class States:
         self.contracts = {c.name: c for c in contracts}
         self.view, self.codes = view, codes
         self.frontiers = Frontiers(self.contracts.values(), view)
-        self.digests = Digests(self.contracts.values(), view, self.frontiers.of_inputs)
+        self.digests = Digests(self.contracts.values(), view, self.frontiers.of_inputs, self._is_of_old_code)
         self._found: dict[tuple[str, date], State] = {}
 
     def of(self, table: str, day: date) -> State:
@@ -153,6 +153,11 @@ class States:
             found |= {c for s in arrived if s is not None for c in lacking_columns(s.entry, columns)}
         return found
 
+    def before_start(self) -> list[date]:
+        """The days before the lake's first day that its tables hold rows of: `start_date` was raised over them."""
+        tables = (self.view.table(name).stamps.items() for name in self.contracts)
+        return sorted({d for stamps in tables for d, s in stamps if d < self.view.start and s.entry.rows})
+
     def built_as(self, table: str, day: date) -> Built:
         """The kind of a write of the day now: pending, incomplete (an input is missing, incomplete, or was made without
         a column that is read) or complete."""
@@ -195,11 +200,12 @@ class States:
         source = self.view.source(table)
         return stamp.version <= source.loaded_version and not source.is_doubted(day)
 
+    def _is_of_old_code(self, table: str, stamp: Stamp) -> bool:
+        today = self.codes.get(table)
+        return today is not None and not today.are_of(stamp)
+
     def _is_outdated(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether today's code, settings, windows, cut or maturity differ from those of the write."""
-        today = self.codes.get(table)
-        if today is None:
+        if self.codes.get(table) is None:
             return False
-        if not today.are_of(stamp):
-            return True
-        return not self.digests.is_todays(table, day, stamp)
+        return self._is_of_old_code(table, stamp) or not self.digests.is_todays(table, day, stamp)

@@ -154,7 +154,16 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
 
 
 def refuse_lowered(states: States, contract: Contract) -> None:
-    """Raise where `as_of` lies before what is loaded of a source of the table: its days would forget what they know."""
+    """Raise where `as_of` lies before what is loaded of a source of the table: its days would forget what they know;
+    and where `start_date` lies after days that tables hold: no write could change these any more."""
+    if early := states.before_start():
+        raise SettingsError(
+            "start_date in lake.toml",
+            f"{states.view.start} lies after {ranges(early)}, of which tables hold rows that no write could change",
+            "Nothing was written",
+            f"Lower it to {early[0]} again; to begin later, make a second lake with the later start_date over the same "
+            "files",
+        )
     as_of, sources = states.view.as_of, states.frontiers.sources_of(contract.name)
     if as_of is not None and any(is_lowered(states.view.source(s)) for s in sources):
         raise SettingsError(

@@ -12,7 +12,7 @@ from typing import Any
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange, contiguous, from_inclusive
+from backfill_assets.core.days import DayRange, contiguous, from_inclusive, ranges
 from backfill_assets.core.downstream import will_change
 from backfill_assets.core.needs import needed_days
 from backfill_assets.core.states import State, States
@@ -136,8 +136,22 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
         frontiers={s.name: frontiers.of_source[s.table] for s in view.sources.values() if s.name},
         holds=holds(lake, states, held),
         needed={t: days - planned.get(t, set()) for t, days in needed_days(states, utc_today()).items()},
-        wrong=(*map(str, unfinished(lake)), *(line for _, line in unlike_days(view)), *_altered(lake, states)),
+        wrong=(
+            *_raised(states),
+            *map(str, unfinished(lake)),
+            *(line for _, line in unlike_days(view)),
+            *_altered(lake, states),
+        ),
     )
+
+
+def _raised(states: States) -> Iterator[str]:
+    """Yield a line where `start_date` lies after days that tables hold."""
+    if early := states.before_start():
+        yield (
+            f"start_date {states.view.start} lies after {ranges(early)}, which tables hold: readers see these days as "
+            f"they were, and every load is refused until start_date is {early[0]} again"
+        )
 
 
 def _altered(lake: Lake, states: States) -> Iterator[str]:

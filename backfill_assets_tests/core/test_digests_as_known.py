@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.receipts import Built
+from backfill_assets.core.states import Codes, State
 from backfill_assets_tests.builders import Story, day, loaded
 from backfill_assets_tests.strategies import orders_of_loading
 
@@ -52,6 +53,17 @@ def test_a_grace_beyond_a_day_reaches_into_the_next() -> None:
     before = story.digest(TABLE, day(3))
     assert _late(story, 6, event=2).digest(TABLE, day(3)) == before
     assert _late(story, 5, event=2).digest(TABLE, day(3)) != before
+
+
+def test_a_day_made_from_versions_of_old_code_is_made_again_once_these_are_and_none_before() -> None:
+    story = _up_to_date().build(TABLE, day(2))
+    story.codes["staging"] = Codes("code-2", "settings-1")
+    assert story.state(TABLE, day(2)) is State.FRESH, "the versions are outdated, and no input changed"
+    story.build(TABLE, day(3))
+    assert story.state(TABLE, day(3)) is State.FRESH
+    story.build("staging", *map(day, range(6)))
+    assert [story.state(TABLE, day(n)) for n in (2, 3)] == [State.FRESH, State.STALE]
+    assert story.build(TABLE, day(3)).state(TABLE, day(3)) is State.FRESH
 
 
 @pytest.mark.parametrize(("event", "inside"), [(0, False), (1, True), (2, True), (3, True), (4, False)])

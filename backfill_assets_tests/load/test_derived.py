@@ -54,6 +54,19 @@ def test_an_as_of_below_what_is_loaded_is_refused_for_every_table_and_one_above_
     refuse_unbuildable(story.states(), asked, of)
 
 
+@pytest.mark.parametrize("table", ["raw", "staging", "labels"])
+def test_a_first_day_after_days_that_tables_hold_is_refused_for_every_table(table: str) -> None:
+    story, of = loaded(3), DayRange(day(2), day(3))
+    story.build_all(*map(day, range(3)))
+    asked = next(c for c in CONTRACTS if c.name == table)
+    story.start = day(2)
+    wanted = rf"{day(2)} lies after {day(0)}\.\.{day(1)}, .*Nothing was written\. Lower it to {day(0)} again"
+    with pytest.raises(SettingsError, match=wanted):
+        refuse_unbuildable(story.states(), asked, of)
+    story.start = day(0)
+    refuse_unbuildable(story.states(), asked, of)
+
+
 def test_a_row_without_a_day_is_told_where_some_days_of_the_chunk_are_pending(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
