@@ -24,6 +24,7 @@ DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by a
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)  # one for all: half of the time
 MISSING = "missing"
 NOTHING = "empty"
+Part = tuple[str, ...] | None  # some columns of a delivery; None: all of them
 PARAMETERS = "made with"  # the tag of a receipt that holds the parameters as text
 
 
@@ -144,7 +145,7 @@ class Digests:
         self._frontiers: dict[tuple[Input, ...], datetime | None] = {}
         self._parameters: dict[str, Parameters | None] = {"": None}
         self._today = {name: parameters_of(c, view) for name, c in self.contracts.items()}
-        self._prefixes: dict[tuple[str, date, tuple[str, ...] | None], tuple[list[date], list[str]]] = {}
+        self._prefixes: dict[tuple[str, date, Part], tuple[list[date], list[str]]] = {}
         self._digests: dict[tuple[str, date, bool], str] = {}
         self._landed = versions_of(self.contracts.values())
 
@@ -213,10 +214,8 @@ class Digests:
         input day as known at the cut that was made by old code counts by its write."""
         key = (name, day, by_code)
         if key not in self._digests:
-            landed = parameters.is_landed
-            self._digests[key] = (
-                raw_digest(day, self.view.source(name)) if landed else self._compute(parameters, day, by_code)
-            )
+            source = self.view.source(name) if parameters.is_landed else None
+            self._digests[key] = raw_digest(day, source) if source else self._compute(parameters, day, by_code)
         return self._digests[key]
 
     def _compute(self, parameters: Parameters, day: date, by_code: bool) -> str:
@@ -239,10 +238,10 @@ class Digests:
         if wanted.basis is Basis.KNOWN_AT_CUT:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
             last, part = last_known_day(day, parameters.grace), self._part_of_deliveries(wanted)
-            return [self._known_at_cut(wanted.table, d, last, part, by_code=by_code) for d in days]
+            return [self._known_at_cut(wanted.table, d, last, part, by_code) for d in days]
         return [self._content(wanted, d, required=is_required(d, day, frontier)) for d in days]
 
-    def _part_of_deliveries(self, wanted: Input) -> tuple[str, ...] | None:
+    def _part_of_deliveries(self, wanted: Input) -> Part:
         """The columns of deliveries that reach what the input reads; None: all of them."""
         landed = self.contracts.get(self._landed.get(wanted.table, ""))
         if wanted.columns is None or landed is None:
@@ -265,7 +264,7 @@ class Digests:
         """The mark for a day that another program's commit touched; in their digest it makes depending days stale."""
         return " foreign" if day in self.view.table(table).foreign else ""
 
-    def _arrivals(self, landed: str, day: date, part: tuple[str, ...] | None) -> list[tuple[date, str]]:
+    def _arrivals(self, landed: str, day: date, part: Part) -> list[tuple[date, str]]:
         """The ledger's rows for an event day, as (arrival day, fingerprint of the columns `part`; None: all), marked
         by these columns in raw's files, and of arrival days that another program touched there."""
         rows, stamps = self.view.source(landed).arrivals.get(day, ()), self.view.table(landed).stamps
@@ -276,9 +275,7 @@ class Digests:
             for a, text in rows
         ]
 
-    def _known_at_cut(
-        self, table: str, wanted: date, last: date, part: tuple[str, ...] | None, *, by_code: bool
-    ) -> str:
+    def _known_at_cut(self, table: str, wanted: date, last: date, part: Part, by_code: bool) -> str:
         """The arrivals of `wanted` through the day `last`, if the table's day is the one those arrivals give; also by
         today's code (`by_code`)."""
         stamp = self.view.table(table).stamps.get(wanted)
@@ -292,7 +289,7 @@ class Digests:
         arrival_days, prefixes = self._prefix(self._landed.get(table, ""), wanted, part)
         return prefixes[bisect_right(arrival_days, last)]
 
-    def _prefix(self, landed: str, wanted: date, part: tuple[str, ...] | None) -> tuple[list[date], list[str]]:
+    def _prefix(self, landed: str, wanted: date, part: Part) -> tuple[list[date], list[str]]:
         if (landed, wanted, part) not in self._prefixes:
             rows = self._arrivals(landed, wanted, part)
             prefixes, running = [NOTHING], hashlib.sha256()
