@@ -32,7 +32,7 @@ def refuse_differing(expressions: Iterable[str], types: Mapping[str, str], engin
     """Raise SettingsError naming an expression that differs on the engine; `types` are those of the file's columns."""
     for expression in expressions:
         if names := engine.differences(expression, types, landed=True):
-            what = f"`{expression}`: {culprit(names, engine)}"
+            what = f"{culprit(names, engine)}: `{' '.join(expression.split())}`"
             raise SettingsError(OF_SELECT, what, "Nothing was read", advice(names))
 
 
@@ -75,6 +75,6 @@ def without_doubt(
     if (doubt := engine.doubtful(given, found, kind)) is None:
         return value, []
     # No state follows the engine: only a write that is forced brings the row.
-    how = "set it, then `backfill --force` the arrival day"
-    reason = F.lit(f"{name}: only engine = embedded reads a {kind} of this form: {how}")
+    how = "set engine = embedded, then `backfill --force` the arrival day, and Spark decides"
+    reason = F.lit(f"{name}: {engine.name} may read a {kind} of this form otherwise than Spark: {how}")
     return F.when(~doubt, value), [F.when(doubt, reason)]

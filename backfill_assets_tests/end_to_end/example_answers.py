@@ -199,8 +199,9 @@ AT_THE_END = {
     ),
     "training-daily": AtTheEnd(
         "training_daily",
-        """WITH visits AS (FROM read_json({files}, columns = {user_id: 'VARCHAR', visited_at: 'DATE', pages: 'BIGINT',
-                bought: 'BOOLEAN'})), came AS (SELECT DISTINCT user_id, visited_at AS dt FROM visits)
+        """WITH visits AS (SELECT DISTINCT * FROM read_json({files}, columns = {visit_id: 'VARCHAR', user_id: 'VARCHAR',
+                visited_at: 'DATE', pages: 'BIGINT', bought: 'BOOLEAN'})),
+            came AS (SELECT DISTINCT user_id, visited_at AS dt FROM visits)
             SELECT user_id, dt, count(*) FILTER (WHERE visited_at <= dt) AS f1,
                 CAST(sum(pages) FILTER (WHERE visited_at <= dt) AS BIGINT) AS f2,
                 CAST(coalesce(bool_or(bought) FILTER (WHERE visited_at > dt), false) AS INT) AS label

@@ -63,8 +63,8 @@ def test_a_doubted_row_says_the_whole_way_into_the_table(spark: "SparkSession") 
     payload = [PayloadColumn("amt", "DECIMAL(18,4)", nullable=False)]
     rows = mapped(frame.withColumn("_file", frame.amt), select, True, {}, payload, Sail()).collect()
     assert [(r["amt"], r[RAISED]) for r in rows] == [
-        (None, "amt: only engine = embedded reads a DECIMAL(18,4) of this form: set it, then `backfill --force` the "
-               "arrival day"),
+        (None, "amt: Sail may read a DECIMAL(18,4) of this form otherwise than Spark: set engine = embedded, then "
+               "`backfill --force` the arrival day, and Spark decides"),
         (1, ""),
     ]  # fmt: skip
 

@@ -11,6 +11,7 @@ FIRST = date(2024, 1, 1)
 DAYS = 97  # six before the 90 of the training table, for its windows, and one behind them, for its labels
 VISITS_A_DAY = 30
 USERS = 12
+SENT_TWICE = 10  # every so many visits one is sent again
 
 
 def files() -> dict[str, str]:
@@ -23,4 +24,5 @@ def files() -> dict[str, str]:
         }
         for number, at in enumerate(times(chance, FIRST, DAYS, VISITS_A_DAY))
     ]  # fmt: skip
-    return daily_files(rows, "visited_at")
+    again = [row for number, row in enumerate(rows) if number % SENT_TWICE == 0]
+    return daily_files([*rows, *again], "visited_at")
