@@ -39,6 +39,7 @@ PLACE = frozenset({
 UNDECIDED = CLOCK | CHANCE | PLACE | {"unix_timestamp"}  # the last reads the clock where it has no argument
 BARE = UNDECIDED & {
     "current_timestamp", "current_date", "current_time", "localtimestamp", "session_user", "current_user",
+    "current_path",
 }  # fmt: skip  # without brackets, too
 # Window functions that are no aggregates to the parser, and aggregates that it knows as plain functions.
 OF_MANY_ROWS = frozenset([
