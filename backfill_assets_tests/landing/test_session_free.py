@@ -101,7 +101,9 @@ def test_casts_within_casts_are_guarded_once_each() -> None:
 @pytest.mark.parametrize("name", sorted(NAMES - {"grouping__id"}))
 @pytest.mark.parametrize("quote", ["", "`"])
 def test_a_name_that_no_column_has_is_an_absent_column(spark: "SparkSession", name: str, quote: str) -> None:
-    frame = spark.createDataFrame([("2024-03-01", "f", 1)], "t string, __sha256 string, __number bigint")
+    frame = spark.createDataFrame(
+        [("2024-03-01", "f", 1, 1)], "t string, __sha256 string, __number bigint, _row bigint"
+    )
     select = SELECT.format("cast(t AS timestamp)").replace("''", quote + name + quote)
     if name in BARE and not quote:
         with pytest.raises(SettingsError, match="not decided by the row"):
