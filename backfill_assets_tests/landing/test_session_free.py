@@ -31,7 +31,7 @@ WITH_DAY = {
     "2024-03-01 10:30:00": 1709289000, "2024-03-01": 1709251200, " 2024-03-01T10:30:00Z": 1709289000,
     "2024": 1704067200, "0999-03-01 00:00:00": -30636662400,
 }  # fmt: skip
-SELECT = "'k' AS event_key, {} AS event_ts, 'upsert' AS op, '' AS entity, 1 AS value, 0 AS flag"
+SELECT = "'k' AS event_key, {} AS event_ts, 'upsert' AS op, '' AS entity, 1 AS value, 0 AS flag, 1L AS seq"
 
 
 def seconds(spark: "SparkSession", expression: str, texts: list[str]) -> list[int | None]:
