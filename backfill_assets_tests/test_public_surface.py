@@ -30,8 +30,8 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>, columns=None, by=(), isolate_nulls=False, "
     "salt=1, finer=())",
     "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "
-    "revisions=None, account=None, compiled=<factory>, code_inputs=(), code_version='', settings_read=<factory>, "
-    "expressions=())",
+    "revisions=None, account=None, compiled=<factory>, code_inputs=(), code_version='', earlier_versions=(), "
+    "settings_read=<factory>, expressions=())",
     "as_known": "(versions, days, before, grace_hours=0)",
     "assemble": "(root, tables_of, rebuilt=None, hears=None)",
     "lake_folder": "(named=None)",

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from backfill_assets.core.code_digests import legacy_python_digest, python_digest
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.errors import BackfillError, SettingsError
 
+DISTRIBUTION = "backfill-assets"
 AGAIN = "Start the command again (in Dagster reload the code location, in a notebook restart the kernel)"
 FILES_OF_PACKAGE = "__loaded_package_files__"  # of a module: its package's files with the bytes at the first look
 # Receipts and pins of plans name their versions.
@@ -128,6 +129,22 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             versions[package] = version(package)
     return versions
+
+
+@cache
+def package_at_first() -> dict[str, str]:
+    """The version of this package when the process made its first pipeline; transforms are imported later."""
+    return installed_versions((DISTRIBUTION,))
+
+
+def refuse_moved(table: str, sources: Iterable[SourceFile]) -> None:
+    """Raise BackfillError if one of these files, or this package's version, changed since it was loaded."""
+    moved = [str(s.path) for s in sources if s.has_moved]
+    if installed_versions((DISTRIBUTION,)) != package_at_first():
+        moved.append(f"the installed package {DISTRIBUTION}")
+    if moved:
+        changed = f"{', '.join(moved[:3])} changed after this process had loaded it"
+        raise BackfillError(f"the code of {table}", changed, "It was not written", AGAIN)
 
 
 def legacy_parts(code_version: str) -> Iterator[list[str]]:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -19,17 +18,17 @@ from backfill_assets.core.contracts import Basis, Contract, keys_read
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.engines import DeclaredExpression
-from backfill_assets.core.errors import BackfillError, SettingsError, refuse_unknown
+from backfill_assets.core.errors import SettingsError, refuse_unknown
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import LakeView
-from backfill_assets.lake.code import AGAIN, LEGACY_ENGINES, SourceFile, installed_versions, legacy_parts
+from backfill_assets.lake.code import LEGACY_ENGINES, SourceFile, legacy_parts, package_at_first, refuse_moved
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import FILE_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-PACKAGE, DISTRIBUTION = "backfill_assets", "backfill-assets"
+PACKAGE = "backfill_assets"
 LOADER = "backfill_assets.load.raw"
 # Raised when another mapping, cast, parser or placing of landed files can give other rows of raw.
 LOADER_VERSION = "raw 1"
@@ -60,7 +59,8 @@ class Table:
     `settings` are the values that reach its content (JSON). `sources` are the modules with its code, their names, or
     files of SQL or Python (default: the transform's module). `code_inputs` names further inputs of the code: a file
     beside the pipeline's (`"model.json"`), an environment variable (`"env:FACTOR"`), an installed package by version or
-    sources (`"package:helpers"`). `code_version` stands for the sources in this package. `settings_read` are recorded
+    sources (`"package:helpers"`). `code_version` stands for the sources in this package, `earlier_versions` for sources
+    before whose days are as good: a rebuild gives no other facts. `settings_read` are recorded
     values of `lake.toml` that `tables(settings)` read. `drops_incomplete`: days with missing required inputs stay
     empty. `facts`, `revisions` and `account` turn queries of DuckDB for rows, for rows before and after, and for
     deliveries of whole keys into one for days and numbers; they, the declared `expressions` and `compiled`, the SQL of
@@ -78,6 +78,7 @@ class Table:
     compiled: Mapping[str, str] = field(default_factory=dict)
     code_inputs: tuple[str, ...] = ()
     code_version: str = ""
+    earlier_versions: tuple[str, ...] = ()
     settings_read: Mapping[str, Any] = field(default_factory=dict)
     expressions: tuple[DeclaredExpression, ...] = ()
 
@@ -129,25 +130,42 @@ class Pipeline:
 def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = None) -> Pipeline:
     """Make a pipeline of these tables (upstream first), reading the source of their transforms once; `confs` of Spark
     SQL from `lake.toml` count as settings of every table."""
-    _package_at_first()
+    package_at_first()
     ordered = _with_keys(tuple(map(_with_files, tables)))
     by_name = {t.name: t for t in ordered}
     codes = {}
     for table in ordered:
         # Rows known at a cut are judged by arrivals, not by rows: the code of that input counts as part of this one.
         known = [i for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table in by_name]
-        read = [(table, None), *((by_name[i.table], i.columns) for i in known)]
+        read: Read = [(table, None), *((by_name[i.table], i.columns) for i in known)]
         settings = [dict(t.settings) for t, _ in read]
         further = {f"read by {t.name}": t.settings_read for t, _ in read if t.settings_read} | (
             {"confs": confs} if confs else {}
         )
-        legacy = zip(*(_legacy_code(t, columns) for t, columns in read), strict=False)
+        earlier = _as_before(read)
+        legacy = [
+            c for r in (read, *earlier) for c in zip(*(_legacy_code(t, columns) for t, columns in r), strict=False)
+        ]
         codes[table.name] = Codes(
-            digest_of([_code(t, columns) for t, columns in read]),
+            _code_digest(read),
             digest_of(json.loads(json.dumps([*settings, *([further] if further else [])], default=_typed))),
             tuple(dict.fromkeys((digest_of(code), digest_of(settings)) for code in legacy)),
+            tuple(map(_code_digest, earlier)),
         )
     return Pipeline(ordered, codes)
+
+
+Read = list[tuple[Table, Collection[str] | None]]  # tables whose code counts, with the columns that are read of them
+
+
+def _code_digest(read: Read) -> str:
+    return digest_of([_code(t, columns) for t, columns in read])
+
+
+def _as_before(read: Read) -> list[Read]:
+    """The same tables by each earlier version of one of them."""
+    versions = dict.fromkeys(v for t, _ in read for v in t.earlier_versions)
+    return [[(replace(t, code_version=v) if v in t.earlier_versions else t, c) for t, c in read] for v in versions]
 
 
 def _typed(value: object) -> list[str]:
@@ -195,22 +213,7 @@ def _refuse_unknown(lake: Lake, key: str, named: Iterable[str], known: Sequence[
 def refuse_moved_code(table: Table) -> None:
     """Raise BackfillError if a file of the table's code, or this package's version, changed since it was loaded: the
     rows and the receipt might belong to different code. `table` is one of a `Pipeline`."""
-    moved = [str(s.path) for s in table.sources if isinstance(s, SourceFile) and s.has_moved]
-    if installed_versions((DISTRIBUTION,)) != _package_at_first():
-        moved.append(f"the installed package {DISTRIBUTION}")
-    if moved:
-        raise BackfillError(
-            f"the code of {table.name}",
-            f"{', '.join(moved[:3])} changed after this process had loaded it",
-            "It was not written",
-            AGAIN,
-        )
-
-
-@cache
-def _package_at_first() -> dict[str, str]:
-    """The version of this package when the process made its first pipeline; transforms are imported later."""
-    return installed_versions((DISTRIBUTION,))
+    refuse_moved(table.name, (s for s in table.sources if isinstance(s, SourceFile)))
 
 
 def source_files(table: Table) -> tuple[Path, ...]:

@@ -170,7 +170,8 @@ def _passed_over(states: States, table: str, day: date, stamp: Stamp) -> str:
         return NOT_COMPARABLE[stamp.entry.built]
     if day in states.view.table(table).foreign:
         return "another program wrote it"
-    if not states.codes[table].are_of(stamp):
+    codes = states.codes[table]
+    if not codes.are_of(stamp) or stamp.code_digest in codes.earlier:
         return "it was made with other code or settings"
     if states.contracts[table].is_landed and states.digests.of(table, day) != stamp.entry.input_digest:
         return "its landed files are not as they were"

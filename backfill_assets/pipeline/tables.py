@@ -75,6 +75,9 @@ def _delivered(settings: LakeSettings, source: str) -> tuple[Table, Table]:
             _build,
             sources=(TRANSFORMS + "staging",),
             code_version="staging 2",
+            earlier_versions=(
+                "staging 1",
+            ),  # an identical redelivery was a version of its own: no reader saw another row
             facts=queries.lateness_of_versions,
             account=partial(queries.accounted, payload=names),
         ),

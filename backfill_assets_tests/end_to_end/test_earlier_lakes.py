@@ -59,9 +59,7 @@ def test_the_columns_of_an_earlier_lake_s_files_are_those_of_its_contracts(root:
 def test_an_earlier_lake_is_fresh_everywhere_and_takes_a_late_delivery_and_a_rollback(
     root: Path, processes: None
 ) -> None:
-    found = states(root)
-    assert found.pop("staging") == found.pop("features_as_known") == {State.OUTDATED}
-    assert set().union(*found.values()) == {State.FRESH}
+    assert set().union(*states(root).values()) == {State.FRESH}
     assert run("verify", "--deep", "--lake", root).exit_code == 0
     late = root / "landing" / "2024-03-04.jsonl"
     late.write_text(json.dumps(LATE) + "\n", encoding="utf-8")

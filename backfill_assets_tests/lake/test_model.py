@@ -258,3 +258,11 @@ def test_a_pipeline_gives_its_tables_by_name_and_its_contracts_upstream_first(so
     assert pipeline.table("features").contract is FEATURES
     assert [t.name for t in pipeline.tables if t.is_landed] == ["raw"]
     assert pipeline.states(Story().view()).of("raw", day(0)) is State.MISSING
+
+
+def test_days_of_an_earlier_version_that_is_as_good_are_as_todays() -> None:
+    table = Table(STAGING, sources=("backfill_assets.pipeline.transforms.staging",), code_version="staging 1")
+    before = make_pipeline([table]).codes["staging"]
+    today = make_pipeline([replace(table, code_version="staging 2", earlier_versions=("staging 1",))]).codes["staging"]
+    assert before.code_digest != today.code_digest
+    assert today.earlier == (before.code_digest,)
