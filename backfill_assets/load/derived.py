@@ -17,7 +17,7 @@ from backfill_assets.core.errors import OTHER_ROWS_ALONE, BackfillError, Contrac
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.profiles import DayProfile, kept_counts
-from backfill_assets.core.readings import columns_of, rows_read
+from backfill_assets.core.readings import columns_of, lacking_columns, rows_read
 from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit, sample_keys
@@ -26,7 +26,7 @@ from backfill_assets.lake.replace import Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import conform, keep_rows, stage
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate
-from backfill_assets.load.making import plan_rows, version_read
+from backfill_assets.load.making import days_read, plan_rows, version_read
 from backfill_assets.load.steadiness import refuse_changed_settings, refuse_expressions
 
 SHOWN_KEYS = 3
@@ -49,6 +49,7 @@ def build(request: RebuildRequest) -> Candidate:
     todo = [d for d in request.days if d not in settled.settled]
     if not todo:
         return settled
+    _refuse_undelivered(states, contract, todo)
     staged = stage_days(request, states, todo)
     try:
         refuse_dependent(request, states, staged, todo)
@@ -151,6 +152,25 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             "Nothing was written",
             f"Materialize them first: `{load_command(','.join(lacking), {d for a in lacking.values() for d in a})}`",
         )
+
+
+def _refuse_undelivered(states: States, contract: Contract, days: Sequence[date]) -> None:
+    """Raise where deliveries for these days were loaded without a column that is never NULL here, as after a rename."""
+    if not (lacking := set[str]().union(*(states.undelivered(contract.name, d) for d in days))):
+        return
+    lacking &= {*contract.required_columns}
+    named = ", ".join(sorted(lacking))
+    for wanted in (i for i in contract.inputs if i.basis is Basis.ARRIVALS):
+        source, read = states.view.source(wanted.table), days_read(states.view, wanted, days)
+        entries = {a: source.loaded.stamps[a].entry for a in read if a in source.loaded.stamps}
+        columns = [c for c in states.contracts[wanted.table].columns if c.name in lacking]
+        if without := sorted(a for a, entry in entries.items() if lacking_columns(entry, columns)):
+            raise InputMissing(
+                f"the table {contract.name}",
+                f"{wanted.table} {ranges(without)} was loaded without {named}, which is never NULL",
+                "Nothing was written",
+                f"Load these days again: `{load_command(wanted.table, without)}`",
+            )
 
 
 def refuse_lowered(states: States, contract: Contract) -> None:

@@ -66,6 +66,13 @@ def unfit_text(unfit: Mapping[date, str]) -> str:
     return "; ".join(f"{r} {ranges([d for d, found in unfit.items() if found == r])}" for r in reasons)
 
 
+def _command(unfit: Mapping[date, str]) -> str:
+    """Return the command that makes the days: outdated ones are made by none that names no days."""
+    lacking = [d for d, reason in unfit.items() if reason not in ORDER]
+    span = f" --from {min(lacking)} --to {max(lacking)}" if lacking else ""
+    return f"`backfill-assets {'backfill' if lacking else 'catch-up'}{span}`"
+
+
 def settle(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None:
     """Raise UnfitDays for unfit days (`refuse`), warn with UnfitDaysWarning (`warn`), or do nothing (`take`)."""
     if chosen not in CHOICES:
@@ -75,9 +82,8 @@ def settle(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None
     error = UnfitDays(
         f"the table {contract.name}", f"{len(unfit)} of the days asked for are not fit to be used: {unfit_text(unfit)}",
         "Nothing was read" if chosen == "refuse" else "They were read all the same",
-        f"Run `backfill-assets catch-up` (of days made without a column `backfill-assets backfill --from {min(unfit)} "
-        f"--to {max(unfit)}`), see `backfill-assets status --why`; or ask with unfit=\"warn\" or \"take\" (a command: "
-        "--unfit)",
+        f"Run {_command(unfit)}, see `backfill-assets status --why`; or ask with unfit=\"warn\" or \"take\" "
+        "(a command: --unfit)",
     )  # fmt: skip
     if chosen == "refuse":
         raise error

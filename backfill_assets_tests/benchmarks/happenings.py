@@ -63,7 +63,8 @@ class History:
     def __post_init__(self) -> None:
         self.landing.mkdir(parents=True)
         if self.chance.random() < 0.5:
-            self.settings |= {"called": self.chance.choice(NAMES), "carried": True}
+            required = self.chance.random() < 0.5  # whether the value that is renamed may be NULL
+            self.settings |= {"called": self.chance.choice(NAMES), "carried": True, "required": required}
         self.set("select", self.chance.choice(SELECTS))
         self.land(LAST, "anchor", [self.row(LAST)])  # never altered: no frontier falls behind that of a new lake
         for day in DAYS[:3]:

@@ -71,6 +71,10 @@ def end(history: History) -> None:
         drops = ("--drop", "snapshots", "--drop", "candidates")
         history.must("forget", entity, *drops, "--despite-differences", "--note", "asked", "--yes")
     history.say("scan")
+    if history.settings.get(
+        "required"
+    ):  # staging is refused until what was loaded without the new name is loaded again
+        history.must("backfill", *EVERY_DAY, "--tables", "raw")
     new = history.root.with_name("new")
     shutil.copytree(history.landing, new / "landing")
     shutil.copy(history.root / "lake.toml", new)

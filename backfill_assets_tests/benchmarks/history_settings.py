@@ -24,7 +24,8 @@ NAMES = ("amount", "sold", "till")  # of a declared payload's value: before and 
 
 def write_settings(root: Path, start: date, chosen: Mapping[str, Any]) -> None:
     """Write `lake.toml`. `chosen`: `select`, and if wanted `called` (the value's name in a declared payload), `carried`
-    (whether that has `flag`, which nothing reads), `windows`, `late`, `gate` and `as_of`."""
+    (whether that has `flag`, which nothing reads), `required` (whether the value may not be NULL), `windows`, `late`,
+    `gate` and `as_of`."""
     select, windows, called = chosen["select"], chosen.get("windows", [2, 3]), chosen.get("called")
     features: dict[str, Any] = {"windows_days": windows}
     labels: dict[str, Any] = {"horizon_days": 1, "maturity_days": 0}
@@ -36,7 +37,8 @@ def write_settings(root: Path, start: date, chosen: Mapping[str, Any]) -> None:
         }  # the payload types them
         for cast, name in {TWICE: "concat(value, '0') AS value", **untyped, " AS value": f" AS {called}"}.items():
             select = select.replace(cast, name)
-        payload = {"payload": {"entity": "STRING", called: "BIGINT", **({"flag": "INT"} if chosen["carried"] else {})}}
+        kind = "BIGINT NOT NULL" if chosen.get("required") else "BIGINT"
+        payload = {"payload": {"entity": "STRING", called: kind, **({"flag": "INT"} if chosen["carried"] else {})}}
         sums = [{"name": f"sum_{days}d", "agg": "sum", "of": called, "days": days} for days in windows]
         features, labels = {"entity": ["entity"], "columns": sums}, labels | {"label": f"sum_ahead({called}) > 3"}
     late, gate = chosen.get("late"), chosen.get("gate")

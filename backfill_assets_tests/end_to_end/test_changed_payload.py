@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import ContractBroken, SettingsError
+from backfill_assets.core.errors import ContractBroken, InputMissing, SettingsError
 from backfill_assets.lake.home import open_lake
 from backfill_assets.operations.doctor_tables import examine_rows
 from backfill_assets.operations.status import status
@@ -132,6 +132,25 @@ def test_what_reads_a_renamed_column_is_never_made_from_days_without_it_unnotice
     world.backfill(ALL, "features")
     renamed = {r["feature_date"]: (r["sold_2d"], r["sold_2days"]) for r in world.content("features")}
     assert [renamed[d] for d in ALL] == [(None, 7), (None, 19)], "equal values under another name are written"
+
+
+def test_a_required_column_under_a_new_name_is_never_null_and_days_loaded_without_it_are_named(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    declare(tmp_path, shop="STRING NOT NULL", till="INT NOT NULL")
+    world = World(tmp_path, delivered)
+    for day in ("01", "02"):
+        text = f"id,at,shop,till\ne{day},2024-03-{day} 10:00:00,a,7\n"
+        land_bytes(world, f"dt=2024-03-{day}/x.csv", text.encode())
+    world.backfill(ALL)
+    declare(tmp_path, shop="STRING NOT NULL", sold="INT NOT NULL")
+    toml = tmp_path / "lake.toml"
+    toml.write_text(toml.read_text().replace("event_ts, shop, sold", "event_ts, shop, till AS sold"))
+    with pytest.raises(InputMissing, match=r"raw 2024-03-01\.\.2024-03-02 was loaded without sold, .*--tables raw"):
+        world.backfill(ALL, "staging")
+    world.backfill(ALL)
+    assert [r["sold"] for r in world.content("staging")] == [7, 7]
+    assert world.states() == {"raw": {"fresh"}, "staging": {"fresh"}}
 
 
 def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(spark: "SparkSession", tmp_path: Path) -> None:
