@@ -3,6 +3,7 @@
 Not here: the permissions of a lake's files (`lake.home`). Root may own them everywhere: root can do anything.
 """
 
+import grp
 import os
 import pwd
 import shlex
@@ -87,12 +88,25 @@ def refuse_shared(cache: Path, variable: str) -> None:
 
 
 def _writers(status: os.stat_result) -> str:
-    """Who else may write there; empty if nobody. Many systems give each user a group of the user's own number, without
-    other members: it counts as the user."""
+    """Who else may write there; empty if nobody."""
     if status.st_mode & stat.S_IWOTH:
         return "everyone"
-    is_own = status.st_gid in (_ROOT, status.st_uid)
+    is_own = status.st_gid in (_ROOT, status.st_uid, os.geteuid()) or _is_private(status.st_gid)
     return f"the group {status.st_gid}" if status.st_mode & stat.S_IWGRP and not is_own else ""
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group is this user's alone: by the habit of many systems that it is the user's first one, named as the
+    user, without other members; or one of this process that has no name, as a volume's of Kubernetes (`fsGroup`)."""
+    if group not in (os.getegid(), *os.getgroups()):
+        return False
+    try:
+        found = grp.getgrgid(group)
+    except KeyError:
+        return True
+    user = user_name(os.geteuid())
+    members = {*found.gr_mem, *(u.pw_name for u in pwd.getpwall() if u.pw_gid == group)}
+    return found.gr_name == user and members <= {user}
 
 
 def open_unlinked(path: Path, flags: int) -> int:

@@ -3,7 +3,9 @@
 Tested here: `core.ownership`. Not tested here: the doors that ask it (`lake.test_home`, `cli.test_ui`).
 """
 
+import grp
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -174,3 +176,42 @@ def test_neither_rights_nor_files_are_touched_through_a_link(tmp_path: Path) -> 
         with pytest.raises(OSError, match="file"):
             open_unlinked(tmp_path / "file", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     assert (tmp_path / "text").read_text() == "theirs"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to a group that it is not in")
+@pytest.mark.parametrize(
+    ("named", "members", "first_of", "is_ours", "innocent"),
+    [
+        ("me", (), ("me",), True, True),  # useradd, where the numbers of users and groups went apart
+        ("me", ("me",), ("me",), True, True),
+        ("me", ("other",), ("me",), True, False),
+        ("me", (), ("me", "other"), True, False),
+        ("users", (), ("me",), True, False),  # a directory may not list who is in it
+        (None, (), (), True, True),  # the volume of a container, by number
+        (None, (), (), False, False),
+    ],
+)
+def test_a_group_of_nobody_else_counts_as_the_user(
+    lake: Path, named: str | None, members: tuple[str, ...], first_of: tuple[str, ...], is_ours: bool, innocent: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    for part in PROGRAMS:
+        os.chown(lake / part, STRANGER, STRANGER + 1)
+    lake.chmod(0o2775)
+    users = [pwd.struct_passwd((n, "x", STRANGER, STRANGER + 1, "", "/", "/bin/sh")) for n in first_of]
+
+    def group_of(number: int) -> grp.struct_group:
+        if named is None:
+            raise KeyError(number)
+        return grp.struct_group((named, "x", number, list(members)))
+
+    monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    monkeypatch.setattr(os, "getegid", lambda: STRANGER + 1 if is_ours else STRANGER + 2)
+    monkeypatch.setattr(grp, "getgrgid", group_of)
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: pwd.struct_passwd(("me", "x", number, 0, "", "/", "/bin/sh")))
+    monkeypatch.setattr(pwd, "getpwall", lambda: users)
+    if innocent:
+        refuse_foreign(lake)
+    else:
+        with pytest.raises(SettingsError, match="may be written by the group"):
+            refuse_foreign(lake)
