@@ -45,7 +45,7 @@ KEPT_FOR_TESTS = {"drop_session"}  # a test must be able to end what a process w
 # needs instead. These are left; whoever takes one away lowers the number, and nobody raises it.
 MOST_PATCHES = 27
 # Full disks, power cuts, other libraries.
-NEIGHBOURS = {"os", "time", "psutil.Process", "DeltaTable", "ScriptDirectory", "dg.DagsterInstance"}
+NEIGHBOURS = {"os", "grp", "pwd", "time", "psutil.Process", "DeltaTable", "ScriptDirectory", "dg.DagsterInstance"}
 EVERYWHERE = (PACKAGE, TESTS, ".ci")
 
 # What a stranger stumbles over: times without a noun, a licence that is none, numbers of a tracker nobody else has.
