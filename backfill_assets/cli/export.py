@@ -4,13 +4,17 @@ by name, for readers elsewhere. No JVM.
 Not here: exporting (`operations.export`).
 """
 
+from datetime import date
 from urllib.parse import unquote
 
 import click
 
 from backfill_assets.cli.common import SPAN, answer, json_and_lake, opened, print_json
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.states import States
 from backfill_assets.lake.versions import NEVER_MADE, versions_seen
+from backfill_assets.lake.view import settled_view
+from backfill_assets.operations.fitness import unfit_text, without
 
 READERS = {  # per table, in the reader's own words; Spark decodes no URI
     "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}', version => {version});",
@@ -52,6 +56,14 @@ def attach(reader: str, newest: bool, as_json: bool) -> None:
                 line.format(name=name, uri=uri, path=path.replace("`", "``"), literal=literal, version=version)
             )
     click.echo("\n".join(lines))
+    for name, days in _lacking(pipeline.states(settled_view(lake, pipeline.contracts))).items():
+        click.echo(f"Note: {reader} finds NULL in columns of {name}: {unfit_text(days)}", err=True)
+
+
+def _lacking(states: States) -> dict[str, dict[date, str]]:
+    """Per table the days whose files lack a column, each with the words for it."""
+    words = {t: {d: without(states.lacks(t, d)) for d in states.view.table(t).stamps} for t in states.contracts}
+    return {t: found for t, days in words.items() if (found := {d: text for d, text in days.items() if text})}
 
 
 @click.command()

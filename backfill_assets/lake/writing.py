@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import NOT_RUN, ContractBroken
 from backfill_assets.engine.session import conf_value, own_server, say
 from backfill_assets.lake import files
-from backfill_assets.lake.columns import EIGHT_BYTES
+from backfill_assets.lake.columns import EIGHT_BYTES, read_footer
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, explaining_unreadable, literal, selection
 from backfill_assets.lake.fingerprints import on_days, quoted
@@ -183,6 +184,7 @@ def merge_days(
         column = quoted(contract.partition_column)
         values = engine.execute(f"SELECT DISTINCT {column} FROM ({live_rows}) WHERE {of_days}").fetchall()
     touched = {f.partition for f in staged.files} | {value for (value,) in values}
+    _refuse_older_days(lake, contract, [table / f.path for f in live if f.partition in touched], of_days)
     adds = []
     for value in sorted(v for v in touched if v is not None):
         target = staged.folder / f"{contract.partition_column}={value}" / "merged.parquet"
@@ -194,6 +196,26 @@ def merge_days(
         if _write_rows(lake, contract, target, rows):
             adds.append(StagedFile(target, value))
     return adds, [f for f in live if f.partition in touched]
+
+
+def _refuse_older_days(lake: LakeFolder, contract: Contract, live: Sequence[Path], of_days: str) -> None:
+    """Raise ContractBroken where files to be written again hold other days without a column of the contract: these
+    would get NULL in it, and lose what they have under another name."""
+    names = {*contract.column_names} - {contract.partition_column}
+    older = [str(f) for f in live if not names <= {*read_footer(f).schema.names}]
+    if not older:
+        return
+    with connection(lake) as engine:
+        rows, day_column = selection(older, contract), quoted(contract.day_column)
+        found = engine.execute(f"SELECT DISTINCT {day_column} FROM ({rows}) WHERE NOT ({of_days})").fetchall()
+    if others := sorted(day for (day,) in found):
+        raise ContractBroken(
+            f"the table {contract.name}",
+            f"{ranges(others)} lie in the same files, and were made without columns of today's contract",
+            "Nothing was written",
+            "Make them and the days of this run in one run: `backfill-assets backfill --tables "
+            f"{contract.name} --from {others[0]} --to {others[-1]}`, with a range that holds both",
+        )
 
 
 def keep_rows(

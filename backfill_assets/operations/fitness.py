@@ -38,7 +38,7 @@ class UnfitDaysWarning(UserWarning):
 def unfit_days_now(states: States, table: str, days: Iterable[date]) -> dict[date, str]:
     """Return the days that are not fit by the states of the lake, each with its state, or the columns that it lacks."""
     state_of = {d: states.of(table, d) for d in days}
-    reasons = {d: s.value if s in UNFIT else _without(states.lacks(table, d)) for d, s in state_of.items()}
+    reasons = {d: s.value if s in UNFIT else without(states.lacks(table, d)) for d, s in state_of.items()}
     return {d: reason for d, reason in reasons.items() if reason}
 
 
@@ -51,12 +51,13 @@ def unfit_days_then(view: TableView, contract: Contract, days: Iterable[date]) -
         state = State.MISSING if stamp is None else by_receipt.get(stamp.entry.built)
         state = State.STALE if state is None and day in view.foreign else state
         lacking = lacking_columns(stamp.entry, contract.columns) if stamp is not None else []
-        if reason := state.value if state is not None else _without(lacking):
+        if reason := state.value if state is not None else without(lacking):
             unfit[day] = reason
     return unfit
 
 
-def _without(columns: Sequence[str]) -> str:
+def without(columns: Sequence[str]) -> str:
+    """Return the reason of a day whose files lack these columns, in words; empty for none."""
     return f"made without {', '.join(columns)}" if columns else ""
 
 

@@ -101,6 +101,19 @@ def test_another_type_is_refused_by_name_and_nothing_is_written(lake: Lake, kind
     assert lake.store.view("staging", "event_date").version == before
 
 
+def test_days_that_share_files_get_a_column_together(tmp_path: Path) -> None:
+    lake, shared = bare_lake(tmp_path), replace(STAGING, partition_by="entity")
+    rows: list[dict[str, Any]] = [{"entity": "A", "value": 1, "event_date": day(n)} for n in range(3)]
+    publish_by_hand(lake, shared, rows)
+    wider = replace(WIDER, partition_by="entity")
+    told = rf"{day(0)}\.\.{day(1)} lie in the same files, and were made without .*--from {day(0)} --to {day(1)}"
+    with pytest.raises(ContractBroken, match=told):
+        publish_by_hand(lake, wider, [{**rows[2], "country": "DE"}])
+    publish_by_hand(lake, wider, [{**row, "country": "DE"} for row in rows])
+    publish_by_hand(lake, wider, [{**rows[2], "country": "FR"}])
+    assert [r["country"] for r in content(lake)] == ["DE", "DE", "FR"]
+
+
 def test_a_name_that_differs_by_case_only_is_refused_and_nothing_is_written(lake: Lake) -> None:
     before = content(lake)
     columns = tuple(replace(c, name="Value") if c.name == "value" else c for c in STAGING.columns)
