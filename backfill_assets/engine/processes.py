@@ -109,10 +109,14 @@ class PlacedProcess:
     def is_gone(self, here: "PlacedProcess") -> bool:
         """Whether it certainly ended, as seen from the process `here`: a reboot of its host has ended it, and a
         process elsewhere is never judged by a local number."""
-        same = (self.boot, self.numbering) == (here.boot, here.numbering)
-        if same and (here.boot or self.host == here.host):
+        if self.is_seen_from(here):
             return not Process(self.pid, self.started, self.boot if self.since_boot else "").is_alive()
         return self.host == here.host and self.boot != here.boot
+
+    def is_seen_from(self, here: "PlacedProcess") -> bool:
+        """Whether the process `here` can tell that it lives: not one of another host, or in another container."""
+        same = (self.boot, self.numbering) == (here.boot, here.numbering)
+        return same and bool(here.boot or self.host == here.host)
 
 
 def end_in(folder: Path, words: Collection[str], grace_seconds: float) -> None:

@@ -30,6 +30,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
 
 NEVER_MADE = -1
+UNSEEN_SECONDS = 86_400.0  # a run whose end nobody sees keeps readers from its commits for so long, not for ever
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -47,6 +48,14 @@ class Unfinished:
     def has_stopped(self) -> bool:
         """Whether its process certainly ended."""
         return not self.process or PlacedProcess(**self.process).is_gone(PlacedProcess.this())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process certainly lives. One that was killed in a container is neither gone nor alive from here:
+        the same switch may then be done again."""
+        here = PlacedProcess.this()
+        process = PlacedProcess(**self.process) if self.process else None
+        return process is not None and process.is_seen_from(here) and not process.is_gone(here)
 
     def __str__(self) -> str:
         """A line for people."""
@@ -119,7 +128,8 @@ def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int
     """The version of each table that readers see (None: they see the heads), now or `at` an instant or a number; of a
     candidate its own tables by its own log, all others by the lake's."""
     own = newest(lake) if at is None else find_version(lake, at)
-    beside = versions_seen(lake.beside, at) if lake.beside is not None else None
+    then = own.at if own is not None and isinstance(at, int) else at  # each log has numbers of its own
+    beside = versions_seen(lake.beside, then) if lake.beside is not None else None
     if own is None and beside is None:
         return None
     return {t: v for t, v in (beside or {}).items() if not lake.writes(t)} | dict(own.tables if own else {})
@@ -157,7 +167,8 @@ def record(lake: Lake, contracts: Iterable[Contract], why: str, run_id: str = ""
 
 
 def live_runs(lake: Lake) -> frozenset[str]:
-    """The ids of the runs that have begun to work on the lake and whose process may live (`.runs/INSTANCE/RUN`)."""
+    """The ids of the runs that have begun to work on the lake and whose process may live (`.runs/INSTANCE/RUN`): of a
+    process in another container or on another host, whose end nobody here sees, for a day."""
     folder, here = lake.root / RUNS, PlacedProcess.this()
     found = (folder / instance / name for instance in files.names(folder) for name in files.names(folder / instance))
     return frozenset(path.name for path in found if not path.suffix and not _is_gone(path, here))
@@ -165,8 +176,10 @@ def live_runs(lake: Lake) -> frozenset[str]:
 
 def _is_gone(marker: Path, here: PlacedProcess) -> bool:
     try:
-        return PlacedProcess(**files.read_json(marker)).is_gone(here)
-    except TypeError:
+        process = PlacedProcess(**files.read_json(marker))
+        is_old = utc_now().timestamp() - files.changed_at(marker) > UNSEEN_SECONDS
+        return process.is_gone(here) or (is_old and not process.is_seen_from(here))
+    except (TypeError, OSError):
         return True  # its run ended just now, or the machine went down before it reached the disk
 
 
@@ -246,7 +259,7 @@ def switching(lake: Lake, contracts: Iterable[Contract], switched: Collection[st
     def begun(before: LakeVersion) -> LakeVersion:
         """The entry in which the switch is unfinished; an earlier try of it keeps what readers see."""
         earlier, others = _parted(before, work.id)
-        running = [u for u in earlier if u.process != this and not u.has_stopped]
+        running = [u for u in earlier if u.process != this and u.is_running]
         if hindering := [*running, *(u for u in others if not u.tables.keys().isdisjoint(switched))]:
             raise BackfillError(f"the lake {lake.root}", str(hindering[0]), "Nothing was written", "Then do this again")
         tables = {t: before.tables.get(t, NEVER_MADE) for t in switched} | {

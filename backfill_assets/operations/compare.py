@@ -18,7 +18,7 @@ from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.matching import NULL_BUCKET, DayDifference, SampleRow, differences
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.versions import versions_seen
+from backfill_assets.lake.versions import find_version, versions_seen
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.progress import plan_writes
 
@@ -48,14 +48,15 @@ class Moment:
         """Return the version of the table; raises BackfillError where it had none then.
 
         At an instant it is the one of the lake's log, so that all tables are of one state; of the table's own commits
-        before the log's first entry.
+        before the log's first entry, and of the ledger `files`, which is not in it.
         """
         together = versions_seen(self.lake, self.at) if self.at is not None else None
-        if isinstance(self.at, int) or (together is not None and table in together):
-            found = [v for v in ((together or {}).get(table, -1),) if v >= 0]
+        if together is not None and table in together:
+            found = [v for v in (together[table],) if v >= 0]
         else:
             known = [(c.version, c.at) for c in self.lake.store.commits(table)]
-            by = self.at if isinstance(self.at, datetime) else None
+            entry = find_version(self.lake, self.at) if isinstance(self.at, int) else None
+            by = entry.at if entry is not None else self.at if isinstance(self.at, datetime) else None
             found = [v for v, at in known if self.version in (None, v) and (by is None or at <= by)]
         if not found:
             wanted = f"version {self.version}" if self.version is not None else f"commit by {self.at or 'now'}"

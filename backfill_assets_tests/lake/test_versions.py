@@ -4,6 +4,7 @@ Tested here: `lake.versions` on a lake without an engine. Not tested here: publi
 (`operations.test_publications`, `operations.test_rollback`), and both under kills (`end_to_end.test_publish_killed`).
 """
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -14,10 +15,11 @@ import pytest
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine.processes import PlacedProcess
+from backfill_assets.engine.processes import PlacedProcess, Process
 from backfill_assets.lake.files import write_json
 from backfill_assets.lake.folder import RUNS, VERSIONS
 from backfill_assets.lake.versions import (
+    UNSEEN_SECONDS,
     Unfinished,
     entries,
     find_version,
@@ -28,9 +30,11 @@ from backfill_assets.lake.versions import (
     versions_seen,
 )
 from backfill_assets.lake.view import settled_view
+from backfill_assets_tests.operations.beside import Beside
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
+IN_ANOTHER_CONTAINER = replace(PlacedProcess.this(), numbering="pid:[1]", pid=7)
 
 
 @pytest.fixture
@@ -78,6 +82,15 @@ def stop(made: Planned, *written: str) -> None:
         stopped()
 
 
+def by_process(made: Planned, process: PlacedProcess) -> None:
+    """That process, and not this one, is what works on the unfinished switches."""
+    entry = newest(made.lake)
+    assert entry is not None
+    works = tuple(replace(u, process=vars(process)) for u in entry.unfinished)
+    following = made.root / VERSIONS / f"{entry.number + 1:020d}.json"
+    write_json(following, replace(entry, unfinished=works).to_dict())
+
+
 def test_a_lake_without_entries_is_read_at_its_heads(tmp_path: Path) -> None:
     old = Planned(tmp_path / "lake")
     write(old, "staging")
@@ -109,6 +122,19 @@ def test_a_run_whose_process_was_killed_holds_nothing_back(made: Planned) -> Non
     write_json(made.root / RUNS / "here" / "killed", vars(gone))
     write(made, "staging", "killed")
     assert end(made, "another") == [2, 1]
+
+
+def test_a_run_whose_end_nobody_sees_holds_its_commits_back_for_a_day_and_not_for_ever(made: Planned) -> None:
+    marker = made.root / RUNS / "there" / "killed"
+    write_json(marker, vars(IN_ANOTHER_CONTAINER))
+    write(made, "staging", "killed")
+    assert end(made, "another") == [1, 1]
+    os.utime(marker, times=(time := utc_now().timestamp() - UNSEEN_SECONDS - 60, time))
+    assert end(made, "another") == [2, 1]
+    write_json(marker, vars(PlacedProcess.this()))
+    os.utime(marker, times=(time, time))
+    write(made, "staging", "killed")
+    assert end(made, "another") == [2, 1], "it is seen to live, however old it is"
 
 
 def test_readers_see_both_tables_as_before_until_the_last_one_is_written(made: Planned) -> None:
@@ -153,6 +179,26 @@ def test_a_switch_that_was_stopped_before_its_first_commit_leaves_nothing_behind
     assert unfinished(made.lake) == ()
     write(made, "staging")
     assert end(made) == [2, 1]
+
+
+def test_a_switch_that_was_killed_in_another_container_is_completed_by_the_same_one(made: Planned) -> None:
+    stop(made, "staging")
+    by_process(made, IN_ANOTHER_CONTAINER)
+    with pytest.raises(BackfillError, match="publish p9 runs or was stopped"), switch(made, "p8"):
+        raise AssertionError("it began")
+    assert (end(made), [u.id for u in unfinished(made.lake)]) == ([1, 1], ["p9"])
+    with switch(made):
+        write(made, "features")
+    assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
+
+
+def test_a_switch_that_another_process_runs_is_not_done_twice(made: Planned) -> None:
+    stop(made, "staging")
+    parent = Process.of(os.getppid())
+    assert parent is not None
+    by_process(made, replace(PlacedProcess.this(), pid=parent.pid, started=parent.created))
+    with pytest.raises(BackfillError, match="publish p9 runs or was stopped"), switch(made):
+        raise AssertionError("it began")
 
 
 def test_a_killed_switch_without_a_commit_is_dropped_by_the_next_entry(made: Planned) -> None:
@@ -204,6 +250,20 @@ def test_a_lake_version_is_found_by_number_and_by_instant(made: Planned) -> None
     assert find_version(made.lake, first.at.replace(year=2000)) is None
     with pytest.raises(BackfillError, match=r"no lake version 9: it keeps 1 to 2"):
         find_version(made.lake, 9)
+
+
+def test_a_lake_version_of_a_candidate_names_what_it_read_of_the_lake_then(tmp_path: Path) -> None:
+    beside = Beside.of(Planned(tmp_path / "lake"), *BUILT)
+    for value in (6, 7, 8):
+        beside.made.write("raw", {2: value})
+        end(beside.made)
+    beside.build_all(5)
+    record(beside.there.lake, beside.there.pipeline.contracts, "built")
+    beside.made.write("raw", {2: 9})
+    end(beside.made)
+    then = versions_seen(beside.there.lake, 1)
+    assert then is not None
+    assert {t: then[t] for t in ("raw", *BUILT)} == {"raw": 4, "staging": 1, "features": 1}
 
 
 def test_an_entry_that_is_damaged_is_named(made: Planned) -> None:

@@ -12,14 +12,17 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import SPILL, new_engine, selection
 from backfill_assets.lake.queries import refuse_writing
+from backfill_assets.lake.versions import Unfinished, record, switching
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.operations.sql import ask, dataset, own_engine, whole
 from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readable_lake, version_of_event, write
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -49,6 +52,26 @@ def test_tables_are_also_known_as_they_were_and_as_a_snapshot_keeps_them(reader:
     assert rows(reader, query, at=before) == rows(reader, query, snapshot="spring") == [(33 + (1 << 60),)]
     with pytest.raises(BackfillError, match="no commit by"):
         rows(reader, query, at=datetime(2001, 1, 1, tzinfo=UTC))
+
+
+def test_an_instant_between_the_commits_of_a_publication_shows_all_tables_as_before_it(tmp_path: Path) -> None:
+    made, work = Planned(tmp_path / "lake"), Unfinished("p9", "publish p9", "Finish it")
+    with switching(made.lake, made.pipeline.contracts, BUILT, work):
+        made.write("staging", dict.fromkeys(range(DAYS), 5))
+        between = utc_now()
+        made.write("features", dict.fromkeys(range(DAYS), 5))
+    both = "SELECT DISTINCT s.value, f.value AS ahead FROM staging s, features f"
+    for at, values in ((between, (1, 1)), (utc_now(), (5, 5))):
+        [found] = ask(made.lake, made.pipeline, both, at).rows.to_pylist()
+        assert (found["value"], found["ahead"]) == values
+
+
+def test_a_lake_version_also_has_the_landed_files_of_then(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    made.list_files()
+    number = record(made.lake, made.pipeline.contracts, "made").number
+    count = "SELECT count(*) AS n FROM files"
+    assert ask(made.lake, made.pipeline, count, number).rows.to_pylist() == [{"n": DAYS}]
 
 
 @pytest.mark.parametrize(
