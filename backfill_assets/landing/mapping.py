@@ -25,7 +25,7 @@ from backfill_assets.landing.differing import (
     uncast,
     without_doubt,
 )
-from backfill_assets.landing.select import can_raise, defaults, expressions, refuse_beyond_the_row
+from backfill_assets.landing.select import can_raise, defaults, expressions, refuse_beyond_the_row, spelled_out
 from backfill_assets.landing.session_free import fault, freed, session_names
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ def mapped(
     from pyspark.sql import functions as F
 
     refuse_beyond_the_row(select)
-    chosen, lacking = _Chosen(expressions(select), expressions(select, strict=True), tuple(payload), engine), None
+    lists = (expressions(select, strict) for strict in (False, True))
+    forgiving, strict = (tuple(spelled_out(e, frame.columns) for e in listed) for listed in lists)
+    chosen, lacking = _Chosen(forgiving, strict, tuple(payload), engine), None
     frame = frame.drop(*inexact)
     known = {c.lower() for c in frame.columns}
     functions = [

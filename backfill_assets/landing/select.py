@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FILE, ROW = "_file", "_row"  # the path below the landing's root; the number of the record, from 1
 PATH_DAY = "__path_day"  # the day that the path names (`paths`)
 ORIGIN = "__origin"  # the content as it landed: an erasure may have taken records out since, which `_row` counts, too
+OURS = frozenset({FILE, ROW, PATH_DAY, ORIGIN, "__json", "__sha256", "__number", "__text", "__reason"})  # in a frame
 FORGIVING = {
     "cast": "try_cast", "to_timestamp": "try_to_timestamp", "to_date": "try_to_date", "to_number": "try_to_number",
     "element_at": "try_element_at", "make_timestamp": "try_make_timestamp", "url_decode": "try_url_decode",
@@ -102,6 +103,27 @@ def columns_of(select: str) -> dict[str, tuple[str, ...]]:
 def reads_all(select: str) -> bool:
     """Whether a select list reads every column that a file has, as `struct(*)` does."""
     return any(sqlglot.parse_one(e, read="spark").find(exp.Star) for e in expressions(select))
+
+
+def spelled_out(expression: str, columns: Collection[str]) -> str:
+    """The expression with the file's columns in place of each `*`, without those behind EXCEPT. `columns`: of a frame.
+
+    In the order of the alphabet: files whose columns stand in several orders are read together, or not. Raises
+    SettingsError for a `*` that no brackets hold."""
+    tokens = list(Spark().tokenize(expression))
+    for place in reversed(range(len(tokens))):
+        before = tokens[place - 1].token_type if place else None
+        if tokens[place].token_type is not TokenType.STAR or before not in (None, TokenType.L_PAREN, TokenType.COMMA):
+            continue
+        if before is None:
+            raise refused("* gives no delivery column a name")
+        last, left_out = place, set[str]()
+        if tokens[place + 1].token_type is TokenType.EXCEPT:
+            last = next(i for i in range(place, len(tokens)) if tokens[i].token_type is TokenType.R_PAREN)
+            left_out = {t.text.lower() for t in tokens[place + 2 : last]}
+        names = ("`" + c.replace("`", "``") + "`" for c in sorted({*columns} - OURS) if c.lower() not in left_out)
+        expression = expression[: tokens[place].start] + ", ".join(names) + expression[tokens[last].end + 1 :]
+    return expression
 
 
 @lru_cache(maxsize=16)

@@ -42,6 +42,7 @@ TO_TIME = frozenset({
     "time_bucket", "timestamp", "timestampadd", "timestampdiff", "to_timestamp", "to_timestamp_ltz", "to_utc_timestamp",
     "try_to_timestamp", "unix_micros", "unix_millis", "unix_seconds",
 })  # fmt: skip
+BEFORE_ANOTHER = {"date_format": 1, "from_utc_timestamp": 1, "months_between": 2, "to_utc_timestamp": 1}
 TO_DATE = frozenset({
     "add_months", "date", "date_add", "date_part", "date_sub", "datepart", "day", "dayname", "dayofmonth", "dayofweek",
     "dayofyear", "extract", "hour", "last_day", "minute", "month", "monthname", "next_day", "quarter", "second",
@@ -50,7 +51,7 @@ TO_DATE = frozenset({
 PARSERS = frozenset({"from_csv", "from_json", "from_xml", "try_variant_get", "variant_get"})
 MEETING = (
     exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In, exp.Coalesce, exp.Case,
-    exp.If, exp.Greatest, exp.Least, exp.Nullif,
+    exp.If, exp.Greatest, exp.Least, exp.Nullif, exp.Nvl2, exp.Array, exp.EqualNull,
 )  # fmt: skip
 NO_RAISE, RAISE = "NULL", "raise_error('a time without a day')"
 NESTED = ("struct", "map", "array", "void")
@@ -124,12 +125,16 @@ class _Call:
     type: str = ""
 
     def guarded(self) -> list[tuple[int, int]]:
-        """The places of arguments that become times. A unit such as DAY is a bare word before two others."""
+        """The places of arguments that become times: no zone, pattern or unit, which may begin as `+02:00` or `year`
+        do. A unit such as DAY is a bare word before two others."""
+        given = [*self.arguments]
         if self.name in CASTS:
-            return [*self.arguments] if TIMES.fullmatch(self.type) else []
+            return given if TIMES.fullmatch(self.type) else []
         if self.name in ("to_timestamp", "to_timestamp_ltz", "try_to_timestamp"):
-            return [*self.arguments] if len(self.arguments) == 1 else []
-        return [*self.arguments[1:]] if len(self.arguments) == 3 else [*self.arguments]
+            return given if len(given) == 1 else []
+        if self.name in BEFORE_ANOTHER:
+            return given[: BEFORE_ANOTHER[self.name]]
+        return given[1:] if len(given) == 3 or self.name in ("date_trunc", "time_bucket") else given
 
 
 def _calls(text: str) -> Iterator[_Call]:
@@ -204,7 +209,7 @@ def _met_parts(node: Any) -> list[Any]:
     """The parts of a comparison or choice that become one type."""
     if isinstance(node, exp.Case):
         return [p for p in (*(i.args["true"] for i in node.args["ifs"]), node.args.get("default")) if p is not None]
-    if isinstance(node, exp.If):
+    if isinstance(node, exp.If | exp.Nvl2):
         return [] if isinstance(node.parent, exp.Case) else [*node.iter_expressions()][1:]
     return [*node.iter_expressions()]
 

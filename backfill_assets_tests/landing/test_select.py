@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.unsteady import UNDECIDED
-from backfill_assets.landing.select import FORGIVING, can_raise, expressions, names_of, words_of
+from backfill_assets.landing.select import FORGIVING, OURS, can_raise, expressions, names_of, spelled_out, words_of
 from backfill_assets_tests import strategies  # noqa: F401 - the profile of properties
 
 AS_WRITTEN = {
@@ -174,3 +174,21 @@ def test_brackets_that_close_what_was_not_opened_are_refused(text: str) -> None:
 def test_other_ways_of_writing_a_cast_or_the_clock_do_not_pass_as_written(text: str) -> None:
     with contextlib.suppress(SettingsError):
         assert expressions(text) != (text,)
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("to_json(struct(*)) AS x", "to_json(struct(`B``c`, `a`, `user`)) AS x"),
+        ("struct( * EXCEPT (`b``C`, User), 1) AS x", "struct( `a`, 1) AS x"),
+        ("concat_ws('*', *) AS x", "concat_ws('*', `B``c`, `a`, `user`) AS x"),
+        ("struct(a.*, 2 * a) AS x", "struct(a.*, 2 * a) AS x"),
+    ],
+)
+def test_a_star_means_the_columns_of_the_file_and_nothing_of_ours(text: str, given: str) -> None:
+    assert spelled_out(text, ["user", *OURS, "a", "B`c"]) == given
+
+
+def test_a_star_alone_is_refused() -> None:
+    with pytest.raises(SettingsError, match="no delivery column"):
+        spelled_out("*", ["a"])

@@ -67,10 +67,16 @@ def test_no_way_from_a_text_to_a_time_ends_today(spark: "SparkSession", expressi
     [
         "cast(t AS bigint)", "cast(at AS timestamp)", "cast(n AS timestamp)", "to_timestamp(t, 'HH:mm')", "t = 'today'",
         "date_trunc('year', at)", "lower('now')", "at > '2024-01-01'", "t > '10:30'", "d = t", "user", "datediff(d, d)",
+        "to_utc_timestamp(at, t)", "date_format(at, t)", "date_trunc(t, at)", "nvl2(at, t, t)", "array(t, t)",
     ],
 )  # fmt: skip
 def test_what_takes_no_date_from_the_clock_stays_as_written(text: str) -> None:
     assert (freed(text, TYPES), fault(text, TYPES)) == (text, "")
+
+
+@pytest.mark.parametrize("text", ["months_between(t, at, true)", "months_between(at, t)", "dateadd(DAY, 1, t)"])
+def test_an_argument_that_becomes_a_time_is_guarded_beside_others(text: str) -> None:
+    assert freed(text, TYPES).count("CASE WHEN") == 1
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,8 @@ def test_what_takes_no_date_from_the_clock_stays_as_written(text: str) -> None:
         "cast('now' AS timestamp)", "TIMESTAMP '10:30:00'", "DATE 'today'", "year('now')", "date_add('today', 1)",
         "at > '10:30:00'", "at > t", "at BETWEEN '2024-01-01' AND 'now'", "t + INTERVAL '1' DAY", "coalesce(at, t)",
         "from_json(t, 'a timestamp').a", "cast(array(t) AS array<timestamp>)", "if(n = 1, at, t)", "d < 'tomorrow'",
-        "CASE WHEN n = 1 THEN at ELSE t END", "TIMESTAMP_NTZ 'now'", "last_day('yesterday')",
+        "CASE WHEN n = 1 THEN at ELSE t END", "TIMESTAMP_NTZ 'now'", "last_day('yesterday')", "nvl2(n, at, t)",
+        "array(at, t)[1]", "equal_null(at, t)",
     ],
 )  # fmt: skip
 def test_literals_and_conversions_without_a_cast_are_refused(text: str) -> None:
