@@ -24,6 +24,7 @@ from backfill_assets.lake.ledger import reads_by_position
 from backfill_assets.lake.model import Table, pipeline_of
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.versions import newest
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.files import Hashes
 from backfill_assets.landing.paths import day_by_position
@@ -84,6 +85,7 @@ def doctor(
         *machine,
         ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
         ("the lake", partial(_rights, lake)),
+        ("the lake's log", partial(_seen, lake)),
         ("the engine", partial(_server, lake)),
         ("Dagster's home", partial(_dagster_home, lake)),
         ("Dagster's home", partial(sharing, lake)),
@@ -133,6 +135,18 @@ def _rights(lake: Lake) -> Iterator[Diagnosis]:
         refuse_unwritable(lake)
     except BackfillError as error:
         yield odd(error.object, f"{error.culprit}: commands that write are refused", error.fix)
+
+
+def _seen(lake: Lake) -> Iterator[Diagnosis]:
+    """The newest lake version, and the tables of which readers do not see the newest commit."""
+    entry, name = newest(lake), "the lake's log"
+    if entry is None:
+        yield fine(name, "no lake version yet: readers see each table at its newest commit")
+        return
+    behind = sorted(t for t, v in entry.tables.items() if lake.store.head(t) > v)
+    wait = f"; newer commits of {', '.join(behind)} wait for the end of a run, publication or rollback"
+    seen = f"readers see lake version {entry.number} of {entry.at:%Y-%m-%d %H:%M} UTC"
+    yield fine(name, seen + wait if behind else seen)
 
 
 def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:

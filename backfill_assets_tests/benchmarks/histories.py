@@ -24,6 +24,7 @@ from random import Random
 from deltalake import DeltaTable
 
 from backfill_assets.core.needs import needed_days
+from backfill_assets.lake.folder import FORGOTTEN
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -67,7 +68,7 @@ def end(history: History) -> None:
     history.say("landing", "accept", "--note", "the end")
     if history.forgotten:
         release(history)
-    for entity in history.forgotten:  # a new lake knows nothing of it
+    for entity in history.forgotten:  # what its last try did not finish
         drops = ("--drop", "snapshots", "--drop", "candidates")
         history.must("forget", entity, *drops, "--despite-differences", "--note", "asked", "--yes")
     history.say("scan")
@@ -78,6 +79,8 @@ def end(history: History) -> None:
     new = history.root.with_name("new")
     shutil.copytree(history.landing, new / "landing")
     shutil.copy(history.root / "lake.toml", new)
+    if (erasures := history.root / FORGOTTEN).exists():  # by it the rows of others keep their order
+        shutil.copytree(erasures, new / FORGOTTEN)
     history.must("backfill", *EVERY_DAY, at=new)
     compare(history, new, fresh_days(history))
     _settled(history, new)

@@ -11,9 +11,11 @@ from deltalake import DeltaTable
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.engine.cache import CACHE_VARIABLE, jars_folder
+from backfill_assets.lake.folder import VERSIONS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.log_history import commit_file
+from backfill_assets.lake.versions import record
 from backfill_assets.operations.doctor import doctor
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets.pipeline.tables import tables
@@ -40,6 +42,16 @@ def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.Monke
     (jars_folder() / "delta.jar").touch()
     lake, _ = synthetic_lake(tmp_path, 3)
     assert [d for d in doctor(lake.root, tables) if d.level is not Level.OK] == []
+
+
+def test_the_version_that_readers_see_is_told_and_a_damaged_entry_is_an_error(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 1)
+    number = record(lake, pipeline.contracts, "made").number
+    [found] = _about(lake, "the lake's log")
+    assert (found.level, found.what.startswith("readers see lake version 1 of ")) == (Level.OK, True)
+    (tmp_path / VERSIONS / f"{number:020d}.json").write_text("{")
+    [damaged] = [d for d in doctor(lake.root, tables) if "of its log is not what was written" in d.what]
+    assert damaged.level is Level.ERROR
 
 
 def test_a_cache_where_others_may_put_programs_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
