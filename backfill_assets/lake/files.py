@@ -290,6 +290,9 @@ def write_new(path: Path, content: bytes) -> bool:
         path.hardlink_to(part)  # unlike a rename, it never replaces
     except FileExistsError:
         return False
+    except OSError:  # a file system without hard links
+        with locked(path.with_name(".lock"), f"the folder {path.parent}"):
+            return not path.exists() and part.replace(path) == path
     finally:
         delete(part)
     sync(path.parent)

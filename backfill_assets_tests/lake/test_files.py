@@ -4,10 +4,11 @@ Tested here: `lake.files`, locks with real processes that speak over their pipes
 Not tested here: power cuts (`test_commit_steps`), and the hour after which a waiter gives up.
 """
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from filelock import FileLock, Timeout
 
 from backfill_assets.lake.files import SYNC_ALL_FROM, load_lock, publish, size, sync, sync_all, table_lock, write_new
 from backfill_assets.lake.staging import StagedFile
+from backfill_assets_tests.faults import raising_around
 from backfill_assets_tests.processes import PIPES, start
 
 HOLD = """
@@ -154,8 +156,11 @@ def test_a_size_that_the_disk_does_not_give_is_an_error_and_not_a_file_that_is_g
         assert StagedFile(tmp_path / "gone", None).size
 
 
-def test_a_new_file_appears_whole_and_never_replaces_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])
+def test_a_new_file_appears_whole_and_never_replaces_one(tmp_path: Path, links: bool) -> None:
     path = tmp_path / "folder" / "1.json"
-    assert write_new(path, b"first")
-    assert not write_new(path, b"second")
-    assert ([p.name for p in path.parent.iterdir()], path.read_bytes()) == (["1.json"], b"first")
+    for content in (b"first", b"second"):
+        refused = raising_around(Path.hardlink_to, False, lambda: PermissionError(errno.EPERM, "no hard links"))
+        with nullcontext() if links else refused:
+            assert write_new(path, content) is (content == b"first")
+    assert ({p.name for p in path.parent.iterdir()} - {".lock"}, path.read_bytes()) == ({"1.json"}, b"first")
