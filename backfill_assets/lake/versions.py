@@ -22,7 +22,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
 from backfill_assets.core.ownership import whoami
-from backfill_assets.core.plans import PLAN_TAG
+from backfill_assets.core.plans import PLAN_TAG, PUBLISH, ROLLBACK
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake import files
 from backfill_assets.lake.folder import RUNS, VERSIONS
@@ -184,18 +184,21 @@ def _is_gone(marker: Path, here: PlacedProcess) -> bool:
 
 
 def _tables_now(
-    lake: Lake, contracts: Iterable[Contract], before: LakeVersion, running: frozenset[str]
-) -> dict[str, int]:
-    """The tables of an entry that follows `before` while these runs are at work."""
+    lake: Lake, contracts: Collection[Contract], before: LakeVersion, running: frozenset[str],
+    split: frozenset[str] = frozenset(),
+) -> dict[str, int]:  # fmt: skip
+    """The tables of an entry that follows `before` while these runs are at work. What one publication or rollback wrote
+    is taken of all its tables or of none: of none of the plans `split`."""
     pinned = {t: v for work in _standing(lake, before) for t, v in work.tables.items()}
-    tables, waiting = dict(before.tables), dict[str, range]()  # versions of tables that the entry does not take
+    tables, waiting, left = dict(before.tables), dict[str, range](), set[str]()  # waiting: versions not taken
 
     def waits(commit: Commit) -> bool:
-        """Whether the commit is of a running run, or reads a version that is not taken."""
+        """Whether the commit is of a running run or a split plan, or reads a version that is not taken."""
         receipt = commit.receipt
         return receipt is not None and (
-            receipt.run_id in running or any(v in waiting.get(t, ()) for t, v in receipt.inputs.items())
-        )
+            receipt.run_id in running or _switch(commit) in split
+            or any(v in waiting.get(t, ()) for t, v in receipt.inputs.items())
+        )  # fmt: skip
 
     for name in _names(lake, contracts):
         version, commits = _commits_after(lake, name, tables.get(name, NEVER_MADE))
@@ -204,7 +207,14 @@ def _tables_now(
         tables[name] = pinned[name] if name in pinned else stop - 1
         if stop <= head:
             waiting[name] = range(tables[name] + 1, head + 1)
-    return tables
+            left |= {_switch(c) for c in commits if c.version >= stop} - {""}
+    return tables if left <= split else _tables_now(lake, contracts, before, running, split | left)
+
+
+def _switch(commit: Commit) -> str:
+    """The plan of a publication or rollback that made the commit; empty for any other commit."""
+    receipt = commit.receipt
+    return receipt.tags.get(PLAN_TAG, "") if receipt is not None and receipt.reason in (PUBLISH, ROLLBACK) else ""
 
 
 def _names(lake: Lake, contracts: Iterable[Contract]) -> Iterator[str]:
@@ -235,14 +245,6 @@ def _append(lake: Lake, change: Callable[[LakeVersion], LakeVersion], why: str, 
         path = lake.root / VERSIONS / f"{entry.number:020d}.json"
         if files.write_new(path, json.dumps(entry.to_dict()).encode()):
             return entry
-
-
-def forget_entries(lake: Lake, before: datetime) -> int:
-    """Delete the entries from before an instant (aware), never the newest; the number of deleted ones."""
-    old = [number for number in entries(lake.root)[:-1] if _entry(lake.root, number).at < before]
-    for number in old:
-        files.delete(lake.root / VERSIONS / f"{number:020d}.json")
-    return len(old)
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from backfill_assets.core.clock import utc_now, utc_today
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.files import load_lock
+from backfill_assets.lake.files import delete, load_lock
+from backfill_assets.lake.folder import VERSIONS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.housekeeping import (
     MIB,
@@ -32,7 +33,7 @@ from backfill_assets.lake.housekeeping import (
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.versions import forget_entries, record, versions_seen
+from backfill_assets.lake.versions import entries, find_version, record, versions_seen
 from backfill_assets.landing.content_store import discard
 from backfill_assets.load.landed_changes import unneeded_copies
 from backfill_assets.plans.files import active_plans
@@ -104,9 +105,16 @@ def maintain(
     uneven = {name: tuple(date.fromisoformat(day) for day in found if day) for name, found in layouts.items() if found}
     if act:
         record(lake, pipeline.contracts, REASON)  # readers move on before files go
-        forget_entries(lake, since)
+        _forget_versions(lake, since)
     cleared = tuple(clear(scoped, c, since, _first(scoped, c, since)) for scoped, c in chosen)
     return Upkeep(since, cleared, uneven, (0, 0) if tables else _copies(lake, act), act)
+
+
+def _forget_versions(lake: Lake, before: datetime) -> None:
+    """Delete the lake versions from before an instant (aware), never the newest."""
+    for number in entries(lake.root)[:-1]:
+        if (entry := find_version(lake, number)) is not None and entry.at < before:
+            delete(lake.root / VERSIONS / f"{number:020d}.json")
 
 
 def _copies(lake: Lake, act: bool) -> tuple[int, int]:

@@ -266,6 +266,19 @@ def test_a_lake_version_of_a_candidate_names_what_it_read_of_the_lake_then(tmp_p
     assert {t: then[t] for t in ("raw", *BUILT)} == {"raw": 4, "staging": 1, "features": 1}
 
 
+def test_tables_of_a_publication_wait_together_for_a_run_that_wrote_one_of_them(tmp_path: Path) -> None:
+    beside = Beside.of(Planned(tmp_path / "lake"), *BUILT)
+    made, marker = beside.made, beside.made.root / RUNS / "here" / "long"
+    beside.build_all(5)
+    end(made)
+    write_json(marker, vars(PlacedProcess.this()))
+    made.write("features", {3: 50}, "long")
+    beside.publish()
+    assert (seen(made), end(made, "another")) == ([1, 1], [1, 1])
+    marker.unlink()
+    assert end(made, "long") == [2, 3]
+
+
 def test_an_entry_that_is_damaged_is_named(made: Planned) -> None:
     (made.root / VERSIONS / f"{1:020d}.json").write_text("{")
     with pytest.raises(BackfillError, match=r"0001\.json of its log is not what was written"):
