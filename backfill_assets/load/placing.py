@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 Accounts = dict[date, dict[str, dict[str, int]]]  # rows per arrival day, path of a file, and outcome
 Counts = Mapping[tuple[date, str], Mapping[str, int]]  # of an arrival day and content: rows per outcome
 
+READ_OTHERWISE = (
+    "Run `backfill-assets scan`. If an earlier release counted the file, this one may refuse what it read, such as a "
+    "key that is double: cast it in select (CAST(CAST(id AS bigint) AS string)), and all files are counted again. "
+    "Otherwise keep the file and report this"
+)
+
 
 @dataclass(frozen=True)
 class PlacedPart:
@@ -199,7 +205,7 @@ def accounted(days: Sequence[date], records: Iterable[FileRecord], counts: Count
                     f"the landed file {plain(record.path)}",
                     f"it has {record.days[day][0]} rows of {day}, Spark gave {sum(outcomes.values())}: {outcomes}",
                     "Nothing was written",
-                    "Run `backfill-assets scan`; if it persists, keep the file and report this",
+                    READ_OTHERWISE,
                 )
             accounts[day][record.path] = dict(outcomes)
     return accounts
