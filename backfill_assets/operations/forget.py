@@ -25,7 +25,7 @@ from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.staging import writing
 from backfill_assets.lake.traces import Search, Trace, is_of_log
-from backfill_assets.lake.versions import unfinished
+from backfill_assets.lake.versions import record, unfinished, versions_seen
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.listing import parse_pattern
 from backfill_assets.landing.select import columns_of
@@ -231,12 +231,18 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
     """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase all else; also what a
     killed or running command left beside them (`.NAME`). Candidates that are `behind` may hold it without its name.
 
-    Raises BackfillError while a write is staged, which may have read what was there before: `replace_days` refuses it.
+    Raises BackfillError while a write is staged, which may have read what was there before: `replace_days` refuses it;
+    and while readers do not see the newest versions yet.
     """
     lake, kept = request.lake, "Its rows are gone, old versions and logs are kept"
     roots = (lake.root, *sorted((lake.root / CANDIDATES).glob("*")))
     if busy := [t if root == lake.root else f"{t} of {root.name}" for root in roots for t in writing(root)]:
         culprit = f"another command writes {', '.join(busy)} and may have read its rows before"
+        raise BackfillError("the entity", culprit, kept, "Wait until it ends; the same command goes on")
+    record(lake, request.pipeline.contracts, "forget")  # readers leave the versions whose files go
+    seen = versions_seen(lake) or {}
+    if waiting := [t for t, version in seen.items() if version < lake.store.head(t)]:
+        culprit = f"readers see {', '.join(waiting)} as before it until another run ends"
         raise BackfillError("the entity", culprit, kept, "Wait until it ends; the same command goes on")
     if behind and CANDIDATES not in request.drops:
         culprit = f"candidate {', '.join(behind)} has days made from its rows, or from others that moved"

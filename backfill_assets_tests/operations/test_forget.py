@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.folder import CANDIDATES, SNAPSHOTS
+from backfill_assets.engine.processes import PlacedProcess
+from backfill_assets.lake.files import write_json
+from backfill_assets.lake.folder import CANDIDATES, RUNS, SNAPSHOTS
 from backfill_assets.lake.forgotten import begin_erasure, erasures
 from backfill_assets.lake.staging import filling
 from backfill_assets.lake.traces import Trace
-from backfill_assets.lake.versions import Unfinished, switching
+from backfill_assets.lake.versions import Unfinished, record, switching
+from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.candidates import candidate_names
 from backfill_assets.operations.forget import (
     ForgetRequest,
@@ -216,3 +219,23 @@ def test_days_on_which_others_changed_are_named() -> None:
     assert differing({"staging": {"d1": "A", "d2": "B"}}, {"staging": {"d1": "A", "d3": "C"}}) == {
         "staging": ["d2", "d3"]
     }
+
+
+def test_files_go_once_readers_see_the_versions_without_them(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    record(made.lake, made.pipeline.contracts, "made")
+    asked, marker = ForgetRequest(made.lake, made.pipeline, ANN, "asked for"), made.root / RUNS / "here" / "long"
+    erasure = begin_erasure(made.lake, ANN.values, "asked for")
+    write_json(marker, vars(PlacedProcess.this()))
+    made.write("features", {1: 7}, "long")
+    made.write("staging", {0: 9})
+    with pytest.raises(BackfillError, match="readers see features as before it until another run ends"):
+        erase_all(asked, erasure)
+    assert erasure.done["deleted"] == {}
+    marker.unlink()
+    erase_all(asked, erasure)
+    view = settled_view(made.lake, made.pipeline.contracts)
+    for table in BUILT:
+        contract = made.contract(table)
+        assert made.lake.store.data_files(contract, view.table(table).version), "it refuses files that are gone"
+    assert erasure.done["deleted"]["staging"]
