@@ -75,11 +75,30 @@ def typed(text: str, types: Types) -> Any:
     except SqlglotError:
         return exp.Null()
     for column in parsed.find_all(exp.Column):
-        known = types.get(column.name.lower())
-        if known and column.table.lower() not in types and not known.lower().startswith(NESTED):
-            column.type = exp.DataType.build(known, dialect="spark")
+        if (known := _known(column, types)) is not None:
+            column.type = known
     annotate_types(parsed, dialect="spark", overwrite_types=False)
     return parsed
+
+
+def _known(column: Any, types: Types) -> Any:
+    """The type of a column or of a field of a struct, as far as it is known and not nested itself."""
+    first, *fields = (part.name.lower() for part in column.parts)
+    if first not in types:  # fields are of a table's alias
+        first, fields = column.name.lower(), []
+    known = types.get(first, "")
+    if not known or (known.lower().startswith(NESTED) and not fields):
+        return None
+    try:
+        found: Any = exp.DataType.build(known, dialect="spark")
+    except SqlglotError:  # a field has a name that only Spark can read there
+        return None
+    for name in fields:
+        inner = (f for f in found.expressions if isinstance(f, exp.ColumnDef) and f.name.lower() == name)
+        found = next((f.args["kind"] for f in inner), None)
+        if found is None:
+            return None
+    return None if found.this in exp.DataType.NESTED_TYPES else found
 
 
 def is_floating(node: Any) -> bool:
