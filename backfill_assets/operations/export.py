@@ -7,12 +7,14 @@ here: the places (`export_sinks`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
 from backfill_assets.lake.data_files import columns_at, table_id
+from backfill_assets.lake.files import exists
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import settled_view
@@ -75,7 +77,14 @@ def _export(lake: Lake, contract: Contract, states: States, wanted: Sequence[dat
     for first in range(0, len(changed), BATCH_DAYS):
         days = changed[first : first + BATCH_DAYS]
         files = lake.store.data_files(contract, view.version, days)
-        sink.replace({d: ours[d] for d in days}, files)
+        try:
+            sink.replace({d: ours[d] for d in days}, files)
+        except Exception as error:  # of DuckDB, or of the database's driver
+            if all(map(exists, map(Path, files))):
+                raise
+            culprit = "an erasure or upkeep took files of the exported version away meanwhile"
+            undone, fix = f"Of {days[0]} to {days[-1]} not all was exported", "Export again: it brings these days anew"
+            raise BackfillError(f"the table {table}", culprit, undone, fix) from error
     if brief := {d: h for d, h in ours.items() if d in kept and h.fingerprint.startswith(f"{kept[d].fingerprint}:")}:
         sink.note(brief)  # equal by the notes of an earlier release, which did not know types
     same, rows = len(ours) - len(changed) - len(newer), sum(ours[d].rows for d in changed)

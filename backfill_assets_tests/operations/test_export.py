@@ -18,8 +18,9 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import FILE_NAME, load_settings
 from backfill_assets.operations.export import export, export_all
-from backfill_assets.operations.export_sinks import NOTES
+from backfill_assets.operations.export_sinks import NOTES, FolderSink
 from backfill_assets_tests.builders import day
+from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.operations.planned import DAYS, Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -88,6 +89,23 @@ def test_what_a_stopped_export_replaced_is_brought_again_after_the_lake_returned
     made.write("staging", dict.fromkeys(range(DAYS), 1))
     export(made.lake, made.pipeline, "staging", str(out))
     assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 1)
+
+
+def test_an_export_whose_files_an_erasure_takes_away_says_so_and_is_done_again(made: Planned, tmp_path: Path) -> None:
+    out, old = tmp_path / "out", made.lake.store.data_files(made.contract("staging"))
+
+    def erased() -> None:
+        made.chunk(1, range(DAYS), 9)
+        for file in old[3:]:
+            Path(file).unlink()
+
+    with (
+        doing_before(FolderSink.replace, erased),
+        pytest.raises(BackfillError, match=r"took files of the exported version away meanwhile.* Export again"),
+    ):
+        export(made.lake, made.pipeline, "staging", str(out))
+    export(made.lake, made.pipeline, "staging", str(out))
+    assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 9)
 
 
 def test_a_table_that_was_made_anew_replaces_the_rows_of_the_one_before(made: Planned, tmp_path: Path) -> None:
