@@ -53,7 +53,9 @@ MEETING = (
     exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In, exp.Coalesce, exp.Case,
     exp.If, exp.Greatest, exp.Least, exp.Nullif, exp.Nvl2, exp.Array, exp.EqualNull,
 )  # fmt: skip
+SHIFTING = (exp.Add, exp.Sub, exp.SafeAdd, exp.SafeSubtract)
 NO_RAISE, RAISE = "NULL", "raise_error('a time without a day')"
+OF_TEXTS = re.compile(r"(?:array<|map<\w+,)string>")
 NESTED = ("struct", "map", "array", "void")
 Types = Mapping[str, str]
 
@@ -77,6 +79,8 @@ def typed(text: str, types: Types) -> Any:
     for column in parsed.find_all(exp.Column):
         if (known := _known(column, types)) is not None:
             column.type = known
+        if isinstance(column.parent, exp.Bracket) and OF_TEXTS.fullmatch(types.get(column.name.lower(), "")):
+            column.parent.type = exp.DataType.build("string", dialect="spark")
     annotate_types(parsed, dialect="spark", overwrite_types=False)
     return parsed
 
@@ -199,7 +203,8 @@ def _faults_of_calls(text: str) -> Iterator[str]:
         if call.name in CASTS and NESTED_TIMES.match(call.type):
             yield f"{shown} makes times of texts without a day: cast each value"
         if call.name in CASTS | TO_TIME | TO_DATE and (call.name not in CASTS or TIMES.match(call.type)):
-            given = (text[a:b].strip() for a, b in call.arguments)
+            places = call.guarded() if call.name in TO_TIME else call.arguments
+            given = (text[a:b].strip() for a, b in places)
             if any(g[:1] in "'\"" and CLOCK.match(g[1:-1]) for g in given if g):
                 yield f"{shown} takes its date from the clock"
 
@@ -209,7 +214,7 @@ def _met(node: Any) -> str:
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
         clock = node.to.this in exp.DataType.TEMPORAL_TYPES and CLOCK.match(node.this.name)
         return f"{node.sql('spark')} takes its date from the clock" if clock else ""
-    if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval):
+    if isinstance(node, SHIFTING) and isinstance(node.expression, exp.Interval):
         one, kinds = [node.this], {"time"}
     elif isinstance(node, MEETING):
         one = _met_parts(node)

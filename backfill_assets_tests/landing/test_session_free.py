@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TYPES = {
     "t": "string", "at": "timestamp", "d": "date", "n": "bigint", "odd": "struct<a b:string>",
-    "s": "struct<t:string,at:timestamp,inner:struct<t:string>>",
+    "a": "array<string>", "m": "map<string,string>", "s": "struct<t:string,at:timestamp,inner:struct<t:string>>",
 }  # fmt: skip
 KNOWN = Path(__file__).with_name("functions_of_engines.txt")
 TIMELESS = [
@@ -71,7 +71,8 @@ def test_no_way_from_a_text_to_a_time_ends_today(spark: "SparkSession", expressi
         "cast(t AS bigint)", "cast(at AS timestamp)", "cast(n AS timestamp)", "to_timestamp(t, 'HH:mm')", "t = 'today'",
         "date_trunc('year', at)", "lower('now')", "at > '2024-01-01'", "t > '10:30'", "d = t", "user", "datediff(d, d)",
         "to_utc_timestamp(at, t)", "date_format(at, t)", "date_trunc(t, at)", "nvl2(at, t, t)", "array(t, t)",
-        "coalesce(at, s.at)", "cast(s.at AS timestamp)", "s.t > '10:30'", "coalesce(odd.`a b`, t)", "coalesce(s.x, at)",
+        "coalesce(at, s.at)", "cast(s.at AS timestamp)", "a[0] > '10:30'", "coalesce(m['x'], t)",
+        "to_utc_timestamp(at, '+02:00')", "s.t > '10:30'", "coalesce(odd.`a b`, t)", "coalesce(s.x, at)",
     ],
 )  # fmt: skip
 def test_what_takes_no_date_from_the_clock_stays_as_written(text: str) -> None:
@@ -92,6 +93,7 @@ def test_an_argument_that_becomes_a_time_is_guarded_beside_others(text: str) -> 
         "CASE WHEN n = 1 THEN at ELSE t END", "TIMESTAMP_NTZ 'now'", "last_day('yesterday')", "nvl2(n, at, t)",
         "array(at, t)[1]", "equal_null(at, t)",
         "coalesce(s.t, at)", "if(n = 1, s.inner.t, at)", "S.T + INTERVAL '1' DAY",
+        "coalesce(a[0], at)", "if(n = 1, m['x'], at)", "a[0] + INTERVAL '1' DAY", "try_add(t, INTERVAL '1' DAY)",
     ],
 )  # fmt: skip
 def test_literals_and_conversions_without_a_cast_are_refused(text: str) -> None:
