@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.on_spark("it corrects select by an interval, which Sail refuses by name")
 
 FIRST, LAST = "2024-03-01", "2024-03-03"
-LATER = SELECT.replace("event_ts,", "event_ts + INTERVAL 2 HOURS AS event_ts,").replace("value,", "value + 1 AS value,")
+SHIFTED = "cast(event_ts AS timestamp) + INTERVAL 2 HOURS AS event_ts,"
+LATER = SELECT.replace("event_ts,", SHIFTED).replace("value,", "value + 1 AS value,")
 
 
 def test_rows_that_another_time_zone_moves_are_told_per_day_also_beyond_the_range(

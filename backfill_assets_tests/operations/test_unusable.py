@@ -98,6 +98,7 @@ def test_several_sources_are_told_together_each_with_its_ledger(tmp_path: Path) 
     reasons = {"op is neither": 2, "truth:bad.csv: not a whole file": 1, "truth:worse.csv: no column of its own": 1}
     assert found.to_dict() == {
         "rows": 4, "files": 2, "reason": "op is neither", "reasons": reasons, "too_late": 0, "files_as_declared": 0,
+        "retyped": (),
     }  # fmt: skip
     assert [query.split()[3] for query in found.queries] == [named("quarantine", "events"), named("files", "truth")]
 
