@@ -37,10 +37,13 @@ def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixtur
 
 
 def test_days_that_cannot_be_computed_again_are_no_difference(tmp_path: Path) -> None:
-    words = ("check-engine", "--tables", "features")
-    told = run(*words, "--json", overrides=instead(Planned(tmp_path / "lake")))
+    words, made = ("check-engine", "--tables", "features"), Planned(tmp_path / "lake")
+    for file in made.lake.table_path("staging").rglob("event_date=*/*.parquet"):
+        file.unlink()
+    told = run(*words, "--json", overrides=instead(made))
     assert told.exit_code == 0, told.output
     found = json.loads(told.stdout)
+    assert {d["passed_over"].partition(" of ")[0] for d in found["tables"][0]["days"]} == {"files"}
     assert (found["engine"], found["compared"], found["differing"]) == ("sail", 0, 0)
 
 
