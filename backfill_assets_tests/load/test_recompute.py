@@ -28,6 +28,8 @@ pytestmark = pytest.mark.usefixtures("storages")
 
 def test_a_day_whose_receipt_does_not_say_how_its_rows_came_about_is_passed_over(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
+    made.names_inputs = False
+    made.write("features", {2: 5, 3: 5})
     session = SessionElsewhere(made.lake, tmp_path / "home")
     asked = RebuildRequest(
         session, made.pipeline, made.pipeline.table("features"), DayRange(day(2), day(4)), Provenance("")

@@ -45,6 +45,7 @@ class Planned:
     root: Path
     lake: Lake = field(init=False)
     pipeline: Pipeline = field(init=False)
+    names_inputs: bool = field(default=True, init=False)  # whether receipts of `write` do
 
     def __post_init__(self) -> None:
         _kept().lay_out(self.root)
@@ -101,9 +102,8 @@ class Planned:
         found = audit(self.lake, staged.paths, contract)
         entries = {d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in digests}
         made_with, codes = {PARAMETERS: parameters_of(contract, states.view).to_json()}, self.pipeline.codes[table]
-        inputs = {
-            i.table: states.view.table(i.table).version for i in contract.inputs if i.table in self.pipeline.codes
-        }
+        known = self.pipeline.codes if self.names_inputs else ()
+        inputs = {i.table: states.view.table(i.table).version for i in contract.inputs if i.table in known}
         said = Provenance(
             "plan" if tags else "test", run_id, "", codes.code_digest, codes.settings_digest,
             inputs=inputs, tags={**made_with, **tags},
