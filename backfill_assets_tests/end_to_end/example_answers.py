@@ -222,7 +222,7 @@ AT_THE_END = {
     ),
     "december": AtTheEnd(
         "staging",
-        """SELECT event_key, TRY_CAST(value AS BIGINT) AS value FROM read_json({files},
+        """SELECT DISTINCT event_key, TRY_CAST(value AS BIGINT) AS value FROM read_json({files},
             columns = {event_key: 'VARCHAR', value: 'VARCHAR'}) WHERE TRY_CAST(value AS BIGINT) IS NOT NULL""",
     ),
     "late-labels": AtTheEnd(
