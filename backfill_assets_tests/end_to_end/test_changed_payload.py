@@ -134,15 +134,21 @@ def test_what_reads_a_renamed_column_is_never_made_from_days_without_it_unnotice
     assert [renamed[d] for d in ALL] == [(None, 7), (None, 19)], "equal values under another name are written"
 
 
+def loaded(root: Path, header: str, values: str, **payload: str) -> World:
+    """A lake with this payload, and one row of two days that is made everywhere."""
+    declare(root, **payload)
+    world = World(root, delivered)
+    for day in ("01", "02"):
+        text = f"{header}\ne{day},2024-03-{day} 10:00:00,{values}\n"
+        land_bytes(world, f"dt=2024-03-{day}/x.csv", text.encode())
+    world.backfill(ALL)
+    return world
+
+
 def test_a_required_column_under_a_new_name_is_never_null_and_days_loaded_without_it_are_named(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    declare(tmp_path, shop="STRING NOT NULL", till="INT NOT NULL")
-    world = World(tmp_path, delivered)
-    for day in ("01", "02"):
-        text = f"id,at,shop,till\ne{day},2024-03-{day} 10:00:00,a,7\n"
-        land_bytes(world, f"dt=2024-03-{day}/x.csv", text.encode())
-    world.backfill(ALL)
+    world = loaded(tmp_path, "id,at,shop,till", "a,7", shop="STRING NOT NULL", till="INT NOT NULL")
     declare(tmp_path, shop="STRING NOT NULL", sold="INT NOT NULL")
     toml = tmp_path / "lake.toml"
     toml.write_text(toml.read_text().replace("event_ts, shop, sold", "event_ts, shop, till AS sold"))
@@ -154,12 +160,7 @@ def test_a_required_column_under_a_new_name_is_never_null_and_days_loaded_withou
 
 
 def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(spark: "SparkSession", tmp_path: Path) -> None:
-    declare(tmp_path, shop="STRING NOT NULL", till="INT")
-    world = World(tmp_path, delivered)
-    for day in ("01", "02"):
-        text = f"id,at,shop,till,country\ne{day},2024-03-{day} 10:00:00,a,7,true\n"
-        land_bytes(world, f"dt=2024-03-{day}/x.csv", text.encode())
-    world.backfill(ALL)
+    world = loaded(tmp_path, "id,at,shop,till,country", "a,7,true", shop="STRING NOT NULL", till="INT")
 
     def rows() -> list[tuple[object, ...]]:
         return sorted((r["event_key"], r.get("till"), r.get("country")) for r in world.content("staging"))
