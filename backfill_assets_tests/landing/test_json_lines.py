@@ -144,7 +144,14 @@ def test_a_line_that_would_give_too_many_columns_is_unusable(tmp_path: Path) -> 
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5))
 usable = st.dictionaries(st.sampled_from("abc"), st.one_of(scalars, st.lists(scalars, max_size=2)), max_size=3)
-unusable = st.sampled_from([line for line, _ in UNUSABLE.values() if len(line) < 50])
+# A spelling is only another one beside a line before it, so it is no unusable line of any mixture.
+unusable = st.sampled_from(
+    [
+        line
+        for name, (line, _) in UNUSABLE.items()
+        if len(line) < 50 and name != "a key that another line spells otherwise"
+    ]
+)
 blanks = st.sampled_from([b"", b"\r", b"  "])
 
 
