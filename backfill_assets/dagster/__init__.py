@@ -1,0 +1,24 @@
+"""The public door into anybody's Dagster project: an IO manager, checks, definitions to merge, a component.
+
+Lives here: the names of `__all__`, each imported when it is first asked for; importing this changes nothing in the
+process. Does not live here: how a lake's own tables become definitions (`orchestration`), and any write (`load`, `lake`).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__all__: list[str] = []
+
+_HOME_OF: dict[str, str] = {}  # name -> the module here that has it
+
+
+if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
