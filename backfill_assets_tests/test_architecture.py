@@ -14,20 +14,11 @@ import pytest
 from backfill_assets_tests.sources import PACKAGE, TESTS, Import, Source, sources
 
 # Upper rooms may import lower ones; rooms of one line do not know each other.
-FLOORS = (
-    ("__main__",),
-    ("definitions", "cli"),
-    ("dagster",),
-    ("reading",),
-    ("labs", "orchestration"),
-    ("backfill",),
-    ("operations",),
-    ("plans",),
-    ("pipeline", "load"),
-    ("lake",),
-    ("engine", "landing", "examples"),
-    ("core",),
+ROOMS = (
+    "__main__ > definitions cli > dagster > reading > labs orchestration > backfill > operations > plans > "
+    "pipeline load > lake > engine landing examples > core"
 )
+FLOORS = tuple(tuple(floor.split()) for floor in ROOMS.split(" > "))
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 OF_DAGSTER = ("dagster_private", "dagster_private_ui", "event_storage")
