@@ -39,7 +39,7 @@ REGISTRY_HOSTS = tuple(
 INDEX_ADDRESS = re.compile(r"https?://[^\s/]+/(?:simple|maven2|packages)/|--(?:extra-)?index-" + "url")
 
 CALLED_BY_PYTHON = {"__dir__"}
-NAMED_IN_DAGSTER_YAML = {"BatchedEventLogStorage", "WarmQueue", "WarmRunLauncher"}
+NAMED_IN_DAGSTER_YAML = {"BatchedEventLogStorage"}
 KEPT_FOR_TESTS = {"drop_session"}  # a test must be able to end what a process would keep for its life
 # A test that swaps a name of the product's knows its inside: constructors, parameters and the assembler take what it
 # needs instead. These are left; whoever takes one away lowers the number, and nobody raises it.

@@ -5,7 +5,6 @@ it under several Pythons.
 """
 
 import ast
-import json
 import sys
 from hashlib import sha256
 
@@ -28,12 +27,6 @@ def python_digest(source: bytes) -> str:
     every_field = {"show_empty": True} if sys.version_info >= (3, 13) else {}
     text = ast.dump(tree, **every_field)
     return sha256(text.encode("ascii", "backslashreplace")).hexdigest()[:DIGEST_CHARS]
-
-
-def legacy_python_digest(source: bytes) -> str:
-    """The digest of a Python file in receipts up to version 0.2.0; it depends on the version of Python."""
-    text = json.dumps(ast.dump(_without_docstrings(source)))
-    return sha256(text.encode()).hexdigest()[:DIGEST_CHARS]
 
 
 def _without_docstrings(source: bytes) -> ast.Module:

@@ -31,28 +31,24 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Codes:
-    """Today's digests of a table's code and of the settings that reach its content; `legacy` are the pairs in receipts
-    of the same code and settings until version 0.2.0, `earlier` the digests of code whose days are as good as today's.
-    """
+    """Today's digests of a table's code and of the settings that reach its content; `earlier` are digests of code whose
+    days are as good as today's."""
 
     code_digest: str
     settings_digest: str
-    legacy: tuple[tuple[str, str], ...] = ()
     earlier: tuple[str, ...] = ()
 
     def has_code_of(self, stamp: Stamp) -> bool:
         """Whether the day was made by this code, or is as good."""
-        return stamp.code_digest in (self.code_digest, *self.earlier, *(code for code, _ in self.legacy))
+        return stamp.code_digest in (self.code_digest, *self.earlier)
 
     def has_settings_of(self, stamp: Stamp) -> bool:
         """Whether the day was made with these settings."""
-        return stamp.settings_digest in (self.settings_digest, *(settings for _, settings in self.legacy))
+        return stamp.settings_digest == self.settings_digest
 
     def are_of(self, stamp: Stamp) -> bool:
         """Whether the day was made by this code with these settings, or is as good."""
-        if stamp.code_digest in (self.code_digest, *self.earlier):
-            return stamp.settings_digest == self.settings_digest
-        return (stamp.code_digest, stamp.settings_digest) in self.legacy
+        return self.has_code_of(stamp) and self.has_settings_of(stamp)
 
 
 def written_as(built: Built) -> State:

@@ -5,10 +5,9 @@ Not here: the choice of files (`lake.model`, `pipeline.chosen`) and loading them
 
 import contextlib
 import io
-import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -16,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from backfill_assets.core.code_digests import legacy_python_digest, python_digest
+from backfill_assets.core.code_digests import python_digest
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
 
@@ -25,9 +24,6 @@ AGAIN = "Start the command again (in Dagster reload the code location, in a note
 FILES_OF_PACKAGE = "__loaded_package_files__"  # of a module: its package's files with the bytes at the first look
 # Receipts and pins of plans name their versions.
 LIBRARIES = ("delta-spark", "deltalake", "duckdb", "pyarrow", "pysail", "pyspark", "sqlglot")
-LEGACY = Path(__file__).with_name("code_before.json")
-LEGACY_PYTHONS = ("3.11", "3.12", "3.13")  # each of these gave the package's own code another digest
-LEGACY_ENGINES = ("pyspark 4.2.0", "delta-spark 4.4.0")
 
 
 @dataclass(frozen=True)
@@ -63,14 +59,8 @@ class SourceFile:
             return f"{self.named_input} {sha256(self.content).hexdigest()}"
         return _python(self.content) if self.path.suffix == ".py" else _sql(self.text)
 
-    @property
-    def legacy_digest(self) -> str:
-        """The digest in receipts up to version 0.2.0, under this version of Python."""
-        return _legacy_python(self.content) if self.path.suffix == ".py" else _sql(self.text)
-
 
 _python = lru_cache(maxsize=256)(python_digest)
-_legacy_python = lru_cache(maxsize=256)(legacy_python_digest)
 
 
 @lru_cache(maxsize=256)
@@ -145,18 +135,3 @@ def refuse_moved(table: str, sources: Iterable[SourceFile]) -> None:
     if moved:
         changed = f"{', '.join(moved[:3])} changed after this process had loaded it"
         raise BackfillError(f"the code of {table}", changed, "It was not written", AGAIN)
-
-
-def legacy_parts(code_version: str) -> Iterator[list[str]]:
-    """Yield, for each Python, the digests in receipts up to version 0.2.0 for the package's own code of this version.
-
-    Nothing for a younger version; empty lists for an empty `code_version`, which has no code of the package.
-    """
-    known = {**_legacy(), "": {python: [] for python in LEGACY_PYTHONS}}
-    yield from (known[code_version][python] for python in LEGACY_PYTHONS if code_version in known)
-
-
-@cache
-def _legacy() -> Mapping[str, Mapping[str, list[str]]]:
-    digests: Mapping[str, Mapping[str, list[str]]] = json.loads(LEGACY.read_text(encoding="utf-8"))
-    return digests

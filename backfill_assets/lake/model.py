@@ -21,7 +21,7 @@ from backfill_assets.core.engines import DeclaredExpression
 from backfill_assets.core.errors import SettingsError, refuse_unknown
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import LakeView
-from backfill_assets.lake.code import LEGACY_ENGINES, SourceFile, legacy_parts, package_at_first, refuse_moved
+from backfill_assets.lake.code import SourceFile, package_at_first, refuse_moved
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import FILE_NAME
 
@@ -142,15 +142,10 @@ def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = Non
         further = {f"read by {t.name}": t.settings_read for t, _ in read if t.settings_read} | (
             {"confs": confs} if confs else {}
         )
-        earlier = _as_before(read)
-        legacy = [
-            c for r in (read, *earlier) for c in zip(*(_legacy_code(t, columns) for t, columns in r), strict=False)
-        ]
         codes[table.name] = Codes(
             _code_digest(read),
             digest_of(json.loads(json.dumps([*settings, *([further] if further else [])], default=_typed))),
-            tuple(dict.fromkeys((digest_of(code), digest_of(settings)) for code in legacy)),
-            tuple(map(_code_digest, earlier)),
+            tuple(map(_code_digest, _as_before(read))),
         )
     return Pipeline(ordered, codes)
 
@@ -270,13 +265,6 @@ def _code(table: Table, read: Collection[str] | None) -> list[object]:
     inputs = [[i.table, i.before, i.after, i.basis.value] for i in table.contract.inputs]
     parts = sorted(s.digest for s in _read(table))
     return [parts, _version(table), sorted(table.code_inputs), _contract(table, read, inputs)]
-
-
-def _legacy_code(table: Table, read: Collection[str] | None) -> list[list[str]]:
-    """The parts of the code digest up to version 0.2.0, one list per version of Python; empty for younger code."""
-    own = [s.legacy_digest for s in _read(table) if not s.named_input]
-    contract = _contract(table, read, list(map(str, table.contract.inputs)))
-    return [[*sorted([*own, *parts]), contract, *LEGACY_ENGINES] for parts in legacy_parts(_version(table))]
 
 
 def _contract(table: Table, read: Collection[str] | None, inputs: list[Any]) -> str:

@@ -4,7 +4,6 @@ Tested here: `core.code_digests`, under each Python of the machine, and held aga
 tested here: which changes of a source count (`lake/test_model.py`).
 """
 
-import ast
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core import code_digests
-from backfill_assets.core.code_digests import legacy_python_digest, python_digest
-from backfill_assets.core.digests import digest_of
+from backfill_assets.core.code_digests import python_digest
 
 HARD = r'''
 """What lives here."""
@@ -70,12 +68,6 @@ def test_every_python_of_the_machine_gives_one_digest() -> None:
 
 
 @pytest.mark.parametrize("prose", ["# more\n", "\n\n", '"""Other."""\n'])
-def test_prose_counts_in_neither_form(prose: str) -> None:
+def test_prose_does_not_count(prose: str) -> None:
     source = b"x = (1,\n     2)\n"
-    for form in (python_digest, legacy_python_digest):
-        assert form(prose.encode() + source) == form(b"x = 1, 2\n") != form(b"x = 1, 3\n")
-
-
-def test_receipts_of_before_named_the_tree_as_json() -> None:
-    source = b"x = 1\n"
-    assert legacy_python_digest(source) == digest_of(ast.dump(ast.parse(source)))
+    assert python_digest(prose.encode() + source) == python_digest(b"x = 1, 2\n") != python_digest(b"x = 1, 3\n")

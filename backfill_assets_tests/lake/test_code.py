@@ -1,7 +1,7 @@
 """A file of a table's code: its digest is of what was loaded, and it tells when the file has changed since.
 
-Tested here: `lake.code`. Not tested here: Python's digests (`core/test_code_digests.py`), what `code_inputs` names
-(`pipeline/test_tables.py`), and receipts of before (`pipeline/test_receipts_of_before.py`).
+Tested here: `lake.code`. Not tested here: Python's digests (`core/test_code_digests.py`), and what `code_inputs`
+names (`pipeline/test_tables.py`).
 """
 
 from importlib.metadata import version
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.code import LEGACY_PYTHONS, SourceFile, installed_versions, legacy_parts
+from backfill_assets.lake.code import SourceFile, installed_versions
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,7 @@ from backfill_assets.lake.code import LEGACY_PYTHONS, SourceFile, installed_vers
 )
 def test_comments_and_layout_do_not_count(tmp_path: Path, name: str, text: str, same: str, other: str) -> None:
     made = [SourceFile(tmp_path / name, t.encode()) for t in (text, same, other)]
-    for digests in ([f.digest for f in made], [f.legacy_digest for f in made]):
-        assert digests[0] == digests[1] != digests[2]
+    assert made[0].digest == made[1].digest != made[2].digest
 
 
 def test_of_a_named_input_every_byte_and_its_name_count(tmp_path: Path) -> None:
@@ -44,9 +43,3 @@ def test_a_file_that_changed_or_is_gone_has_moved(tmp_path: Path) -> None:
 
 def test_versions_are_those_of_what_is_installed() -> None:
     assert installed_versions(["duckdb", "nope-nope"]) == {"duckdb": version("duckdb")}
-
-
-def test_code_younger_than_receipts_of_before_has_no_other_form() -> None:
-    assert list(legacy_parts("staging 2")) == []
-    assert len(list(legacy_parts("staging 1"))) == len(LEGACY_PYTHONS)
-    assert list(legacy_parts("")) == [[]] * len(LEGACY_PYTHONS)

@@ -177,21 +177,18 @@ def test_the_order_of_settings_does_not_count(sources: Sources) -> None:
     assert sources.codes(settings={"a": 1, "b": 2}) == sources.codes(settings={"b": 2, "a": 1})
 
 
-def test_a_date_and_the_same_text_are_two_settings_and_both_are_as_receipts_named_them(sources: Sources) -> None:
+def test_a_date_and_the_same_text_are_two_settings(sources: Sources) -> None:
     module = sources.module(CODE)
     made = [Table(STAGING, sources=(module,), settings={"since": s}) for s in (date(2024, 3, 1), "2024-03-01")]
     day, text = (make_pipeline([t]).codes["staging"] for t in made)
     assert day.settings_digest != text.settings_digest
-    assert {settings for c in (day, text) for _, settings in c.legacy} == {text.settings_digest}
 
 
-def test_confs_of_spark_sql_count_for_every_table_and_none_is_as_before(sources: Sources) -> None:
+def test_confs_of_spark_sql_count_for_every_table(sources: Sources) -> None:
     tables = _tables(sources, CODE)
     none, some, others = (make_pipeline(tables, {"spark.sql.x": v} if v else {}).codes for v in ("", "1", "2"))
-    for name, codes in none.items():
+    for name in none:
         assert len({c[name].settings_digest for c in (none, some, others)}) == 3
-        assert codes.legacy == some[name].legacy, "days of before are as they were"
-        assert {settings for _, settings in codes.legacy} == {codes.settings_digest}
 
 
 # the contract

@@ -150,11 +150,6 @@ def test_a_value_counts_where_it_is_read(tmp_path: Path, reads: str, counted: se
     assert codes(tmp_path, reads) == before
 
 
-def test_days_of_before_are_right_whatever_was_read(tmp_path: Path) -> None:
-    nothing, some = (codes(tmp_path, READS[n][0])["totals"] for n in ("nothing", "a value"))
-    assert {settings for _, settings in some.legacy} == {nothing.settings_digest}
-
-
 def test_what_is_given_is_settings_to_whoever_asks(tmp_path: Path) -> None:
     (tmp_path / "lake.toml").write_text(TOML.format(horizon=7, maturity=7))
     settings = load_settings(tmp_path, {})
