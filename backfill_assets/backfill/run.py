@@ -38,7 +38,7 @@ from backfill_assets.plans.files import (
 )
 from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk
 from backfill_assets.plans.progress import ChunkState, Progress, progress
-from backfill_assets.plans.waits import stop_if_requested, wait_of
+from backfill_assets.plans.waits import stop_if_requested
 
 MOST_TIMES = 3  # runs of a chunk: more may land for its days while one is at work
 
@@ -52,13 +52,9 @@ class Worker(Protocol):
     def report(self, line: str) -> None:
         """Show that a chunk starts or goes on, or that its gate is passed."""
 
-    def rest(self, seconds: float) -> bool:
-        """Wait at most `seconds`; False if this worker ends instead and is started again when a chunk may start."""
-
 
 def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -> Progress:
-    """Run the plan's remaining chunks and return its progress: finished, paused, waiting, or still active if the worker
-    does not wait for the hours of `[plan]`.
+    """Run the plan's remaining chunks and return its progress: finished, paused or waiting.
 
     `accepted` is a chunk whose gate is skipped, because a person has looked. Raises BackfillError if the plan may not
     run, a run fails (after the retries that the plan allows) or a gate refuses; the plan's mark `stopped` then says
@@ -81,18 +77,6 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
 
 def _is_running(lake: Lake, plan: Plan) -> bool:
     return state_of(lake, plan) in ("active", FINISHED)
-
-
-def _may_start(lake: Lake, plan: Plan, worker: Worker) -> bool:
-    """Wait until `[plan]` of lake.toml lets a chunk start; False if the plan is held, or the worker does not wait."""
-    reported = ""
-    while (wait := wait_of(lake, plan)) is not None:
-        if wait.message != reported:
-            reported = wait.message
-            worker.report(reported)
-        if not worker.rest(wait.seconds) or not _is_running(lake, plan):
-            return False
-    return True
 
 
 def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
@@ -138,8 +122,6 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
         if state is ChunkState.HELD:
             raise _held(current, chunk)
     todo = [c for c, state in states.items() if state is not ChunkState.DONE]
-    if todo and not _may_start(lake, plan, worker):
-        return False
     for chunk in todo:
         kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.value} "
         estimate = f"about {current.seconds_left(chunk):.0f} s left"

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import sleep
 
 from backfill_assets.backfill.preflight import refuse_moved
 from backfill_assets.core.days import DayRange
@@ -25,7 +24,6 @@ from backfill_assets.plans.model import Plan, PlanChunk
 from backfill_assets.plans.progress import progress
 
 PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # tags by which Dagster shows which run began which
-LOOK_SECONDS = 5.0  # between two looks of a plan that waits
 END_SECONDS = 15.0  # an interrupted run ends by itself within ten
 Opener = Callable[[], tuple[Lake, Pipeline]]
 
@@ -56,21 +54,13 @@ class Terminated(KeyboardInterrupt):
 @dataclass(frozen=True)
 class ChunkMaker:
     """Makes one chunk in this process by `make_one`, which gives the cause of a failure, and several at once in
-    processes of the command `run` with these `options`. `report` shows a line. `patient`: it waits for the hours of
-    `[plan]`; otherwise it ends, and a sensor comes back."""
+    processes of the command `run` with these `options`. `report` shows a line."""
 
     root: Path
     open_lake: Opener
     make_one: Callable[[ChunkWork], str]
     report: Callable[[str], None]
     options: Sequence[str] = ()
-    patient: bool = True
-
-    def rest(self, seconds: float) -> bool:
-        """Sleep at most `LOOK_SECONDS`, so that a pause is seen; gives whether it waits at all."""
-        if self.patient:
-            sleep(min(seconds, LOOK_SECONDS))
-        return self.patient
 
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """Make the days of each work; gives per work the cause of its failure, or an empty text."""

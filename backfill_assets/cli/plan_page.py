@@ -42,7 +42,7 @@ def show_progress(current: "Progress", form: str = "") -> None:
         print_json(
             plan_dict(current.plan)
             | {"state": current.state, "stopped": current.why, "progress": [c.to_dict() for c in current.chunks]}
-            | {"resumed": [asdict(r) for r in current.resumed], "hours": current.hours}
+            | {"resumed": [asdict(r) for r in current.resumed], "hours": ""}  # `hours`: a key of earlier versions
             | {"accepted": [asdict(a) for a in current.accepted]}
             | {"took": {t: found.to_dict() for t in current.plan.tables if (found := current.took(t))}}
         )
@@ -70,8 +70,6 @@ def _head(current: "Progress") -> Iterator[str]:
     if current.why:
         yield f"{current.state}: {current.why}"
     yield from map(str, (*current.resumed, *current.accepted))
-    if current.hours:
-        yield current.hours
 
 
 def report(current: "Progress") -> Iterator[PageSection]:

@@ -1,4 +1,4 @@
-"""Sections of `lake.toml` as models: deliveries, features, known totals, when plans run, and the standing proof.
+"""Sections of `lake.toml` as models: deliveries, features, known totals, and the standing proof.
 
 Not here: reading the file and the other sections (`settings`), the types of a payload (`core.payload`), `select`
 (`landing.select`), and judging totals (`operations.controls`).
@@ -21,7 +21,6 @@ WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
 Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
 PositiveDays = Annotated[int, Field(strict=True, ge=1, le=WINDOW_DAYS_MAX)]
 Text = Annotated[str, Field(min_length=1)]
-TIME = r"([01]\d|2[0-3]):[0-5]\d"
 
 
 class Section(BaseModel):
@@ -181,13 +180,6 @@ class ControlSettings(Section):
     expected: Text = Field(coerce_numbers_to_str=True)
     grain: Literal["day", "month", "all"] = "day"
     tolerance: str = Field(default="", coerce_numbers_to_str=True)
-
-
-class PlanSettings(Section):
-    """When chunks of plans may start: in a daily `window` (UTC), and `runs_per_hour` at most."""
-
-    window: str | None = Field(default=None, pattern=rf"^{TIME}-{TIME}$")
-    runs_per_hour: int | None = Field(default=None, ge=1, le=1000)
 
 
 class ProofSettings(Section):

@@ -29,7 +29,6 @@ from backfill_assets.lake.sections import (
     DeliveredSettings,
     ExportSettings,
     FeatureSettings,
-    PlanSettings,
     PositiveDays,
     ProofSettings,
     RetentionSettings,
@@ -40,6 +39,9 @@ from backfill_assets.lake.sections import (
 
 FILE_NAME = "lake.toml"
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
+GONE = {
+    "plan": "hours and rates of plans are gone: take it out, and start plans by cron (`backfill-assets guide plans`)"
+}
 TEMPLATE = Path(__file__).with_name("new_lake.toml")
 DEFAULTS: Mapping[str, Any] = {
     "windows_days": [7, 28], "horizon_days": 7, "maturity_days": 7, "engine": "embedded", "memory": "2g",
@@ -151,7 +153,6 @@ class LakeSettings(DeliveredSettings):
     gates: GateSettings = GateSettings()
     controls: dict[str, ControlSettings] = Field(default_factory=dict)
     exports: dict[str, ExportSettings] = Field(default_factory=dict)
-    plan: PlanSettings = PlanSettings()
     proof: ProofSettings = ProofSettings()
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()
@@ -253,7 +254,7 @@ def _explained(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
     source = next((v for k, v in variables.items() if keys[: len(k)] == k or k[: len(keys)] == keys), None)
     where = ".".join(keys) + (f" (from ${source})" if source else "")
     if error["type"] == "extra_forbidden":
-        return f"{where}: there is no such setting{_meant(keys)}"
+        return f"{where}: {GONE.get(keys[0]) or f'there is no such setting{_meant(keys)}'}"
     text = shown(keys[-1], value := error.get("input"))
     given = "" if error["type"] == "missing" else f", got {json.dumps(text) if isinstance(value, str) else text}"
     return f"{where}: {reason(error)}{given}"

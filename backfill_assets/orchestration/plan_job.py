@@ -49,7 +49,6 @@ from backfill_assets.plans.files import (
 )
 from backfill_assets.plans.model import Plan, Policy
 from backfill_assets.plans.progress import Progress
-from backfill_assets.plans.waits import wait_of
 
 BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
 NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed
@@ -97,7 +96,7 @@ def chunk_maker(
             return ""
         return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")
 
-    return ChunkMaker(lake_context.root, lake_context.open, make_one, log, ("--parent", parent, root), patient=False)
+    return ChunkMaker(lake_context.root, lake_context.open, make_one, log, ("--parent", parent, root))
 
 
 def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:
@@ -206,8 +205,6 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
             tick.notes.append(f"plan {plan.id} is being run")
         elif runs.is_active(instance, BACKFILL_RANGE, str(lake.root), {PLAN_TAG: plan.id}):
             tick.notes.append(f"plan {plan.id}: its run is queued or starting")
-        elif (wait := wait_of(lake, plan)) is not None:
-            tick.notes.append(f"plan {plan.id} {wait.message}")
         else:
             _ask(tick, instance, lake, view, plan)
     return tick

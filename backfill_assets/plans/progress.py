@@ -28,7 +28,6 @@ from backfill_assets.plans.files import (
     why_waiting,
 )
 from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk, Price
-from backfill_assets.plans.waits import hours_text, wait_of
 
 COLD_SECONDS = 10.0  # what the first work of an engine that has just started takes longer
 
@@ -173,8 +172,8 @@ class ChunkProgress:
 @dataclass(frozen=True)
 class Progress:
     """A plan with its chunks as they are now. `state` is that of `state_of`, `why` the reason of a stop or pause;
-    `resumed`: who ended pauses; `hours`: when chunks may start, by `[plan]`, and what they wait for now;
-    `accepted`: what a person let its gates pass; `going_on`: the subcommand that lets it go on."""
+    `resumed`: who ended pauses; `accepted`: what a person let its gates pass; `going_on`: the subcommand that lets it
+    go on."""
 
     plan: Plan
     state: str
@@ -184,7 +183,6 @@ class Progress:
     why: str = ""
     resumed: tuple[Resumption, ...] = ()
     accepted: tuple[Acceptance, ...] = ()
-    hours: str = ""
     going_on: str = ""
 
     @property
@@ -275,9 +273,7 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     for chunk in plan.chunks:
         waits = chunk.kind is ChunkKind.BOUNDARY and any(c.state is not ChunkState.DONE for c in chunks)
         chunks.append(_chunk(current, chunk, waits))
-    wait, hours = wait_of(lake, plan) if state in ("new", "active") else None, hours_text(lake.settings.plan)
-    hours += f"; {wait.message}" if wait else ""
-    return replace(current, chunks=tuple(chunks), hours=hours, going_on=going_on(lake, plan, state))
+    return replace(current, chunks=tuple(chunks), going_on=going_on(lake, plan, state))
 
 
 def _chunk(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:

@@ -47,10 +47,6 @@ class Worker:
     told: list[tuple[int, str]] = field(default_factory=list)
     works: list[ChunkWork] = field(default_factory=list)
 
-    def rest(self, seconds: float) -> bool:
-        """Nothing here waits."""
-        raise AssertionError(f"rested {seconds} s")
-
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """All of each, table by table."""
         for work in reversed(works):

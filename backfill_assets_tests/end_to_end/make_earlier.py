@@ -92,7 +92,18 @@ def make(root: Path) -> None:
     plan = json.loads(run(root, "plan", "list", "--json"))[0]["id"]
     run(root, "run", plan)
     run(root, "snapshot", "create", "kept", "--tables", "training", "--days", "2024-03-01..2024-03-02")
-    run(root, "rollback", "--table", "weekly", "--days", "2024-03-01..2024-03-01", "--to-version", "1", "--yes")
+    run(
+        root,
+        "rollback",
+        "--table",
+        "weekly",
+        "--days",
+        "2024-03-01..2024-03-01",
+        "--to-version",
+        "1",
+        "--over-newer",
+        "--yes",
+    )
     _archive_commits(root / "tables" / "staging")
 
 
@@ -110,7 +121,8 @@ def main(target: str) -> None:
         make(root)
         with tarfile.open(target, "w:xz") as archive:
             for path in sorted(root.iterdir()):
-                archive.add(path, path.name)
+                if path.name not in (".dagster", ".locks", ".server"):
+                    archive.add(path, path.name)
 
 
 if __name__ == "__main__":

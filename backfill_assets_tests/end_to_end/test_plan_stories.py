@@ -136,10 +136,6 @@ class Worker:
     moments_left: int
     late: tuple[int, int, int] = (0, 0, 0)
 
-    def rest(self, seconds: float) -> bool:
-        """Nothing here waits."""
-        raise AssertionError(f"rested {seconds} s")
-
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """One after the other, the last one first: what a kill leaves of several at once is some of them, and each
         changes what a later one read before."""

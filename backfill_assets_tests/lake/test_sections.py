@@ -6,13 +6,9 @@ Tested here: `lake.sections`, through the file. Not tested here: the words of a 
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from backfill_assets import open_lake
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD
-from backfill_assets.lake.home import open_lake as opened_lake
-from backfill_assets.lake.sections import LAKE_FORMAT, PlanSettings
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, load_settings
 
 TEXT = 'start_date = 2024-03-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'
@@ -100,43 +96,3 @@ def test_sources_that_cannot_be_meant_are_refused(tmp_path: Path, text: str, tol
     with pytest.raises(SettingsError) as refused:
         _of_two(tmp_path, text=text)
     assert told in refused.value.culprit
-
-
-@pytest.mark.parametrize("window", ["00:00-23:59", "22:00-06:00"])
-def test_a_window_is_two_times_of_a_day(window: str) -> None:
-    assert PlanSettings(window=window).window == window
-
-
-@pytest.mark.parametrize("window", ["22-6", "24:00-06:00", "22:00-06:60", "22:00", "", "22:00-06:00 CET"])
-def test_what_is_no_window_is_refused(window: str) -> None:
-    with pytest.raises(ValidationError, match="window"):
-        PlanSettings(window=window)
-
-
-def test_no_run_in_an_hour_is_no_rate() -> None:
-    with pytest.raises(ValidationError, match="runs_per_hour"):
-        PlanSettings(runs_per_hour=0)
-
-
-BARE = 'start_date = 2024-03-01\n[source]\nfiles = "landing/**"\nformat = "jsonl"\nselect = "seq"\n'
-
-
-def test_a_lake_without_a_number_has_the_first_format_and_a_later_one_is_refused_before_any_other_key(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "lake.toml"
-    file.write_text(BARE)
-    assert load_settings(tmp_path).lake_format == 1
-    file.write_text(f"lake_format = {LAKE_FORMAT}\n{BARE}")
-    assert load_settings(tmp_path).lake_format == LAKE_FORMAT
-    file.write_text(f"lake_format = {LAKE_FORMAT + 1}\n{BARE}[a_section_of_the_future]\nx = 1\n")
-    for opening in (load_settings, opened_lake, open_lake):
-        with pytest.raises(SettingsError, match=rf"newer release .* wrote it: its lake_format is {LAKE_FORMAT + 1}"):
-            opening(tmp_path)
-
-
-@pytest.mark.parametrize("number", ["0", '"1"', "1.5"])
-def test_what_is_no_number_of_a_format_is_refused(tmp_path: Path, number: str) -> None:
-    (tmp_path / "lake.toml").write_text(f"lake_format = {number}\n{BARE}")
-    with pytest.raises(SettingsError, match="lake_format"):
-        load_settings(tmp_path)

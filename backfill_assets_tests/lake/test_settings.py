@@ -168,6 +168,7 @@ BAD = {
     "no retention": ("retention.rollback_days", "", "[retention]\nrollback_days = 0", {}),
     "an unknown key": ("colour", 'colour = "blue"', "", {}),
     "an unknown key in a section": ("features.window_days", "", "[features]\nwindow_days = [7, 28]", {}),
+    "a section of before": ("take it out, and start plans by cron", "", '[plan]\nwindow = "22:00-06:00"', {}),
     "an unknown section": ("feature", "", "[feature]\nwindows_days = [7, 28]", {}),
 }
 

@@ -7,7 +7,7 @@ fail, to die and to write nonsense. Does not live here: runs of Dagster (`end_to
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from backfill_assets.lake.writing import keep_rows
 from backfill_assets.load.derived import as_merged
 from backfill_assets.plans.files import keep_plan
 from backfill_assets.plans.model import Plan, Policy, TableImpact
-from backfill_assets_tests.clocks import Clock
 from backfill_assets_tests.files import Cells, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -67,7 +66,6 @@ class HandWorker:
     told: list[str] = field(default_factory=list)
     most_at_once: int = 0
     lines: list[str] = field(default_factory=list)
-    clock: Clock | None = None
 
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """Write the days in the chunks' names."""
@@ -86,13 +84,6 @@ class HandWorker:
         if work.chunk.number == self.dies_at:
             raise Killed
         return ""
-
-    def rest(self, seconds: float) -> bool:
-        """The clock moves on instead; without one it ends."""
-        self.told.append(f"rested {seconds:.0f} s")
-        if self.clock is not None:
-            self.clock.off += timedelta(seconds=seconds)
-        return self.clock is not None
 
     def report(self, line: str) -> None:
         """Passed gates are kept."""

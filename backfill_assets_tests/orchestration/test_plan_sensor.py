@@ -4,7 +4,6 @@ Tested here: its ticks, with plans begun, killed, stopped, paused and being run.
 (`test_plan_job`) and the daemon itself (`end_to_end/test_plan_daemon.py`).
 """
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -15,14 +14,12 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.plan_job import plans_tick
 from backfill_assets.orchestration.ticks import Tick
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.files import held_back, mark, only_runner, resume, unmark
 from backfill_assets.plans.model import Plan
-from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.orchestration.ticking import ran
 
@@ -105,14 +102,3 @@ def test_a_plan_at_its_stop_is_told_as_an_alarm_and_asked_for_once_it_is_resumed
     assert (tick.requests, tick.alarms) == ([], {f"plan {plan.id} waiting": held_back(lake[0])[plan.id]})
     resume(lake[0], plan, "looked")
     assert len(ticked(lake, instance).requests) == 1
-
-
-def test_a_plan_outside_its_window_is_asked_for_when_it_opens(lake: Opened, instance: dg.DagsterInstance) -> None:
-    with (lake[0].root / FILE_NAME).open("a") as toml:
-        toml.write('\n[plan]\nwindow = "22:00-06:00"\n')
-    plan = planned(*lake)
-    ask_for(*lake, plan)
-    with set_to(Clock(stopped=datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp())) as clock:
-        assert _spelled(lake, instance).startswith(f"plan {plan.id} waits until 2026-03-01 22:00 UTC: ")
-        clock.off = timedelta(hours=11)
-        assert len(ticked(lake, instance).requests) == 1

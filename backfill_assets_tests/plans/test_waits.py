@@ -1,34 +1,29 @@
-"""What a plan waits for between chunks: a person who resumes it by name and reason, and the hours of `[plan]`.
+"""What a plan waits for between chunks: a person who resumes it by name and reason; and how many chunks run at once.
 
-Tested here: `plans.waits` through `run_plan` with a worker whose rest moves the clock; nothing sleeps. Not
-tested here: the command (`cli/test_run.py`), the sensor (`orchestration/test_plan_sensor.py`).
+Tested here: `plans.waits` through `run_plan` with a worker that writes by hand. Not tested here: the command
+(`cli/test_run.py`), the sensor (`orchestration/test_plan_sensor.py`).
 """
 
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from backfill_assets.backfill.run import run_plan
-from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.sections import PlanSettings
 from backfill_assets.lake.settings import SparkSettings
 from backfill_assets.plans.files import held_back, mark, resume, resumed
 from backfill_assets.plans.model import Plan
-from backfill_assets.plans.waits import hours_text, usual_parallel, wait_of
-from backfill_assets_tests.clocks import Clock, set_to
+from backfill_assets.plans.waits import usual_parallel
 from backfill_assets_tests.operations.planning import DAYS, HandWorker, bare_staging, planned
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 Opened = tuple[Lake, Pipeline]
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -37,16 +32,10 @@ def lake(tmp_path: Path) -> Opened:
 
 
 def run(lake: Opened, plan: Plan, **worker: Any) -> tuple[str, list[str]]:
-    """Run it by hand; its state then, and the chunks whose gate was passed or the rests."""
+    """Run it by hand; its state then, and the chunks whose gate was passed."""
     by = HandWorker(*lake, **worker)
     state = run_plan(lambda: lake, plan, by).state
     return state, [told for told in by.told if not told.startswith("made")]
-
-
-def limited(lake: Opened, **plan: Any) -> Opened:
-    """The lake with such a section `[plan]`."""
-    settings = lake[0].settings.model_copy(update={"plan": PlanSettings(**plan)})
-    return replace(lake[0], settings=settings), lake[1]
 
 
 @pytest.mark.parametrize(
@@ -103,65 +92,14 @@ def test_a_point_that_a_plan_has_not_is_refused(lake: Opened, stop: str, canary:
 
 
 @pytest.mark.parametrize(
-    ("window", "at", "opens"),
-    [("22:00-06:00", 12, "2026-03-01 22:00"), ("22:00-06:00", 23, ""), ("22:00-06:00", 5, ""),
-     ("22:00-06:00", 6, "2026-03-01 22:00"), ("01:30-03:00", 12, "2026-03-02 01:30"), ("11:59-12:01", 12, "")],
-)  # fmt: skip
-def test_chunks_start_in_the_window_only_also_over_midnight(lake: Opened, window: str, at: int, opens: str) -> None:
-    there, plan = limited(lake, window=window)[0], planned(*lake)
-    with set_to(Clock(stopped=NOON.replace(hour=at).timestamp())):
-        wait = wait_of(there, plan)
-    assert (wait.message.partition(" UTC: ")[0] if wait else "") == (f"waits until {opens}" if opens else "")
-
-
-def test_a_runner_waits_for_the_window_and_says_so_once(lake: Opened) -> None:
-    limits = limited(lake, window="22:00-06:00")
-    plan = planned(*lake)
-    with set_to(Clock(stopped=NOON.timestamp())) as clock:
-        by = HandWorker(*limits, clock=clock)
-        assert run_plan(lambda: limits, plan, by).state == "finished"
-        assert utc_now() == NOON.replace(hour=22)
-    told = "waits until 2026-03-01 22:00 UTC: it is 12:00 UTC, chunks start 22:00-06:00 UTC (`[plan] window`)"
-    assert [line for line in by.lines if line.startswith("waits")] == [told]
-    assert by.told[0] == "rested 36000 s"
-
-
-def test_a_runner_that_does_not_wait_ends_and_the_plan_stays_active(lake: Opened) -> None:
-    limits = limited(lake, window="22:00-06:00")
-    with set_to(Clock(stopped=NOON.timestamp())):
-        assert run(limits, planned(*lake)) == ("active", ["rested 36000 s"])
-
-
-def test_so_many_chunks_run_within_an_hour_and_no_more(lake: Opened) -> None:
-    limits, plan = limited(lake, runs_per_hour=2), planned(*lake)
-    with set_to(Clock()) as clock:
-        state, told = run(limits, plan, clock=clock)
-    assert state == "finished"
-    kinds = ["gate" if line.startswith("gate") else "rest" for line in told]
-    # Commits carry the true time: whether the second one makes room at once with the first is a matter of milliseconds.
-    assert (kinds[:3], kinds.count("gate")) == (["gate", "gate", "rest"], 5)
-    assert 3500 < clock.off.total_seconds() < 3700, "of two at once each makes room for one, an hour later"
-
-
-def test_hours_are_told_and_nothing_is_without_them() -> None:
-    assert hours_text(PlanSettings()) == ""
-    told = "chunks start 22:00-06:00 UTC only, at most 3 chunk(s) run within an hour"
-    assert hours_text(PlanSettings(window="22:00-06:00", runs_per_hour=3)) == told
-
-
-@pytest.mark.parametrize(
-    ("spark", "rate", "told"),
+    ("spark", "told"),
     [
-        ({"cores": 8, "memory": "2g"}, None, "2: 8 core(s) allow 4, 2g of the engine's memory 2"),
-        ({"cores": 2, "memory": "16g"}, None, "1: 2 core(s) allow 1, 16g of the engine's memory 16"),
-        ({"cores": 16, "memory": "512m"}, None, "1: 16 core(s) allow 8, 512m of the engine's memory 1"),
-        ({"cores": 16, "memory": "8g"}, 3, "3: 16 core(s) allow 8, 8g of the engine's memory 8, runs_per_hour 3"),
-        ({"engine": "sc://far:15002"}, None, "1: cores and memory of sc are not known here"),
+        ({"cores": 8, "memory": "2g"}, "2: 8 core(s) allow 4, 2g of the engine's memory 2"),
+        ({"cores": 2, "memory": "16g"}, "1: 2 core(s) allow 1, 16g of the engine's memory 16"),
+        ({"cores": 16, "memory": "512m"}, "1: 16 core(s) allow 8, 512m of the engine's memory 1"),
+        ({"engine": "sc://far:15002"}, "1: cores and memory of sc are not known here"),
     ],
 )
-def test_chunks_at_once_are_as_many_as_cores_and_memory_allow(
-    lake: Opened, spark: dict[str, Any], rate: int | None, told: str
-) -> None:
-    settings = limited(lake, runs_per_hour=rate)[0].settings
-    most, why = usual_parallel(settings.model_copy(update={"spark": SparkSettings(**spark)}))
+def test_chunks_at_once_are_as_many_as_cores_and_memory_allow(lake: Opened, spark: dict[str, Any], told: str) -> None:
+    most, why = usual_parallel(lake[0].settings.model_copy(update={"spark": SparkSettings(**spark)}))
     assert (most, why) == (int(told[0]), told)
