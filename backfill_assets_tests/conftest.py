@@ -91,9 +91,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """On which engine tests are that only need one."""
+    """On which engine tests are that only need one, and what is left out."""
     if config.option.markexpr == QUICK:
         return None
+    if config.option.markexpr == engines.ALL_BUT_USERS_DO:
+        more = f"left out: what users do, on Spark; `pytest -m {engines.USERS_DO}` runs it"
+        return f"{_engines()}\n{more}"
+    return _engines()
+
+
+def _engines() -> str:
     if engines.wants_spark():
         return "engine: Spark"
     why = engines.why_no_sail()

@@ -4,8 +4,9 @@ Lives here: the one rule, the marker `on_spark` that keeps a module on Spark and
 process on either. Does not live here: the fixtures (`conftest.py`), and tests that name their engine themselves.
 
 A test that needs an engine takes a fixture of `conftest.SPARK_FIXTURES`, and is on Sail, or skipped where this machine
-cannot keep Sail to one user. With BACKFILL_ASSETS_TESTS_ENGINE=spark every test is on Spark: `.ci/run` repeats the
-modules marked `users_do` so, `thorough.py` everything.
+cannot keep Sail to one user. With BACKFILL_ASSETS_TESTS_ENGINE=spark every test is on Spark. Modules marked `users_do`
+are a run of their own, `pytest -m users_do`, which is on Spark; plain `pytest` leaves them out. `.ci/run` runs both,
+`thorough.py` everything on both engines.
 """
 
 import os
@@ -26,11 +27,22 @@ if TYPE_CHECKING:
 TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 SPARK = "spark"
 ON_SPARK = "on_spark"
-USERS_DO = "users_do"  # what users do with the engine that they get: a part of `.ci/run` runs it on Spark, too
+USERS_DO = "users_do"  # what users do, with the engine that they get
+ALL_BUT_USERS_DO = f"not {USERS_DO} or quick"  # what plain `pytest` runs
 OF_LAKES = "BACKFILL_ASSETS__SPARK__ENGINE"  # of every lake that this process, or one that it starts, opens
 FOR_SERVERS = "SPARK_CONNECT_MODE_ENABLED"  # whom pyspark's functions work for; else for a driver of the process
 MEMORY = "2g"
 SERVERS = {name: EngineSettings(name, memory=MEMORY, idle_minutes=0.1) for name in (EMBEDDED, SAIL)}
+
+
+def select(config: pytest.Config) -> None:
+    """Leave out what users do where no name, marker or keyword is given; where its marker is, the engine is Spark
+    unless the environment names one. To be called before processes are started."""
+    option, plain = config.option, config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if option.markexpr.partition(" ")[0] == USERS_DO:
+        os.environ.setdefault(TESTS_ENGINE, SPARK)
+    elif plain and not (option.markexpr or option.keyword):
+        option.markexpr = ALL_BUT_USERS_DO
 
 
 def wants_spark() -> bool:

@@ -30,9 +30,10 @@ PARSING = "backfill_assets_tests.sources import"  # modules that say so share th
 # Modules on the Spark server of their process share its JVM: three would start, load and warm up the same. Not what
 # kills JVMs.
 ON_SPARK, SESSION, KILLING = "mark.on_spark(", 'spark: "SparkSession', "it kills JVMs"
+LONGEST = ("test_examples.py", "test_guide_steps.py", "test_readme.py")  # minutes each
 DRAWING = ("cli/test_lateness.py", "cli/test_lateness_page.py", "cli/test_report_page.py")  # matplotlib, half a second
 # On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a laptop's memory.
-PROCESSES, QUICK_PROCESSES = 3, 2
+PROCESSES, QUICK_PROCESSES, SPARK_PROCESSES = 3, 2, 2  # on Spark each has a server that its tests share
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 1 << 30  # a folder in memory of Linux; all quick tests together write less
 
 
@@ -64,16 +65,19 @@ def end_at_once(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Folders, and so the whole suite, run in several processes, whole modules in each; named files and tests in one.
+    """Plain `pytest` leaves out what users do. Folders, and so the whole suite, run in several processes, whole modules
+    in each; named files and tests in one.
 
     `-n` and `--pdb` win over it. What quick tests write is in memory where that is as large.
     """
     option = config.option
+    engines.select(config)
     named, is_quick = any(".py" in arg for arg in config.args), option.markexpr == QUICK
     if is_quick and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
         tempfile.tempdir = str(MEMORY)  # pytest's folders, too
     if getattr(option, "numprocesses", 0) is None and not (named or option.usepdb or hasattr(config, "workerinput")):
-        option.numprocesses, option.dist = QUICK_PROCESSES if is_quick else PROCESSES, "loadscope"
+        others = SPARK_PROCESSES if engines.wants_spark() else PROCESSES
+        option.numprocesses, option.dist = QUICK_PROCESSES if is_quick else others, "loadscope"
         option.loadscopereorder = False  # it would begin with the many quick tests, and wait for a long one at the end
 
 
@@ -115,7 +119,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def rank(item: pytest.Item) -> tuple[bool, ...]:
         path, room = item.path, item.path.parent.name
         scope = scope_of(path)
-        first = room in ROOMS_OF_ONE_PROCESS, scope == ON_SPARK, path in slow, room in LONG_ROOMS, path in dear
+        first = (
+            room in ROOMS_OF_ONE_PROCESS,
+            path.name in LONGEST,
+            scope == ON_SPARK,
+            path in slow,
+            room in LONG_ROOMS,
+            path in dear,
+        )
         return tuple(not is_so for is_so in (*first, scope in (PARSING, DRAWING[0])))
 
     items.sort(key=rank)

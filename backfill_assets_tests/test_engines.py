@@ -7,11 +7,21 @@ import os
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from backfill_assets_tests.engines import FOR_SERVERS, OF_LAKES, TESTS_ENGINE, choose, refuse_unfounded, wants_spark
+from backfill_assets_tests.engines import (
+    ALL_BUT_USERS_DO,
+    FOR_SERVERS,
+    OF_LAKES,
+    TESTS_ENGINE,
+    choose,
+    refuse_unfounded,
+    select,
+    wants_spark,
+)
 
 MODULE, OTHER = Path("test_a.py"), Path("test_b.py")
 NEEDS = pytest.mark.spark
@@ -78,3 +88,27 @@ def test_an_engine_that_tests_do_not_know_is_refused(environ: pytest.MonkeyPatch
     environ.setenv(TESTS_ENGINE, "flink")
     with pytest.raises(pytest.UsageError, match="is no engine"):
         wants_spark()
+
+
+def selected(marker: str = "", keyword: str = "", named: bool = False) -> str:
+    """What markers a run selects by, and with it the engine of the run."""
+    source = pytest.Config.ArgsSource.ARGS if named else pytest.Config.ArgsSource.TESTPATHS
+    config = SimpleNamespace(option=SimpleNamespace(markexpr=marker, keyword=keyword), args_source=source)
+    select(cast("pytest.Config", config))
+    return str(config.option.markexpr)
+
+
+def test_what_users_do_is_left_out_where_nothing_is_asked_for(environ: pytest.MonkeyPatch) -> None:
+    environ.setenv(TESTS_ENGINE, "sail")
+    assert selected() == ALL_BUT_USERS_DO
+    assert [selected(named=True), selected(keyword="races")] == ["", ""]
+    assert selected("slow") == "slow"
+
+
+def test_what_users_do_is_on_spark_where_it_is_asked_for_and_no_engine_is_named(environ: pytest.MonkeyPatch) -> None:
+    environ.setenv(TESTS_ENGINE, "sail")
+    assert selected("users_do") == "users_do"
+    assert not wants_spark()
+    environ.delenv(TESTS_ENGINE)
+    assert selected("users_do and not browser") == "users_do and not browser"
+    assert wants_spark()

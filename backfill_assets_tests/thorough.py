@@ -1,7 +1,8 @@
 """Runs what `.ci/run` leaves out for its time: `python -m backfill_assets_tests.thorough`, for hours.
 
-Here: everything on Spark, the big variants of tests, and the simulations. Not here: the tests. With names only these
-run, as in `python -m backfill_assets_tests.thorough races plan-kills`; `--list` shows the names.
+Here: everything on the engine that `.ci/run` does not run it on, the big variants of tests, and the simulations. Not
+here: the tests. With names only these run, as in `python -m backfill_assets_tests.thorough races plan-kills`; `--list`
+shows the names.
 """
 
 import os
@@ -10,7 +11,8 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from backfill_assets_tests.engines import SPARK, TESTS_ENGINE
+from backfill_assets.engine.confs import SAIL
+from backfill_assets_tests.engines import SPARK, TESTS_ENGINE, USERS_DO
 from backfill_assets_tests.processes import CHECKOUT
 
 TESTS = "backfill_assets_tests"
@@ -55,6 +57,7 @@ VARIANTS = (
     Variant(
         "spark", (*PYTEST, "-m", "spark and not on_spark"), "every test that Sail runs otherwise", {TESTS_ENGINE: SPARK}
     ),
+    Variant("sail", (*PYTEST, "-m", f"{USERS_DO} and not on_spark"), "what users do, on Sail", {TESTS_ENGINE: SAIL}),
 )
 
 

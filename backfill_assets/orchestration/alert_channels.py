@@ -23,8 +23,17 @@ from backfill_assets.lake.files import read_json, write_json
 WEBHOOK: Final = "BACKFILL_ASSETS_ALERT_WEBHOOK"
 MAIL_TO: Final = "BACKFILL_ASSETS_ALERT_MAIL"  # before 0.3.0
 UI_URL: Final = "BACKFILL_ASSETS_UI_URL"
-DEADLINE_SECONDS = 10.0  # for all tries; Dagster looks at five ended runs in a tick, which has sixty
-PAUSES_SECONDS = (1.0, 3.0)  # before the second and third try
+
+
+@dataclass(frozen=True)
+class Tries:
+    """How long a message is tried."""
+
+    deadline_seconds: float = 10.0  # for all tries; Dagster looks at five ended runs in a tick, which has sixty
+    pauses_seconds: tuple[float, ...] = (1.0, 3.0)  # before the second and third try
+
+
+TRIES: Final = Tries()
 
 
 @dataclass(frozen=True)
@@ -56,9 +65,9 @@ def webhook(environment: Mapping[str, str]) -> str:
         ) from None  # fmt: skip
 
 
-def post(url: str, message: Message) -> None:
-    """POST `{"text": …, "subject": …, facts}`, three times at most. Raises BackfillError ten seconds later at the
-    latest, without the address.
+def post(url: str, message: Message, tries: Tries = TRIES) -> None:
+    """POST `{"text": …, "subject": …, facts}`, three times at most. Raises BackfillError, without the
+    address, at the deadline of all tries at the latest.
 
     `text` is what Slack and Mattermost show; they take <, > and & escaped, so that no text of a lake can call a whole
     channel.
@@ -67,8 +76,8 @@ def post(url: str, message: Message) -> None:
     body = {**message.facts, "subject": message.subject, "text": html.escape(text, quote=False)}
     ended, failures = threading.Event(), ["no answer in time"]
     # A thread, because the limits of a request are per read: a server that drips its answer would never be given up.
-    threading.Thread(target=_try, args=(url, body, failures, ended), name="alert", daemon=True).start()
-    ended.wait(DEADLINE_SECONDS)
+    threading.Thread(target=_try, args=(url, body, tries, failures, ended), name="alert", daemon=True).start()
+    ended.wait(tries.deadline_seconds)
     ended.set()
     if failures:
         raise BackfillError(
@@ -77,10 +86,10 @@ def post(url: str, message: Message) -> None:
         )  # fmt: skip
 
 
-def _try(url: str, body: Mapping[str, str], failures: list[str], ended: threading.Event) -> None:
-    for pause in (*PAUSES_SECONDS, 0.0):
+def _try(url: str, body: Mapping[str, str], tries: Tries, failures: list[str], ended: threading.Event) -> None:
+    for pause in (*tries.pauses_seconds, 0.0):
         try:
-            status = _answer(url, body)
+            status = _answer(url, body, tries.deadline_seconds / 2)
         except Exception as error:  # noqa: BLE001 - whatever a library raises, whose words may quote a secret
             failures.append(type(error).__name__)
         else:
@@ -93,11 +102,11 @@ def _try(url: str, body: Mapping[str, str], failures: list[str], ended: threadin
     ended.set()
 
 
-def _answer(url: str, body: Mapping[str, str]) -> int:
+def _answer(url: str, body: Mapping[str, str], seconds: float) -> int:
     import requests
 
     # Nothing of the answer but its first lines is read: `stream`.
-    with requests.post(url, json=body, timeout=DEADLINE_SECONDS / 2, allow_redirects=False, stream=True) as answer:
+    with requests.post(url, json=body, timeout=seconds, allow_redirects=False, stream=True) as answer:
         return answer.status_code
 
 
@@ -106,6 +115,7 @@ class Posted:
     """What one instance of Dagster posted about one lake; deleting the file sends old news once more."""
 
     file: Path
+    tries: Tries = TRIES
 
     def post_news(
         self,
@@ -125,7 +135,7 @@ class Posted:
         before = {name: digest for name, (digest, at) in read_json(self.file).items() if 0 <= now - at < again}
         fresh = [name for name, digest in digests.items() if before.get(name) != digest]
         if fresh:  # before it is noted: twice is better than never
-            post(url, message(fresh))
+            post(url, message(fresh), self.tries)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(self.file.with_name("lock")):
             noted: dict[str, Any] = read_json(self.file)
