@@ -23,7 +23,8 @@ from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, children_ignore_interrupts, ends_when_interrupted
 from backfill_assets.orchestration.metadata import rewritten
-from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG, markers_of, run_rebuild, table_made_by
+from backfill_assets.orchestration.naming import PLAIN, table_made_by
+from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG, markers_of, run_rebuild
 from backfill_assets.pipeline.chosen import tables_at
 
 
@@ -31,7 +32,10 @@ def run_backfill(lake: Lake, request: BackfillRequest, lines: Lines) -> RunOutco
     """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
     refuse_unwritable(lake)
     began, run_id = time.perf_counter(), str(uuid.uuid4())
-    listener, forced = _Listener(lines), {t: request.force and t not in request.written for t in request.tables}
+    listener, forced = (
+        _Listener(lines),
+        {PLAIN.step(t): request.force and t not in request.written for t in request.tables},
+    )
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
         job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami())
         instance.add_event_listener(run_id, listener.on_event)

@@ -7,9 +7,16 @@ process. Does not live here: how the tables of a lake become definitions (`orche
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__: list[str] = []
+if TYPE_CHECKING:
+    from backfill_assets.dagster.definitions import build_lake_defs
 
-_HOME_OF: dict[str, str] = {}  # name -> the module here that has it
+__all__ = [
+    "build_lake_defs",
+]
+
+_HOME_OF: dict[str, str] = {  # name -> the module here that has it
+    "build_lake_defs": "definitions",
+}
 
 
 if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake

@@ -3,7 +3,9 @@
 Not here: its paths (`folder`), and which lake is meant (`core.process`).
 """
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,17 +33,39 @@ def open_lake(root: Path, is_further: bool = False, proposed: Path | None = None
     From then on only the users that `[access]` names can read files that this process writes, and the lake's own
     folders. A `is_further` lake, opened beside that of the process, never adds users: files may hold rows of both.
     """
+    lake = look_at(root, proposed)
+    before = os.umask(umask := lake.settings.access.umask)
+    if is_further:
+        os.umask(umask | before)
+    _close_folders(lake)
+    return lake
+
+
+def look_at(root: Path, proposed: Path | None = None) -> Lake:
+    """The lake at `root` as `open_lake` gives it; neither this process nor any folder is changed."""
     root = root.expanduser().resolve()
     refuse_file(root)
     settings = load_settings(proposed or root)
-    before = os.umask(umask := settings.access.umask)
-    if is_further:
-        os.umask(umask | before)
-    for name in OWN_FOLDERS:
-        close_folder(root / name, umask)
     if not (candidate := read_json(root / CANDIDATE_FILE)):
         return Lake(root, settings)
     return Lake(root, settings, shared=root.parent.parent, own=frozenset(candidate["tables"]))
+
+
+@contextlib.contextmanager
+def access_of(lake: Lake) -> Iterator[None]:
+    """Within, only the users that `[access]` names can read files that this process writes; then its umask is as it
+    was."""
+    before = os.umask(lake.settings.access.umask)
+    try:
+        _close_folders(lake)
+        yield
+    finally:
+        os.umask(before)
+
+
+def _close_folders(lake: Lake) -> None:
+    for name in OWN_FOLDERS:
+        close_folder(lake.root / name, lake.settings.access.umask)
 
 
 def unwritable_folder(lake: Lake) -> Path | None:

@@ -15,7 +15,8 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.orchestration.alert_channels import UI_URL, Message, Posted, webhook
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of
-from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
+from backfill_assets.orchestration.naming import ALONE, Appearance, Naming, table_made_by
+from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, records_of
 
 LISTED_FINDINGS, LISTED_TABLES = 10, 3
 INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
@@ -23,34 +24,40 @@ DAY_SECONDS = 24 * 3600.0
 OFF = "Off until an address is set: `backfill-assets guide production`."
 
 
-def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
+def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorDefinition]:
     """`alert_on_failure` and `alert_on_findings` for the lake at `root`, running by themselves only where an address is
-    set (see `webhook`). Their ticks fail where it did not take an alert.
+    set (see `webhook`). Their ticks fail where it did not take an alert. In a project with other definitions, only for
+    runs that work on the lake.
 
     The environment is read when definitions load and again at every tick, so that an address can be changed.
     """
-    status = dg.DefaultSensorStatus.RUNNING if is_wanted() else dg.DefaultSensorStatus.STOPPED
+    wanted, name = appearance.sensors_run and is_wanted(), appearance.naming.name
+    status = dg.DefaultSensorStatus.RUNNING if wanted else dg.DefaultSensorStatus.STOPPED
+
+    def concerns(run: dg.DagsterRun) -> bool:
+        return not appearance.is_guest or works_on(run, str(root), appearance.naming)
 
     @dg.run_failure_sensor(
-        default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
+        name=name("alert_on_failure"), default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Reports a failed run: its cause and the next command. {OFF}",
     )  # fmt: skip
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
         """One message per failed run; none of a retry, which is sent when it is given up."""
         run, url = context.dagster_run, webhook(os.environ)
-        if url and ATTEMPT_TAG not in run.tags:
+        if url and ATTEMPT_TAG not in run.tags and concerns(run):
             message = failure(context.instance, run, context.failure_event.message or "")
             found = {message.subject: message.text}
             posted(root, context.instance).post_news(url, found, lambda _: message, again=DAY_SECONDS)
 
     @dg.run_status_sensor(
-        run_status=dg.DagsterRunStatus.SUCCESS, default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
+        name=name("alert_on_findings"), run_status=dg.DagsterRunStatus.SUCCESS, default_status=status,
+        minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Reports what the checks of a run found although it succeeded. {OFF}",
     )  # fmt: skip
     def alert_on_findings(context: dg.RunStatusSensorContext) -> None:
         """One message per run whose checks found something that was not sent before."""
-        run = context.dagster_run
-        if url := webhook(os.environ):
+        run, url = context.dagster_run, webhook(os.environ)
+        if url and concerns(run):
             judged = {_name(e): e for e in evaluations_of(context.instance, run.run_id)}
             found = {name: evaluation_text(e) for name, e in judged.items() if not e.passed}
             posted(root, context.instance).post_news(
@@ -58,6 +65,13 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
             )
 
     return [alert_on_failure, alert_on_findings]
+
+
+def works_on(run: dg.DagsterRun, lake: str, naming: Naming) -> bool:
+    """Whether the run works on the lake: by its tag, or before its first step has set one by the assets it selects."""
+    if LAKE_TAG in run.tags:
+        return run.tags[LAKE_TAG] == lake
+    return any(naming.table_of(key) for key in run.asset_selection or ())
 
 
 def is_wanted() -> bool:

@@ -12,9 +12,11 @@ import dagster as dg
 
 from backfill_assets.core.process import project_root
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
-from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset, ledger_specs
+from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
 from backfill_assets.orchestration.io_manager import Hears, LakeIOManager, io_manager_of
+from backfill_assets.orchestration.ledgers import ledger_specs
+from backfill_assets.orchestration.naming import ALONE, Appearance
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 
 
@@ -37,14 +39,14 @@ def rebuild_job(root: Path, tables_of: TablesOf, tables: Collection[str], hears:
     return defs.resolve_job_def(REBUILD)
 
 
-def assemble_anyway(root: Path, tables_of: TablesOf) -> dg.Definitions:
-    """Definitions of the lake at `root`; without a lake its tables say so.
+def assemble_anyway(root: Path, tables_of: TablesOf, appearance: Appearance = ALONE) -> dg.Definitions:
+    """Definitions of the lake at `root`, which shows itself by `appearance`; without a lake its tables say so.
 
     Raises SettingsError where its `lake.toml` is there and bad.
     """
-    lake_context = LakeContext(root, tables_of)
+    lake_context = LakeContext(root, tables_of, appearance)
     if lake_context.missing is None:
-        return assemble(root, tables_of)
+        return _definitions(lake_context, Opened(*lake_context.look(), appearance=appearance), None)
     from backfill_assets.orchestration.lake_definitions import stand_in
 
     return _definitions(lake_context, stand_in(lake_context), None)
@@ -64,7 +66,8 @@ def _definitions(
 
         def rebuild_of(tables: Collection[str]) -> dg.JobDefinition:
             """The job `rebuild` of some tables, for the run of a chunk."""
-            return assemble(lake_context.root, lake_context.tables_of, tables).resolve_job_def(REBUILD)
+            again = Opened(*lake_context.look(), appearance=lake_context.appearance)
+            return _definitions(lake_context, again, tables).resolve_job_def(lake_context.naming.name(REBUILD))
 
         return dg.Definitions.merge(defs, browser_definitions(lake_context, opened, rebuild, rebuild_of))
 
@@ -76,16 +79,18 @@ def _tables_and_rebuild(
 
     `no_stale_days` is no part of the job: a run of days would leave a skipped row of it for every day.
     """
-    lake, pipeline = opened.lake, opened.pipeline
-    close_folder(project_root() / DAGSTER_FOLDER, lake.settings.access.umask)
+    lake, pipeline, naming = opened.lake, opened.pipeline, opened.naming
+    is_guest = opened.appearance.is_guest
+    if not is_guest:
+        close_folder(project_root() / DAGSTER_FOLDER, lake.settings.access.umask)
     # No end date: with one in the past the UI draws no plots (Dagster 1.13).
     partitions = dg.DailyPartitionsDefinition(start_date=lake.settings.start_date.isoformat(), timezone="UTC")
     assets = [lake_asset(opened, table, partitions) for table in pipeline.tables]
-    names = [table.name for table in pipeline.tables if rebuilt is None or table.name in rebuilt]
-    day_checks = dg.AssetSelection.checks(*(k for a in assets for k in a.check_keys if k.asset_key.path[-1] in names))
+    keys = [naming.key(table.name) for table in pipeline.tables if rebuilt is None or table.name in rebuilt]
+    day_checks = dg.AssetSelection.checks(*(k for a in assets for k in a.check_keys if k.asset_key in keys))
     rebuild = dg.define_asset_job(
-        REBUILD,
-        selection=dg.AssetSelection.assets(*names).without_checks() | day_checks,
+        naming.name(REBUILD),
+        selection=dg.AssetSelection.assets(*keys).without_checks() | day_checks,
         description="Every table over a range of days, in one run: the same load path as any other way.",
         executor_def=dg.in_process_executor,
         tags={LAKE_TAG: str(lake.root)},
@@ -93,7 +98,7 @@ def _tables_and_rebuild(
     defs = dg.Definitions(
         assets=[*assets, *ledger_specs(opened)],
         jobs=[rebuild],
-        resources={IO_MANAGER: store, "io_manager": LakeIOManager()},
-        executor=dg.in_process_executor,
+        resources={naming.name(IO_MANAGER): store, **({} if is_guest else {"io_manager": LakeIOManager()})},
+        executor=None if is_guest else dg.in_process_executor,
     )
     return defs, rebuild

@@ -1,34 +1,33 @@
 """Assets with their checks, made from contracts. An asset's body prepares a rebuild; the IO manager publishes it.
 
 Here: a table as Dagster shows it: partitions, policy, dependencies (identity mappings; windows are in the contracts),
-checks per day; and of the ledgers beside raw (quarantine, too_late, arrivals): external assets without button and
-partitions, reported by each load. Not here: the load path itself (`load.rebuild`) and numbers of ledgers
-(`operations.rejected`).
+checks per day. Not here: the load path itself (`load.rebuild`) and the ledgers beside raw (`ledgers`).
 
 Order of events (facts of Dagster 1.13): a check evaluated before its materialization would be cleared by it, so a good
 run yields the output first; a bad run yields its evaluations and then fails, and nothing was written.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.ownership import BY, through_dagster
 from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, mode_of
 from backfill_assets.lake.files import load_lock
+from backfill_assets.lake.home import access_of
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.operations.rejected import Reason, SetAside, contracts_beside, retyped, set_aside, unusable
+from backfill_assets.operations.rejected import retyped, unusable
 from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.checks import (
     check_outputs,
@@ -40,13 +39,9 @@ from backfill_assets.orchestration.checks import (
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, receive_interrupts
 from backfill_assets.orchestration.io_manager import Handover, as_failures
-from backfill_assets.orchestration.metadata import (
-    VERSION,
-    asset_metadata,
-    data_version,
-    earlier_facts,
-    table_metadata,
-)
+from backfill_assets.orchestration.ledgers import report_ledgers
+from backfill_assets.orchestration.metadata import asset_metadata, data_version, earlier_facts
+from backfill_assets.orchestration.naming import Naming
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import (
     DAYS_TAG,
@@ -55,11 +50,13 @@ from backfill_assets.orchestration.runs import (
     REASON_TAG,
     TABLES_TAG,
     days_of,
-    op_name,
+    markers_of,
 )
 
 IO_MANAGER = "lake_io_manager"
-GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
+# Executors whose steps run in the process of their run: only there does the end of this process end the run.
+ONE_PROCESS = (dg.in_process_executor.name, "execute_in_process_executor")
+KINDS = frozenset(("spark", "deltalake"))
 RECEIPT_TAGS = (
     "dagster/backfill",
     "dagster/sensor_name",
@@ -98,32 +95,27 @@ def _described(contract: Contract) -> str:
 
 def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
     """The Dagster asset of a table, with its checks per day. Runs a range of days as one run, one commit."""
-    contract = table.contract
+    contract, naming, looks = table.contract, opened.naming, opened.appearance
     spec = dg.AssetSpec(
-        contract.name,
-        deps=[
-            dg.AssetDep(i.table, partition_mapping=dg.IdentityPartitionMapping())
-            for i in contract.inputs
-            if i.basis is not Basis.FILES
-        ],
-        description=opened.described(_described(contract)), group_name=GROUP, kinds={"spark", "deltalake"},
+        naming.key(contract.name), deps=_deps(opened, contract), description=opened.described(_described(contract)),
         code_version=opened.pipeline.codes[contract.name].code_digest, partitions_def=partitions,
-        metadata=asset_metadata(opened.lake, table),
-    ).with_io_manager_key(IO_MANAGER)  # fmt: skip
+        metadata=asset_metadata(opened.lake, table, naming), **{"kinds": KINDS, **looks.spec},
+    ).with_io_manager_key(naming.name(IO_MANAGER))  # fmt: skip
 
     @dg.multi_asset(
-        name=op_name(contract.name),
+        name=naming.step(contract.name),
         specs=[spec],
-        check_specs=check_specs(contract, partitions),
+        check_specs=check_specs(contract, partitions, naming),
         can_subset=True,
         backfill_policy=dg.BackfillPolicy.single_run(),
+        **looks.step,
     )
     def make(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[Any]:
         """Rebuild the run's days; without days (a check's button), judge the newest written day again."""
         with as_failures():
             receive_interrupts()
-            opened.require()
-            with ends_when_interrupted():
+            lake, _ = opened.require()
+            with ends_when_interrupted(), access_of(lake):
                 days = _days(context)
                 if not context.selected_asset_keys or days is None:
                     yield from newest_day_results(opened, contract)
@@ -131,6 +123,30 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
                     yield from _steps(context, config, opened, table, days)
 
     return make
+
+
+def _deps(opened: Opened, contract: Contract) -> list[dg.AssetDep]:
+    """The inputs of a table as Dagster shows them, a mapping each: several windows of one table become the widest."""
+    windows: dict[str, list[Input]] = {}
+    for wanted in contract.inputs:
+        if wanted.basis is not Basis.FILES:
+            windows.setdefault(wanted.table, []).append(wanted)
+    as_windows = opened.appearance.mappings == "windows"
+    return [
+        dg.AssetDep(opened.naming.key(t), partition_mapping=_mapping(wanted if as_windows else ()))
+        for t, wanted in windows.items()
+    ]
+
+
+def _mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
+    """The mapping of a day to the days that these inputs need of a table; of none, or of deliveries (which can be for
+    any day), the same day."""
+    if not inputs or any(i.basis is Basis.ARRIVALS for i in inputs):
+        return dg.IdentityPartitionMapping()
+    before, after = max(i.before for i in inputs), max(i.after for i in inputs)
+    return dg.TimeWindowPartitionMapping(
+        start_offset=-before, end_offset=after, allow_nonexistent_upstream_partitions=True
+    )
 
 
 def _days(context: dg.AssetExecutionContext) -> DayRange | None:
@@ -150,25 +166,28 @@ def _steps(
 ) -> Iterator[Any]:
     """Prepare, judge and publish one table of the run; then report what its load set aside and which days are stale."""
     lake, contract, instance, run_id = opened.lake, table.contract, context.instance, context.run.run_id
+    naming = opened.naming
     chosen = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
-    others = [c.name for c in opened.pipeline.contracts if dg.AssetKey(c.name) not in chosen]
+    others = [c.name for c in opened.pipeline.contracts if naming.key(c.name) not in chosen]
     if opened.is_first_step(run_id):
         tags = {LAKE_TAG: str(lake.root)}
         if len(days) > 1:  # for the runs list, which shows single days only
             names = [c.name for c in opened.pipeline.contracts if c.name not in others]
             tags |= {DAYS_TAG: str(days), TABLES_TAG: ", ".join(names) if others else "all"}
         instance.add_run_tags(run_id, tags)
-        reconcile(instance, lake, opened.states(), run_id)
+        if context.job_def.executor_def.name in ONE_PROCESS:
+            markers_of(instance, lake).mark(run_id)
+        reconcile(instance, lake, opened.states(), naming)
     rebuild = Rebuild(_request(context, opened, days, table, config))
     with load_lock(lake.locks, contract.source) if table.is_landed else contextlib.nullcontext():
         try:
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):
-                yield from evaluations(context, rebuild, findings)
+                yield from evaluations(context, rebuild, findings, naming)
                 raise rebuild.refusal()
-            yield _output(context, rebuild)
+            yield _output(context, rebuild, naming)
             yield from check_outputs(context)
-            yield from evaluations(context, rebuild, rebuild.findings)
+            yield from evaluations(context, rebuild, rebuild.findings, naming)
             if table.is_landed:
                 report_ledgers(instance, opened, contract, run_id)
                 _warn_of_unusable(context, rebuild)
@@ -215,63 +234,11 @@ def author_tags(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
     return {BY: by or through_dagster()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
-def _output(context: dg.AssetExecutionContext, rebuild: Rebuild) -> dg.Output[Handover]:
+def _output(context: dg.AssetExecutionContext, rebuild: Rebuild, naming: Naming) -> dg.Output[Handover]:
     """The output by which the IO manager publishes. A single day has its fingerprint as Dagster's data version."""
-    handover = Handover(rebuild, context.add_asset_metadata, earlier_facts(context.instance, rebuild))
+    handover = Handover(rebuild, context.add_asset_metadata, earlier_facts(context.instance, rebuild, naming), naming)
     version = None
     if len(rebuild.days) == 1:
         entry = rebuild.ready.entries[rebuild.days.start]
         version = dg.DataVersion(data_version(entry))
-    return dg.Output(handover, output_name=rebuild.table.name, data_version=version)
-
-
-def ledger_specs(opened: Opened) -> list[dg.AssetSpec]:
-    """One external asset per table that a load writes beside raw; none for a pipeline that loads nothing."""
-    return [
-        dg.AssetSpec(
-            contract.name, deps=[table.name], description=opened.described(contract.description), group_name=GROUP,
-            kinds={"deltalake"}, metadata=table_metadata(opened.lake, contract),
-        )
-        for table in opened.pipeline.tables
-        if table.is_landed
-        for contract in contracts_beside(table.contract)
-    ]  # fmt: skip
-
-
-def report_ledgers(instance: dg.DagsterInstance, opened: Opened, raw: Contract, run_id: str) -> None:
-    """Report the ledgers of the landed table `raw` whose version differs from the one in Dagster."""
-    reported = {contract.name: _reported_version(instance, contract.name) for contract in contracts_beside(raw)}
-    for ledger in set_aside(opened.lake, raw, {n: int(v) for n, v in reported.items() if v.isdigit()}):
-        name = ledger.contract.name
-        if reported[name] != str(ledger.version):
-            event = dg.AssetMaterialization(name, metadata=_ledger_metadata(ledger, run_id))
-            instance.report_runless_asset_event(event)
-
-
-def _reported_version(instance: dg.DagsterInstance, name: str) -> str:
-    """The version in the ledger's newest materialization; empty without one."""
-    for record in instance.fetch_materializations(dg.AssetKey(name), limit=1).records:
-        if record.asset_materialization is not None and VERSION in record.asset_materialization.metadata:
-            return str(record.asset_materialization.metadata[VERSION].value)
-    return ""
-
-
-def _ledger_metadata(ledger: SetAside, run_id: str) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"dagster/row_count": ledger.rows}
-    if ledger.newest is not None:
-        metadata["newest arrival day"] = str(ledger.newest)
-    if ledger.reasons:
-        metadata["newest reasons"] = dg.MetadataValue.md(reasons_table(list(ledger.reasons)))
-    return {**metadata, VERSION: str(ledger.version), "loaded by": dg.MetadataValue.dagster_run(run_id)}
-
-
-def reasons_table(reasons: list[Reason]) -> str:
-    """The reasons as a small Markdown table, the newest first."""
-    lines = ["| newest day | rows | reason |", "|---|---:|---|"]
-    return "\n".join([*lines, *(f"| {r.newest} | {r.rows:,} | {_plain(r.text)} |" for r in reasons)])
-
-
-def _plain(text: str) -> str:
-    """A reason may quote what a file holds: as code on one line nothing of it is Markdown, neither a tag nor a link."""
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return f"`{printable.replace('`', chr(39)).replace('|', '¦')}`"  # a table's cell ends at | in code, too
+    return dg.Output(handover, output_name=naming.output(rebuild.table.name), data_version=version)

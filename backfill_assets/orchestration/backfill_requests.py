@@ -20,6 +20,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import tag_values
+from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import end_dead_runs
 from backfill_assets.plans.files import days_of_active_plans
 
@@ -41,6 +42,7 @@ class TickState:
     busy: DaySets
     now: datetime
     planned: DaySets = field(default_factory=dict)
+    naming: Naming = PLAIN
 
     @property
     def until(self) -> date:
@@ -97,14 +99,14 @@ class TickState:
 
 def read_tick_state(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> TickState:
     """Read all that a tick decides by. Fails runs whose process is gone, so that their days do not stay busy."""
-    lake, pipeline = lake_context.open()
+    lake, pipeline = lake_context.look()
     end_dead_runs(instance, lake)
-    busy = runs.busy_days(instance, str(lake.root), [t.name for t in pipeline.tables])
+    busy = runs.busy_days(instance, str(lake.root), [t.name for t in pipeline.tables], lake_context.naming)
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    return TickState(instance, lake, states, busy, now, days_of_active_plans(lake))
+    return TickState(instance, lake, states, busy, now, days_of_active_plans(lake), lake_context.naming)
 
 
-def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> GivenUp:
+def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN) -> GivenUp:
     """The days that need a rebuild and that no sensor requests any more.
 
     Judging every day is slow, so it is done only if some run may have been a last attempt. Runs carry `ATTEMPT_TAG`
@@ -113,22 +115,22 @@ def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> Gi
     tried = tag_values(instance, [runs.ATTEMPT_TAG]).get(runs.ATTEMPT_TAG, set()) | {"0"}
     if not any(int(n) + 1 >= lake.settings.lateness.attempts for n in tried if n.isdigit()):
         return {}
-    busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
+    busy = runs.busy_days(instance, str(lake.root), list(states.contracts), naming)
     state = TickState(instance, lake, states, busy, utc_now())
     return state.requests(needs(states, busy, state.until).ready)[1]
 
 
-def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
+def as_request(request: RunRequest, sensor: str, lake: Lake, naming: Naming = PLAIN) -> dg.RunRequest:
     """The request as Dagster's RunRequest: one partition, or a range."""
     single = len(request.span) == 1
     span = {} if single else runs.range_tags(request.span)
     again = {runs.ATTEMPT_TAG: str(request.attempt)} if request.attempt else {}
     return dg.RunRequest(
         run_key=request.key,
-        job_name=runs.REBUILD,
-        asset_selection=[dg.AssetKey(name) for name in (request.table, *request.downstream)],
+        job_name=naming.name(runs.REBUILD),
+        asset_selection=[naming.key(name) for name in (request.table, *request.downstream)],
         partition_key=str(request.span.start) if single else None,
-        run_config={"ops": {runs.op_name(request.table): {"config": {"asked": dict(request.asked)}}}},
+        run_config={"ops": {naming.step(request.table): {"config": {"asked": dict(request.asked)}}}},
         tags={**span, **again, **_sensor_tags(sensor, lake), **runs.request_tags(request)},
     )
 

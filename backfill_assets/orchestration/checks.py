@@ -23,6 +23,7 @@ from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import check_target, newest_materializations
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.metadata import show_command
+from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import LAKE_TAG
 
 STANDING = "no_stale_days"
@@ -31,12 +32,14 @@ WHICH, GIVEN_UP, NEXT = "which", "given up", "next"
 WHERE = "The tab *Partitions* names the days that fail; `next` in an evaluation says what to do."
 
 
-def check_specs(contract: Contract, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetCheckSpec]:
+def check_specs(
+    contract: Contract, partitions: dg.DailyPartitionsDefinition, naming: Naming = PLAIN
+) -> list[dg.AssetCheckSpec]:
     """One check per day and gate of a table."""
     return [
         dg.AssetCheckSpec(
-            gate.name, asset=contract.name, blocking=gate.blocks, description=f"{gate.description(contract)} {WHERE}",
-            partitions_def=partitions,
+            gate.name, asset=naming.key(contract.name), blocking=gate.blocks,
+            description=f"{gate.description(contract)} {WHERE}", partitions_def=partitions,
         )
         for gate in gates_of(contract)
     ]  # fmt: skip
@@ -50,25 +53,25 @@ def check_outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]
 
 
 def evaluations(
-    context: dg.AssetExecutionContext, rebuild: Rebuild, findings: Sequence[Finding]
+    context: dg.AssetExecutionContext, rebuild: Rebuild, findings: Sequence[Finding], naming: Naming = PLAIN
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """One evaluation per finding of a chosen check; the first refusal carries sample keys."""
     name = rebuild.table.name
-    newest = newest_materializations(context.instance, name, map(str, rebuild.days))
+    newest = newest_materializations(context.instance, naming.key(name), map(str, rebuild.days))
     chosen = {k.name for k in context.selected_asset_check_keys}
     wanted = [f for f in findings if f.check in chosen]
     refused = next((f for f in wanted if f.refuses), None)
     for finding in wanted:
         more = {"sample_keys": dg.MetadataValue.json(rebuild.sample_keys(finding))} if finding is refused else {}
-        yield day_evaluation(name, finding, newest.get(str(finding.day)), more)
+        yield day_evaluation(name, finding, newest.get(str(finding.day)), more, naming)
 
 
 def day_evaluation(
-    table: str, finding: Finding, newest: dg.EventLogRecord | None, more: Mapping[str, Any]
+    table: str, finding: Finding, newest: dg.EventLogRecord | None, more: Mapping[str, Any], naming: Naming = PLAIN
 ) -> dg.AssetCheckEvaluation:
     """The evaluation of a finding; `newest` is the newest materialization of its day, if there is one."""
     return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(table), check_name=finding.check, passed=finding.passed,
+        asset_key=naming.key(table), check_name=finding.check, passed=finding.passed,
         metadata={"what": finding.message, **what_next(table, finding), **finding.facts, **more},
         severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,
         blocking=ALL_CHECKS[finding.check], partition=str(finding.day),
@@ -90,13 +93,13 @@ def what_next(table: str, finding: Finding) -> dict[str, str]:
 def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetCheckResult]:
     """Results for buttons that start checks without a partition: the newest written day, read and judged again, as by
     the load against `[gates]` and the receipts of earlier days."""
-    lake, states = opened.lake, opened.states()
+    lake, states, key = opened.lake, opened.states(), opened.naming.key(contract.name)
     table = states.view.table(contract.name)
     newest = max((d for d, s in table.stamps.items() if s.entry.rows), default=None)
     if newest is None:
         for name in checks_of(contract):
             yield dg.AssetCheckResult(
-                passed=True, check_name=name, asset_key=contract.name, metadata={"what": "no day has rows yet"}
+                passed=True, check_name=name, asset_key=key, metadata={"what": "no day has rows yet"}
             )
         return
     profile = audit_table(lake, contract, table.version, [newest]).get(newest, DayProfile())
@@ -109,7 +112,7 @@ def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetC
             verify = f"backfill-assets verify --tables {contract.name} --from {newest}"
             facts[NEXT] = f"These are not the rows of its receipt: `{verify}` says what differs"
         yield dg.AssetCheckResult(
-            passed=finding.passed and as_written, check_name=finding.check, asset_key=contract.name,
+            passed=finding.passed and as_written, check_name=finding.check, asset_key=key,
             metadata={**facts, "equals its receipt": as_written},
             severity=dg.AssetCheckSeverity.WARN if as_written and not finding.refuses else dg.AssetCheckSeverity.ERROR,
         )  # fmt: skip
@@ -121,7 +124,7 @@ def standing_check(
 ) -> dg.AssetChecksDefinition:  # fmt: skip
     """A check of a table as it stands, without days: its button calls `judge`."""
 
-    @dg.asset_check(asset=table, name=name, description=description)
+    @dg.asset_check(asset=opened.naming.key(table), name=name, description=description)
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         """Judge now."""
         with as_failures():
@@ -142,7 +145,7 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
     def judge(instance: dg.DagsterInstance) -> dg.AssetCheckResult:
         """Judge by the states of now."""
         states = opened.states()
-        given_up = given_up_now(instance, opened.lake, states).get(contract.name, "")
+        given_up = given_up_now(instance, opened.lake, states, opened.naming).get(contract.name, "")
         passed, facts = judge_standing(states, contract.name, given_up)
         return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=facts)
 
@@ -166,7 +169,7 @@ def judge_standing(states: States, table: str, given_up: str = "") -> tuple[bool
 
 
 def changed_standing_checks(
-    instance: dg.DagsterInstance, states: States, tables: Sequence[str], given_up: GivenUp
+    instance: dg.DagsterInstance, states: States, tables: Sequence[str], given_up: GivenUp, naming: Naming = PLAIN
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluations of `no_stale_days` that differ from those in Dagster, so that its pages need no button.
 
@@ -177,9 +180,9 @@ def changed_standing_checks(
         if not states.view.table(table).stamps and not given_up.get(table):
             continue
         passed, facts = judge_standing(states, table, given_up.get(table, ""))
-        newest = instance.fetch_materializations(dg.AssetKey(table), limit=1).records
+        newest = instance.fetch_materializations(naming.key(table), limit=1).records
         evaluation = dg.AssetCheckEvaluation(
-            asset_key=dg.AssetKey(table), check_name=STANDING, passed=passed, metadata=facts,
+            asset_key=naming.key(table), check_name=STANDING, passed=passed, metadata=facts,
             severity=dg.AssetCheckSeverity.WARN, target_materialization_data=next(map(check_target, newest), None),
         )  # fmt: skip
         record = instance.get_latest_asset_check_evaluation_record(evaluation.asset_check_key)
@@ -196,6 +199,7 @@ def _result(evaluation: dg.AssetCheckEvaluation) -> tuple[object, ...]:
 
 def report_standing_checks(instance: dg.DagsterInstance, opened: Opened, tables: Sequence[str]) -> None:
     """Record results of `no_stale_days` in Dagster that have changed for these tables."""
-    states = opened.states()
-    for verdict in changed_standing_checks(instance, states, tables, given_up_now(instance, opened.lake, states)):
+    states, naming = opened.states(), opened.naming
+    given_up = given_up_now(instance, opened.lake, states, naming)
+    for verdict in changed_standing_checks(instance, states, tables, given_up, naming):
         instance.report_runless_asset_event(verdict)

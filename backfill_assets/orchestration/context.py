@@ -9,24 +9,36 @@ from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import States
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import Lake, look_at, open_lake
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 from backfill_assets.lake.view import read_view
+from backfill_assets.orchestration.naming import ALONE, Appearance, Naming
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
 
 
 @dataclass(frozen=True)
 class LakeContext:
-    """The lake's folder and the function from its settings to its tables."""
+    """The lake's folder, the function from its settings to its tables, and how it shows itself in the project."""
 
     root: Path
     tables_of: TablesOf
+    appearance: Appearance = ALONE
+
+    @property
+    def naming(self) -> Naming:
+        """The names of the lake's definitions."""
+        return self.appearance.naming
 
     def open(self) -> tuple[Lake, Pipeline]:
-        """Open the lake with today's settings. Raises SettingsError."""
+        """Open the lake with today's settings, in a run of a job of its own. Raises SettingsError."""
         lake = open_lake(self.root)
+        return lake, pipeline_of(lake, self.tables_of(lake.settings))
+
+    def look(self) -> tuple[Lake, Pipeline]:
+        """The same in a process that serves a whole project: where there are other definitions, it keeps its umask."""
+        lake = look_at(self.root) if self.appearance.is_guest else open_lake(self.root)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
     @property
@@ -43,15 +55,22 @@ class Opened:
     """A lake and its pipeline as the definitions were loaded, for all steps of a run.
 
     `missing` is the error of a folder without a lake: its tables are shown with the settings of a sample. `by` is the
-    user whose command runs in this process (`core.ownership.whoami`); empty in Dagster's own processes.
+    user whose command runs in this process (`core.ownership.whoami`); empty in Dagster's own processes. `appearance`:
+    how the lake shows itself in the project.
     """
 
     lake: Lake
     pipeline: Pipeline
     missing: SettingsError | None = None
     by: str = ""
+    appearance: Appearance = ALONE
     _runs: set[str] = field(default_factory=set, compare=False, repr=False)
     _newest: list[States] = field(default_factory=list, compare=False, repr=False)  # at most one
+
+    @property
+    def naming(self) -> Naming:
+        """The names of the lake's definitions."""
+        return self.appearance.naming
 
     def is_first_step(self, run_id: str) -> bool:
         """Whether this call is the first for the run in this process."""

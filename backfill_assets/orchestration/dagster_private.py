@@ -71,7 +71,6 @@ class CheckRow:
     `is_current`: it belongs to the newest materialization; `is_made`: there is one; `order`: its place among all.
     """
 
-    table: str
     check: str
     partition: str | None
     run_id: str
@@ -82,14 +81,14 @@ class CheckRow:
     order: int
 
 
-def check_rows(instance: dg.DagsterInstance, table: str, checks: Iterable[str]) -> list[CheckRow]:
-    """The newest execution per check and partition of a table, also those never evaluated. Public names give one
+def check_rows(instance: dg.DagsterInstance, key: dg.AssetKey, checks: Iterable[str]) -> list[CheckRow]:
+    """The newest execution per check and partition of an asset, also those never evaluated. Public names give one
     evaluation at a time."""
     storage: Any = instance.event_log_storage
-    keys = [dg.AssetCheckKey(dg.AssetKey(table), name) for name in checks]
+    keys = [dg.AssetCheckKey(key, name) for name in checks]
     return [
         CheckRow(
-            table, i.check_key.name, i.partition_key, i.latest_planned_run_id,
+            i.check_key.name, i.partition_key, i.latest_planned_run_id,
             i.latest_execution_status.value != "PLANNED", i.latest_execution_status.value == "SUCCEEDED", i.is_current,
             i.latest_materialization_storage_id is not None, i.latest_check_event_storage_id,
         )
@@ -97,21 +96,21 @@ def check_rows(instance: dg.DagsterInstance, table: str, checks: Iterable[str]) 
     ]  # fmt: skip
 
 
-def planned_partitions(instance: dg.DagsterInstance, table: str) -> dict[str, str]:
+def planned_partitions(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str]:
     """The partitions whose newest plan no materialization followed, each with the id of the run that planned it. The
     public `get_status_by_partition` names no runs."""
     storage: Any = instance.event_log_storage
-    attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(dg.AssetKey(table))
+    attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(key)
     return {partition: run_id for partition, (run_id, _) in attempts.items()}
 
 
 def newest_materializations(
-    instance: dg.DagsterInstance, table: str, partitions: Iterable[str]
+    instance: dg.DagsterInstance, key: dg.AssetKey, partitions: Iterable[str]
 ) -> dict[str, dg.EventLogRecord]:
     """The newest materialization of each partition that has one. The public `fetch_materializations` gives the newest
     of all partitions together, however often each was written."""
     storage: Any = instance.event_log_storage
-    key, wanted = dg.AssetKey(table), set(partitions)
+    wanted = set(partitions)
     if not wanted:
         return {}  # Dagster takes no partitions as all
     newest = storage.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION, wanted)

@@ -18,6 +18,7 @@ from backfill_assets.lake.versions import record
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.metadata import day_metadata
+from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import REASON_TAG
 
 Hears = Callable[[Rebuild, Published], None]
@@ -26,11 +27,12 @@ Hears = Callable[[Rebuild, Published], None]
 @dataclass(frozen=True)
 class Handover:
     """A rebuild to publish. `add_metadata`: `context.add_asset_metadata` of the step; `earlier`: metadata per partition
-    key that days without computing keep."""
+    key that days without computing keep; `naming`: how the lake's tables are called in the project."""
 
     rebuild: Rebuild
     add_metadata: Callable[[dict[str, Any], dg.AssetKey, str], None]
     earlier: Mapping[str, Mapping[str, Any]]
+    naming: Naming = PLAIN
 
 
 class LakeIOManager(dg.IOManager):
@@ -52,7 +54,7 @@ class LakeIOManager(dg.IOManager):
             published = obj.rebuild.publish()
         if self.hears is not None:
             self.hears(obj.rebuild, published)
-        for partition, metadata in day_metadata(obj.rebuild, published, obj.earlier).items():
+        for partition, metadata in day_metadata(obj.rebuild, published, obj.earlier, obj.naming).items():
             obj.add_metadata(metadata, context.asset_key, partition)
 
     def load_input(self, context: dg.InputContext) -> Any:

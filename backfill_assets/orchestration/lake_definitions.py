@@ -58,17 +58,17 @@ def browser_definitions(
             *lake_sensors(lake_context, [rebuild, scanning]),
             plans_sensor(lake_context, ranged),
             controls_sensor(lake_context),
-            *alert_sensors(lake.root),
+            *alert_sensors(lake.root, lake_context.appearance),
         ],
         schedules=[]
         if lake.shared is not None  # the lake beside a candidate loads, proves and exports
         else [
             *lake_schedules(lake_context, rebuild),
-            maintain_schedule(upkeep),
-            export_schedule(exporting),
+            maintain_schedule(upkeep, lake_context.naming),
+            export_schedule(exporting, lake_context.naming),
             *(proof_schedule(lake_context, job, proof.hour) for job in proving),
         ],
-        resources={PYSPARK: LakePySparkResource(folder=str(lake.root))},
+        resources={} if lake_context.appearance.is_guest else {PYSPARK: LakePySparkResource(folder=str(lake.root))},
     )
 
 
@@ -94,4 +94,5 @@ class LakePySparkResource(PySparkResource):
 def stand_in(lake_context: LakeContext) -> Opened:
     """The tables as the sample lake would have them if it were made today."""
     lake = Lake(lake_context.root, sample_settings(days_until(utc_today())))
-    return Opened(lake, pipeline_of(lake, lake_context.tables_of(lake.settings)), lake_context.missing)
+    pipeline = pipeline_of(lake, lake_context.tables_of(lake.settings))
+    return Opened(lake, pipeline, lake_context.missing, appearance=lake_context.appearance)

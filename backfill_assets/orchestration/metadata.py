@@ -27,6 +27,7 @@ from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.show import input_days
 from backfill_assets.orchestration.dagster_private import newest_materializations
+from backfill_assets.orchestration.naming import PLAIN, Naming
 
 PREFIX = "backfill_assets/"
 ROWS = "dagster/partition_row_count"
@@ -42,16 +43,16 @@ IDENTITIES = (VERSION, WRITE_ID, FINGERPRINT, INPUT_DIGEST)
 LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
 
 
-def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
+def asset_metadata(lake: Lake, table: Table, naming: Naming = PLAIN) -> dict[str, Any]:
     """The asset's own metadata: column schema, address and name of its table, and the files of its code."""
     code = [
         dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name) for path in source_files(table)
     ]
     references = dg.CodeReferencesMetadataValue(code_references=[*code])
-    return {**table_metadata(lake, table.contract), "dagster/code_references": references}
+    return {**table_metadata(lake, table.contract, naming), "dagster/code_references": references}
 
 
-def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
+def table_metadata(lake: Lake, contract: Contract, naming: Naming = PLAIN) -> dict[str, Any]:
     """Metadata from a table's contract: columns, the source columns of those that declare them, address and name."""
     columns = [
         dg.TableColumn(
@@ -63,7 +64,7 @@ def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
     ]  # fmt: skip
     origins = {c.name: [origin.rpartition(".") for origin in c.made_from] for c in contract.columns if c.made_from}
     deps = {
-        name: [dg.TableColumnDep(asset_key=dg.AssetKey(table), column_name=column) for table, _, column in parts]
+        name: [dg.TableColumnDep(asset_key=naming.key(table), column_name=column) for table, _, column in parts]
         for name, parts in origins.items()
     }
     return {
@@ -90,10 +91,10 @@ def data_version(entry: DayEntry) -> str:
     return f"{entry.rows}.{entry.fingerprint}"
 
 
-def recorded(table: str, day: date, entry: DayEntry, metadata: Mapping[str, Any]) -> dg.AssetMaterialization:
+def recorded(key: dg.AssetKey, day: date, entry: DayEntry, metadata: Mapping[str, Any]) -> dg.AssetMaterialization:
     """The materialization of a day that no run recorded, with its data version."""
     tags = {"dagster/data_version": data_version(entry), "dagster/data_version_is_user_provided": "true"}
-    return dg.AssetMaterialization(table, partition=str(day), metadata=metadata, tags=tags)
+    return dg.AssetMaterialization(key, partition=str(day), metadata=metadata, tags=tags)
 
 
 def show_command(table: str, day: date) -> str:
@@ -102,8 +103,9 @@ def show_command(table: str, day: date) -> str:
 
 
 def origin(
-    contract: Contract, day: date, states: States, versions: Mapping[str, int], provenance: Provenance
-) -> dict[str, Any]:
+    contract: Contract, day: date, states: States, versions: Mapping[str, int], provenance: Provenance,
+    naming: Naming = PLAIN,
+) -> dict[str, Any]:  # fmt: skip
     """Reason and author of the write of a day (`provenance`), its input days with the `versions` that were read, and
     links to these days and to the runs of its plan.
 
@@ -125,7 +127,7 @@ def origin(
         metadata[INPUTS] = "; ".join(f"{table} {ranges(days)}{version_text[table]}" for table, days in named.items())
     for table, days in named.items():
         query = f"view=partitions&partition={days[-1]}&default_range=[{days[0]}...{days[-1]}]"
-        metadata[f"{PREFIX}from_{table}"] = dg.MetadataValue.url(f"../assets/{table}?{query}")
+        metadata[f"{PREFIX}from_{table}"] = dg.MetadataValue.url(f"{naming.page(table)}?{query}")
     return metadata
 
 
@@ -136,7 +138,7 @@ def identities_last(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def day_metadata(
-    rebuild: Rebuild, published: Published, earlier: Mapping[str, Mapping[str, Any]]
+    rebuild: Rebuild, published: Published, earlier: Mapping[str, Mapping[str, Any]], naming: Naming = PLAIN
 ) -> dict[str, dict[str, Any]]:
     """Per partition key: rows, origin, bytes, fingerprint, what the write did, for raw the account of every file; and
     on the last day, what the run did to the table and the seconds of each phase.
@@ -149,7 +151,10 @@ def day_metadata(
     sizes = day_bytes(rebuild.request.lake_session.lake, rebuild.table.contract)
     seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
     states = rebuild.request.states()
-    by_day = {day: _one_day(rebuild, published, day, sizes.get(day, 0), seconds, states) for day in days}
+    by_day = {}
+    for day in days:
+        cost = {PREFIX + "bytes": sizes.get(day, 0), PREFIX + "seconds_per_day": seconds}
+        by_day[day] = _one_day(rebuild, published, day, cost, states, naming)
     for day in candidate.settled:
         by_day[day] = {**by_day[day], **earlier.get(str(day), {}), **by_day[day]}
     after = {d: candidate.entries[d] for d in days}
@@ -164,16 +169,15 @@ def day_metadata(
 
 
 def _one_day(
-    rebuild: Rebuild, published: Published, day: date, size: int, seconds: float, states: States
+    rebuild: Rebuild, published: Published, day: date, cost: Mapping[str, float], states: States, naming: Naming
 ) -> dict[str, Any]:
     candidate, contract, provenance = rebuild.ready, rebuild.table.contract, rebuild.request.provenance
     entry, profile, account = candidate.entries[day], candidate.profiles[day], candidate.accounts.get(day, {})
     metadata: dict[str, Any] = {
         **entry_metadata(entry, published.version),
         SHOW: show_command(contract.name, day),
-        **({} if day in candidate.settled else origin(contract, day, states, candidate.inputs, provenance)),
-        PREFIX + "bytes": size,
-        PREFIX + "seconds_per_day": seconds,
+        **({} if day in candidate.settled else origin(contract, day, states, candidate.inputs, provenance, naming)),
+        **cost,
         UNCHANGED: day not in published.changed,
     }
     if published.write_id and (day in published.changed or day in published.receipted):
@@ -187,11 +191,11 @@ def _one_day(
     return metadata | {PREFIX + name: round(number, 6) for name, number in account.get("facts", {}).items()}
 
 
-def earlier_facts(instance: dg.DagsterInstance, rebuild: Rebuild) -> dict[str, dict[str, Any]]:
+def earlier_facts(instance: dg.DagsterInstance, rebuild: Rebuild, naming: Naming = PLAIN) -> dict[str, dict[str, Any]]:
     """Facts that only computing gives, from the newest materialization of each settled day: plots draw the newest
     materialization, and a rerun without changes must not blank them."""
     keys = [str(day) for day in rebuild.days if day in rebuild.ready.settled]
-    records = newest_materializations(instance, rebuild.table.name, keys)
+    records = newest_materializations(instance, naming.key(rebuild.table.name), keys)
     return {key: facts_of(record, rebuild.ready.entries[parse_day(key)]) for key, record in records.items()}
 
 

@@ -34,6 +34,7 @@ from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.orchestration.naming import Naming
 from backfill_assets.orchestration.rollbacks import one_op_job
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 from backfill_assets.orchestration.sensors import lake_sensor
@@ -88,7 +89,8 @@ def chunk_maker(
 
     def make_one(work: ChunkWork) -> str:
         """Run the job; gives the cause of a failure."""
-        forced = {name: work.plan.policy.force and name not in work.written for name in work.tables}
+        force, step = work.plan.policy.force, lake_context.naming.step
+        forced = {step(name): force and name not in work.written for name in work.tables}
         tags = {runs.REASON_TAG: PLAN_REASON, runs.NOTE_TAG: work.plan.note, **work.tags, PARENT: parent, ROOT: root}
         job, run_id = rebuild_of(work.tables), str(uuid.uuid4())
         result = runs.run_rebuild(job, instance, run_id, work.days, forced, tags)
@@ -102,7 +104,10 @@ def chunk_maker(
 def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:
     """The job. `start` is the lake's first day; `rebuild_of(tables)` gives the job `rebuild` of these tables."""
 
-    @dg.op(name=RUN_CHUNKS, description="Plan the range, then run its chunks one after another, a gate after each.")
+    @dg.op(
+        name=lake_context.naming.name(RUN_CHUNKS),
+        description="Plan the range, then run its chunks one after another, a gate after each.",
+    )
     def run_chunks(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
         """One plan, or what is left of one."""
         with as_failures(), ends_when_interrupted():
@@ -190,7 +195,7 @@ def plans_sensor(lake_context: LakeContext, job: dg.JobDefinition) -> dg.SensorD
 def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
     """Request a run of each active plan without a runner, at most `[lateness] attempts` times without a write of its
     tables in between."""
-    lake, pipeline = lake_context.open()
+    (lake, pipeline), naming = lake_context.look(), lake_context.naming
     tick, active, waiting = Tick(), active_plans(lake), held_back(lake)
     if not active:
         return Tick(notes=["no plan is under way"])
@@ -203,14 +208,14 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
             tick.notes.append(waiting[plan.id])
         elif is_running(lake, plan):
             tick.notes.append(f"plan {plan.id} is being run")
-        elif runs.is_active(instance, BACKFILL_RANGE, str(lake.root), {PLAN_TAG: plan.id}):
+        elif runs.is_active(instance, naming.name(BACKFILL_RANGE), str(lake.root), {PLAN_TAG: plan.id}):
             tick.notes.append(f"plan {plan.id}: its run is queued or starting")
         else:
-            _ask(tick, instance, lake, view, plan)
+            _ask(tick, instance, lake, view, plan, naming)
     return tick
 
 
-def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:
+def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan, naming: Naming) -> None:
     heads = digest_of([f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables])
     base, limit = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
     number, tried = next_attempt(instance, base)
@@ -223,7 +228,9 @@ def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, p
         return
     config = {"start_date": str(plan.days.start), "end_date": str(plan.days.last), "plan": plan.id}
     tick.notes.append(f"plan {plan.id} has no runner: requested")
-    run_config = {"ops": {RUN_CHUNKS: {"config": config}}}
+    run_config = {"ops": {naming.name(RUN_CHUNKS): {"config": config}}}
     tick.requests.append(
-        whole_request(lake, PLANS, BACKFILL_RANGE, base, number, {PLAN_TAG: plan.id}, run_config=run_config)
+        whole_request(
+            lake, PLANS, naming.name(BACKFILL_RANGE), base, number, {PLAN_TAG: plan.id}, run_config=run_config
+        )
     )

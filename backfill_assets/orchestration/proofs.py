@@ -53,7 +53,10 @@ def _facts(failed: list[Proof]) -> dict[str, Any]:
 def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefinition:
     """The job `standing_proof`: proves today's days, reports the checks, and raises an alarm per day that fails."""
 
-    @dg.op(name="prove_days", description="Compute a few written days again and compare. Commits nothing.")
+    @dg.op(
+        name=lake_context.naming.name("prove_days"),
+        description="Compute a few written days again and compare. Commits nothing.",
+    )
     def prove_drawn_days(context: dg.OpExecutionContext) -> None:
         """One proof."""
         with as_failures(), explaining_losses():
@@ -64,7 +67,7 @@ def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefini
         for table in pipeline.tables:
             context.instance.report_runless_asset_event(
                 dg.AssetCheckEvaluation(
-                    asset_key=dg.AssetKey(table.name), check_name=PROVEN, passed=table.name not in failed,
+                    asset_key=lake_context.naming.key(table.name), check_name=PROVEN, passed=table.name not in failed,
                     metadata=_facts(failed.get(table.name, [])),
                 )
             )  # fmt: skip
@@ -80,7 +83,7 @@ def proof_schedule(lake_context: LakeContext, job: dg.JobDefinition, hour: int) 
 
     def requested(today: date) -> dg.SkipReason | dg.RunRequest:
         """Request the proof."""
-        why = waits(*lake_context.open())
+        why = waits(*lake_context.look())
         return dg.SkipReason(why) if why else dg.RunRequest(run_key=f"proof {today}")
 
     what = "The job `standing_proof`, where it is due."
@@ -127,7 +130,7 @@ def controls_sensor(lake_context: LakeContext) -> dg.SensorDefinition:
 
 def controls_tick(lake_context: LakeContext) -> Tick:
     """Judge all controls: an alarm per broken one, an evaluation of each control's check."""
-    lake, pipeline = lake_context.open()
+    lake, pipeline = lake_context.look()
     tick = Tick(is_kept=True)
     tables = control_tables(pipeline, lake.settings.controls)
     for outcome in judge_controls(lake, pipeline):
@@ -135,8 +138,8 @@ def controls_tick(lake_context: LakeContext) -> Tick:
             tick.alarm(f"control {outcome.name}", str(outcome))
         if (contract := tables.get(outcome.name)) is not None:
             evaluation = dg.AssetCheckEvaluation(
-                asset_key=dg.AssetKey(contract.name), check_name=f"control_{outcome.name}", passed=outcome.holds,
-                metadata={"outcome": str(outcome)},
+                asset_key=lake_context.naming.key(contract.name), check_name=f"control_{outcome.name}",
+                passed=outcome.holds, metadata={"outcome": str(outcome)},
             )  # fmt: skip
             tick.verdicts.append(evaluation)
     return tick

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, date
 from functools import cache, partial
+from typing import NamedTuple
 
 import dagster as dg
 from filelock import FileLock
@@ -20,6 +21,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.plans import PUBLISH, RELEASE, ROLLBACK
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
+from backfill_assets.core.view import Stamp
 from backfill_assets.lake.files import write_json
 from backfill_assets.lake.gates import checks_of
 from backfill_assets.lake.home import Lake
@@ -35,9 +37,10 @@ from backfill_assets.orchestration.dagster_private import (
     report_evaluation,
 )
 from backfill_assets.orchestration.metadata import WRITE_ID, receipt_metadata, recorded
+from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 
-RecordedBy = Callable[[str], Set[tuple[str, str]]]
+RecordedBy = Callable[[str], Set[tuple[dg.AssetKey, str]]]
 DAYS_PER_CALL = 100  # of all tables: five hundred events, two or three seconds; the next call goes on
 NEWEST_FAILURE = "ended runs"  # key beside the versions of tables: no table has a blank in its name
 UNDONE = "days undone"  # 1 while checks of days after a rollback or release are to be recorded again
@@ -49,19 +52,18 @@ UNDONE_SOURCE = "a rollback, release or publish: no run made it"
 ELSEWHERE_SOURCE = "the receipt: the run is one of another Dagster instance"
 
 
-def reconcile(instance: dg.DagsterInstance, lake: Lake, states: States, run_id: str) -> list[str]:
-    """Mark the run as alive, fail runs whose process is gone, and record what Dagster missed; a line per change."""
-    markers_of(instance, lake).mark(run_id)
-    return end_dead_runs(instance, lake) + follow_receipts(instance, lake, states)
+def reconcile(instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN) -> list[str]:
+    """Fail runs whose process is gone, and record what Dagster missed; a line per change."""
+    return end_dead_runs(instance, lake) + follow_receipts(instance, lake, states, naming)
 
 
-def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States) -> list[str]:
+def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN) -> list[str]:
     """Record commits without an event, up to the versions in `states`, and repair days that Dagster shows wrong.
 
     Returns a line per change. Where nothing happened since the last call, it reads one log per table and the newest
     runs.
     """
-    markers = markers_of(instance, lake)
+    markers = markers_of(instance, lake, naming)
     with FileLock(lake.locks / "reconcile.lock"):
         seen = markers.recorded()
         before, done = dict(seen), list[str]()
@@ -72,21 +74,21 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States) ->
                 if commit.version > newest:
                     break
                 if commit.receipt is not None:
-                    settled, lines = _record(instance, states, table, commit, recorded_by)
+                    settled, lines = _record(instance, states, table, commit, recorded_by, naming)
                     done += lines
                     if not settled:
                         break
                     if commit.receipt.reason in UNDOING:
                         seen[UNDONE] = 1
                 seen[table] = commit.version
-        done += repair_events(instance, lake, states, seen)
+        done += repair_events(instance, lake, states, seen, naming)
         if seen != before:
             write_json(markers.reported, seen)
     return done
 
 
 def _record(
-    instance: dg.DagsterInstance, states: States, table: str, commit: Commit, recorded_by: RecordedBy
+    instance: dg.DagsterInstance, states: States, table: str, commit: Commit, recorded_by: RecordedBy, naming: Naming
 ) -> tuple[bool, list[str]]:
     """Record the days of a commit that Dagster does not know, and say so in a line; False while its run goes on.
 
@@ -105,27 +107,35 @@ def _record(
     if undoing or run is None:
         days = sorted(d for d, s in states.view.table(table).stamps.items() if s.version == version)
     known = recorded_by(run.run_id) if run is not None else frozenset()
-    lost = [d for d in days if (table, str(d)) not in known]
+    lost = [d for d in days if (naming.key(table), str(d)) not in known]
     source = UNDONE_SOURCE if undoing else LOST_SOURCE if run is not None else ELSEWHERE_SOURCE
     for day in lost:
-        event = receipt_event(table, day, receipt.days[day], version, receipt.write_id, source)
-        instance.report_runless_asset_event(event)
+        made = Written(receipt.days[day], version, receipt.write_id)
+        instance.report_runless_asset_event(receipt_event(naming, table, day, made, source))
     how = ", put back or released," if undoing else ""
     return True, [f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"] if lost else []
 
 
-def _recorded(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[str, str]]:
-    """The tables and partitions that the run materialized in Dagster."""
+def _recorded(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[dg.AssetKey, str]]:
+    """The assets and partitions that the run materialized in Dagster."""
     events = runs.records_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION)
-    return frozenset((e.asset_key.to_user_string(), e.partition) for e in events if e.asset_key and e.partition)
+    return frozenset((e.asset_key, e.partition) for e in events if e.asset_key and e.partition)
+
+
+class Written(NamedTuple):
+    """A day as a receipt says that it was written, in which table version, by which write."""
+
+    entry: DayEntry
+    version: int
+    write_id: str
 
 
 def receipt_event(
-    table: str, day: date, entry: DayEntry, version: int, write_id: str, source: str = UNDONE_SOURCE
+    naming: Naming, table: str, day: date, made: Written | Stamp, source: str = UNDONE_SOURCE
 ) -> dg.AssetMaterialization:
     """The materialization that records a day from its receipt; by default after a rollback or release."""
-    metadata = receipt_metadata(table, day, None, entry, version, source) | {WRITE_ID: write_id}
-    return recorded(table, day, entry, metadata)
+    metadata = receipt_metadata(table, day, None, made.entry, made.version, source) | {WRITE_ID: made.write_id}
+    return recorded(naming.key(table), day, made.entry, metadata)
 
 
 @dataclass(frozen=True)
@@ -142,8 +152,9 @@ class WrongDays:
 
 
 def repair_events(
-    instance: dg.DagsterInstance, lake: Lake, states: States, seen: dict[str, int], limit: int = DAYS_PER_CALL
-) -> list[str]:
+    instance: dg.DagsterInstance, lake: Lake, states: States, seen: dict[str, int], naming: Naming = PLAIN,
+    limit: int = DAYS_PER_CALL,
+) -> list[str]:  # fmt: skip
     """Repair up to `limit` days, if a run failed since the last call or days were put back (`UNDONE` in `seen`).
 
     `seen` says what earlier calls finished, and is updated once no day is left. Returns a line per table.
@@ -151,15 +162,15 @@ def repair_events(
     failure = _newest_failure(instance)
     if failure == seen.get(NEWEST_FAILURE, 0) and not seen.get(UNDONE):
         return []
-    busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
+    busy = runs.busy_days(instance, str(lake.root), list(states.contracts), naming)
     remaining, lines, is_complete = limit, [], True
     for contract in states.contracts.values():
-        wrong = wrong_days(instance, states, contract, busy.get(contract.name, frozenset()))
+        wrong = wrong_days(instance, states, contract, busy.get(contract.name, frozenset()), naming)
         due = replace(wrong, days=wrong.days[:remaining])
         remaining -= len(due.days)
         is_complete = is_complete and not wrong.postponed and len(due.days) == len(wrong.days)
         if due.days:
-            _repair(instance, lake, states, contract, due)
+            _repair(instance, lake, states, contract, due, naming)
             lines.append(f"{contract.name}: {len(due.days)} day(s) shown again from their receipts")
     if is_complete:
         seen |= {UNDONE: 0, NEWEST_FAILURE: failure}
@@ -175,11 +186,13 @@ def _newest_failure(instance: dg.DagsterInstance) -> int:
     return at + instance.get_runs_count(wanted)
 
 
-def wrong_days(instance: dg.DagsterInstance, states: States, contract: Contract, busy: Set[date]) -> WrongDays:
+def wrong_days(
+    instance: dg.DagsterInstance, states: States, contract: Contract, busy: Set[date], naming: Naming = PLAIN
+) -> WrongDays:
     """The written days of a table whose newest plan came to nothing, or whose checks belong to an older write."""
-    blocks = checks_of(contract)
-    rows = [(day, r) for r in check_rows(instance, contract.name, blocks) if (day := _day(r.partition)) is not None]
-    plans = {d: run_id for p, run_id in planned_partitions(instance, contract.name).items() if (d := _day(p))}
+    blocks, key = checks_of(contract), naming.key(contract.name)
+    rows = [(day, r) for r in check_rows(instance, key, blocks) if (day := _day(r.partition)) is not None]
+    plans = {d: run_id for p, run_id in planned_partitions(instance, key).items() if (d := _day(p))}
     # After the plans: a run that began meanwhile has none among them.
     alive = {run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=runs.ACTIVE))}
     stamps = states.view.table(contract.name).stamps
@@ -207,16 +220,18 @@ def _day(partition: str | None) -> date | None:
         return None  # of the whole table, or of definitions that had other partitions
 
 
-def _repair(instance: dg.DagsterInstance, lake: Lake, states: States, contract: Contract, wrong: WrongDays) -> None:
+def _repair(
+    instance: dg.DagsterInstance, lake: Lake, states: States, contract: Contract, wrong: WrongDays, naming: Naming
+) -> None:
     """One materialization per unmade day, then the evaluations of all days for their newest materializations."""
-    name, stamps = contract.name, states.view.table(contract.name).stamps
+    name, key, stamps = contract.name, naming.key(contract.name), states.view.table(contract.name).stamps
     keys = [str(d) for d in wrong.days]
-    before = newest_materializations(instance, name, keys)
+    before = newest_materializations(instance, key, keys)
     for day in (d for d in wrong.days if d in wrong.unmade):
         stamp = stamps[day]
         metadata = receipt_metadata(name, day, before.get(str(day)), stamp.entry, stamp.version, LOST_SOURCE)
-        instance.report_runless_asset_event(recorded(name, day, stamp.entry, metadata))
-    newest = newest_materializations(instance, name, keys)
+        instance.report_runless_asset_event(recorded(key, day, stamp.entry, metadata))
+    newest = newest_materializations(instance, key, keys)
     wanted = list({r.run_id for r in wrong.rows.values() if r.run_id})
     jobs = {r.run_id: r.job_name for r in instance.get_runs(dg.RunsFilter(run_ids=wanted))} if wanted else {}
     for day, findings in judged_by_receipts(lake.settings, states, contract, wrong.days).items():
@@ -224,5 +239,5 @@ def _repair(instance: dg.DagsterInstance, lake: Lake, states: States, contract: 
         for finding in findings:
             row = wrong.rows.get((day, finding.check))
             if row is not None and row.run_id:  # else no run ever planned it
-                evaluation = day_evaluation(name, finding, newest.get(str(day)), {"source": source})
+                evaluation = day_evaluation(name, finding, newest.get(str(day)), {"source": source}, naming)
                 report_evaluation(instance, row.run_id, jobs.get(row.run_id, ""), evaluation)

@@ -62,7 +62,10 @@ def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:
 
 
 def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
-    @dg.op(name=PUT_BACK, description="Put days back to what they held, and hold them. Looks only, unless `act`.")
+    @dg.op(
+        name=lake_context.naming.name(PUT_BACK),
+        description="Put days back to what they held, and hold them. Looks only, unless `act`.",
+    )
     def put_days_back(context: dg.OpExecutionContext, config: RollbackConfig) -> None:
         """One rollback."""
         with as_failures():
@@ -84,7 +87,10 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
 
 
 def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
-    @dg.op(name=LET_GO, description="Allow rebuilds of days that a rollback holds. Looks only, unless `act`.")
+    @dg.op(
+        name=lake_context.naming.name(LET_GO),
+        description="Allow rebuilds of days that a rollback holds. Looks only, unless `act`.",
+    )
     def let_days_go(context: dg.OpExecutionContext, config: WhichDays) -> None:
         """One release."""
         with as_failures():
@@ -103,8 +109,9 @@ def one_op_job(
     tags: Mapping[str, str] | None = None,
 ) -> dg.JobDefinition:  # fmt: skip
     """The job of one op, with its launchpad filled in where it has one, and further `tags`."""
-    return dg.GraphDefinition(name=name, node_defs=[op]).to_job(
-        name=name, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(lake_context.root), **(tags or {})},
+    named = lake_context.naming.name(name)
+    return dg.GraphDefinition(name=named, node_defs=[op]).to_job(
+        name=named, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(lake_context.root), **(tags or {})},
         config=dg.RunConfig(ops={op.name: config}) if config else None, description=description,
     )  # fmt: skip
 
@@ -120,8 +127,7 @@ def _materialize(context: dg.OpExecutionContext, lake_context: LakeContext, days
     view = read_view(lake, pipeline.contracts)
     for name, mine in days.items():
         for day in mine:
-            stamp = view.table(name).stamps[day]
-            context.log_event(receipt_event(name, day, stamp.entry, stamp.version, stamp.write_id))
+            context.log_event(receipt_event(lake_context.naming, name, day, view.table(name).stamps[day]))
 
 
 def _provenance(context: dg.OpExecutionContext) -> Provenance:

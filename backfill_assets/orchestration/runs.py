@@ -24,11 +24,11 @@ from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.dagster_private import instance_id, tag_values
+from backfill_assets.orchestration.naming import PLAIN, Naming
 
 REBUILD = "rebuild"
 # What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
 SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
-MAKE = "make_"  # how the step of a table is called, followed by its name
 REASON_TAG, NOTE_TAG, BY_TAG = "backfill_assets/reason", "backfill_assets/note", "backfill_assets/by"
 DAYS_TAG, TABLES_TAG = "days", "tables"  # shown in every row of the runs list, so that names are short
 # Tags of the prefix `.dagster/` stay out of the UI: these are for looking runs up.
@@ -55,28 +55,21 @@ GONE = (
 )
 
 
-def busy_days(instance: dg.DagsterInstance, lake: str, tables: list[str]) -> dict[str, set[date]]:
+def busy_days(
+    instance: dg.DagsterInstance, lake: str, tables: list[str], naming: Naming = PLAIN
+) -> dict[str, set[date]]:
     """Per table the days of the lake's queued and running runs; `rebuild` without a selection has all `tables`."""
     busy: dict[str, set[date]] = defaultdict(set)
     for run in instance.get_runs(dg.RunsFilter(statuses=ACTIVE)):
         if run.tags.get(LAKE_TAG, lake) != lake:
             continue
         chosen = run.asset_selection
-        names = {k.path[-1] for k in chosen} if chosen else set(tables if run.job_name == REBUILD else ())
+        everything = tables if run.job_name == naming.name(REBUILD) else ()
+        names = {t for k in chosen if (t := naming.table_of(k))} if chosen else set(everything)
         days = set(days_of(run) or ())
         for name in names & set(tables):
             busy[name] |= days
     return dict(busy)
-
-
-def op_name(table: str) -> str:
-    """The name of the step that makes a table, and of its configuration."""
-    return MAKE + table
-
-
-def table_made_by(step: str) -> str | None:
-    """The table that a step makes; None for other steps (a standing check, a scan)."""
-    return step.removeprefix(MAKE) if step.startswith(MAKE) else None
 
 
 def days_of(run: dg.DagsterRun) -> DayRange | None:
@@ -97,10 +90,10 @@ def run_rebuild(
     job: dg.JobDefinition, instance: dg.DagsterInstance, run_id: str, days: DayRange, forced: Mapping[str, bool],
     tags: Mapping[str, str],
 ) -> dg.ExecuteInProcessResult:  # fmt: skip
-    """Run the job `rebuild` in this process, for the user of now. `forced` says for each of its tables whether days
+    """Run the job `rebuild` in this process, for the user of now. `forced` says for each of its steps whether days
     that are right are made, too; `tags` with a value are the run's, and NOTE_TAG goes into the receipts."""
     note = tags.get(NOTE_TAG, "")
-    configs = {op_name(table): {"config": {"force": force, "note": note}} for table, force in forced.items()}
+    configs = {step: {"config": {"force": force, "note": note}} for step, force in forced.items()}
     own_tags = {name: value for name, value in tags.items() if value}
     return job.execute_in_process(
         instance=instance, run_id=run_id, tags={**range_tags(days), BY_TAG: whoami(), **own_tags},
@@ -175,10 +168,12 @@ def runs_of_last_day(instance: dg.DagsterInstance, sensor: str, lake: str, now: 
 
 @dataclass(frozen=True)
 class Markers:
-    """The files of one instance of Dagster in a lake: a marker per live run, and the newest recorded versions."""
+    """The files of one instance of Dagster in a lake: a marker per live run, and the newest versions recorded under
+    the asset keys of `naming`."""
 
     lake: Lake
     instance: str
+    naming: Naming = PLAIN
 
     @property
     def folder(self) -> Path:
@@ -188,7 +183,7 @@ class Markers:
     @property
     def reported(self) -> Path:
         """The file with the newest version per table that this instance has recorded."""
-        return self.lake.root / ".reconciled" / f"{self.instance}.json"
+        return self.lake.root / ".reconciled" / f"{'.'.join([self.instance, *self.naming.prefix])}.json"
 
     def mark(self, run_id: str) -> None:
         """Record that this process works on the run."""
@@ -203,9 +198,9 @@ class Markers:
         return read_json(self.reported)
 
 
-def markers_of(instance: dg.DagsterInstance, lake: Lake) -> Markers:
+def markers_of(instance: dg.DagsterInstance, lake: Lake, naming: Naming = PLAIN) -> Markers:
     """The files of this instance in the lake, shared by all processes with its run storage."""
-    return Markers(lake, instance_id(instance))
+    return Markers(lake, instance_id(instance), naming)
 
 
 def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:

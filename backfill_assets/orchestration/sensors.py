@@ -37,7 +37,10 @@ DAILY, ROLLING = "daily_load", "rolling_reprocess"
 def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
     """The job that takes stock of the landing folder: afterwards it is known which days the new files touch."""
 
-    @dg.op(name="take_stock", description="Read new landed files once and record their days and rows in `files`.")
+    @dg.op(
+        name=lake_context.naming.name("take_stock"),
+        description="Read new landed files once and record their days and rows in `files`.",
+    )
     def take_stock(context: dg.OpExecutionContext) -> None:
         """One scan of each source, under its load lock."""
         with as_failures(), explaining_losses():
@@ -70,11 +73,13 @@ def lake_sensor(
     lake_context: LakeContext, name: str, jobs: Sequence[Any], tick: Callable[[dg.DagsterInstance], Tick], what: str,
     interval_seconds: int = INTERVAL_SECONDS,
 ) -> dg.SensorDefinition:  # fmt: skip
-    """A sensor that requests the runs of `tick`, running unless turned off in the UI; without a lake it says so."""
+    """A sensor that requests the runs of `tick`; without a lake it says so."""
+
+    runs_by_itself = lake_context.appearance.sensors_run
 
     @dg.sensor(
-        name=name, jobs=jobs, minimum_interval_seconds=interval_seconds, description=what,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        name=lake_context.naming.name(name), jobs=jobs, minimum_interval_seconds=interval_seconds, description=what,
+        default_status=dg.DefaultSensorStatus.RUNNING if runs_by_itself else dg.DefaultSensorStatus.STOPPED,
     )  # fmt: skip
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """One tick."""
@@ -130,8 +135,10 @@ def lake_schedule(  # noqa: PLR0913 - what Dagster's decorator takes
 ) -> dg.ScheduleDefinition:  # fmt: skip
     """A schedule in UTC that requests `requests(today)`; without a lake it says so."""
 
+    is_on = is_on and lake_context.appearance.sensors_run
+
     @dg.schedule(
-        name=name, job=job, cron_schedule=cron, execution_timezone="UTC", description=what,
+        name=lake_context.naming.name(name), job=job, cron_schedule=cron, execution_timezone="UTC", description=what,
         default_status=dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED,
     )  # fmt: skip
     def schedule(context: dg.ScheduleEvaluationContext) -> Any:
@@ -145,7 +152,7 @@ def lake_schedule(  # noqa: PLR0913 - what Dagster's decorator takes
 
 def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | list[dg.RunRequest]:
     """Requests for the `rolling_days` days that ended `delay_days` before `today`, without held days; else why none."""
-    lake, pipeline = lake_context.open()
+    lake, pipeline = lake_context.look()
     lateness = lake.settings.lateness
     stop = today - ONE_DAY * lateness.delay_days
     start = max(lake.settings.start_date, stop - ONE_DAY * lateness.rolling_days)
@@ -155,7 +162,7 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
     if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
         return dg.SkipReason(f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`")
     ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
-    built = [dg.AssetKey(t.name) for t in pipeline.tables if not t.is_landed]
+    built = [lake_context.naming.key(t.name) for t in pipeline.tables if not t.is_landed]
     return [_request(ROLLING, today, free, built) for free in ranges] or dg.SkipReason(
         f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets them go"
     )
@@ -172,7 +179,7 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
 
     As ranges, ascending, yesterday by itself: a missed day that fails again holds no new day back.
     """
-    lake, pipeline = lake_context.open()
+    lake, pipeline = lake_context.look()
     states = pipeline.states(read_view(lake, pipeline.contracts))
     loaded = (states.view.table(t.name).stamps for t in pipeline.tables if t.is_landed)
     first = min((day for stamps in loaded for day in stamps), default=lake.settings.start_date)

@@ -82,7 +82,7 @@ class Tick:
 def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Request the days of the built tables that need a rebuild and whose inputs are in place, upstream first."""
     state = read_tick_state(instance, lake_context, now)
-    recorded = follow_receipts(instance, state.lake, state.states)
+    recorded = follow_receipts(instance, state.lake, state.states, state.naming)
     tick = late_data(state)
     tick.notes += recorded
     return tick
@@ -98,7 +98,8 @@ def late_data(state: TickState) -> Tick:
         if days := table.foreign & table.stamps.keys():
             culprit = f"{name} {ranges(days)}: another program wrote here, and these rows are not trusted"
             tick.alarm(f"foreign {name}", f"{culprit}; `backfill-assets verify --tables {name}` says what to do")
-    tick.verdicts += changed_standing_checks(state.instance, state.states, list(state.states.contracts), given_up)
+    tables = list(state.states.contracts)
+    tick.verdicts += changed_standing_checks(state.instance, state.states, tables, given_up, state.naming)
     return tick
 
 
@@ -117,7 +118,7 @@ def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
     _note_left_alone(tick, state, built)
     tick.notes += left_to_plans(state.planned, built)
     wanted = with_downstream(state.states, requests, needed, state.taken)
-    tick.request(state, LATE_DATA, [as_request(request, LATE_DATA, state.lake) for request in wanted])
+    tick.request(state, LATE_DATA, [as_request(request, LATE_DATA, state.lake, state.naming) for request in wanted])
     return {**state.requests(free)[1], **given_up}
 
 
@@ -148,11 +149,13 @@ def landing(state: TickState, comparisons: Mapping[str, Comparison]) -> Tick:
     requests, given_up = state.requests(ready)
     tick.alarm_given_up(given_up)
     scans = _scan_requests(tick, state, comparisons)
-    if runs.is_active(state.instance, SCAN, str(state.lake.root)) or any(state.busy.get(raw) for raw in ready):
+    if runs.is_active(state.instance, state.naming.name(SCAN), str(state.lake.root)) or any(
+        state.busy.get(raw) for raw in ready
+    ):
         tick.notes.append("a scan or a load is queued or running; the next tick looks again")
         return tick
     # A load scans first; one that failed before may not get so far.
-    loads = [as_request(request, LANDING, state.lake) for request in requests]
+    loads = [as_request(request, LANDING, state.lake, state.naming) for request in requests]
     tick.request(state, LANDING, loads if requests and not requests[0].attempt else [*scans, *loads])
     return tick
 
@@ -179,7 +182,7 @@ def _scan_requests(tick: Tick, state: TickState, comparisons: Mapping[str, Compa
     base = f"scan {digest_of([str(state.lake.root), *parts])}"
     number, tried = next_attempt(state.instance, base)
     if tried < settings.lateness.attempts:
-        return [whole_request(state.lake, LANDING, SCAN, base, number)]
+        return [whole_request(state.lake, LANDING, state.naming.name(SCAN), base, number)]
     in_vain = f"were tried {tried} times in vain and are not tried again as they are: look at the failed runs"
     tick.alarm("scan", f"{files} file(s) {in_vain}, or run `backfill-assets scan`")
     return []

@@ -17,9 +17,11 @@ from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.rollbacks import one_op_job, show_lines
 
 MAINTAIN, EXPORT = "maintain", "export"
+UNNEEDED = "delete_unneeded"
 
 
 class MaintainConfig(dg.Config):
@@ -31,7 +33,10 @@ class MaintainConfig(dg.Config):
 def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
     """The job of the command `maintain`; it also deletes Dagster's runs older than `[retention] run_days`."""
 
-    @dg.op(name="delete_unneeded", description="Delete what nothing needs any more. Looks only, unless `act`.")
+    @dg.op(
+        name=lake_context.naming.name(UNNEEDED),
+        description="Delete what nothing needs any more. Looks only, unless `act`.",
+    )
     def delete_unneeded(context: dg.OpExecutionContext, config: MaintainConfig) -> None:
         """One upkeep of the lake and of its runs."""
         with as_failures():
@@ -52,11 +57,11 @@ def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
     return one_op_job(lake_context, MAINTAIN, delete_unneeded, MaintainConfig(), what)
 
 
-def maintain_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
+def maintain_schedule(job: dg.JobDefinition, naming: Naming = PLAIN) -> dg.ScheduleDefinition:
     """Sundays at 04:00 UTC, stopped until somebody starts it in the browser."""
     return dg.ScheduleDefinition(
-        name="weekly_upkeep", job=job, cron_schedule="0 4 * * 0", execution_timezone="UTC",
-        run_config=dg.RunConfig(ops={"delete_unneeded": MaintainConfig(act=True)}),
+        name=naming.name("weekly_upkeep"), job=job, cron_schedule="0 4 * * 0", execution_timezone="UTC",
+        run_config=dg.RunConfig(ops={naming.name(UNNEEDED): MaintainConfig(act=True)}),
         default_status=dg.DefaultScheduleStatus.STOPPED,
         description="Off unless you turn it on: deletes weekly what no rollback needs any more (job `maintain`).",
     )  # fmt: skip
@@ -65,7 +70,10 @@ def maintain_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
 def export_job(lake_context: LakeContext) -> dg.JobDefinition:
     """The job of the command `export`: every export of lake.toml, changed days only."""
 
-    @dg.op(name="replace_changed_days", description="Bring the days that changed to the places of [exports].")
+    @dg.op(
+        name=lake_context.naming.name("replace_changed_days"),
+        description="Bring the days that changed to the places of [exports].",
+    )
     def replace_changed_days(context: dg.OpExecutionContext) -> None:
         """All exports, in their order."""
         with as_failures():
@@ -76,10 +84,10 @@ def export_job(lake_context: LakeContext) -> dg.JobDefinition:
     return one_op_job(lake_context, EXPORT, replace_changed_days, None, what)
 
 
-def export_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
+def export_schedule(job: dg.JobDefinition, naming: Naming = PLAIN) -> dg.ScheduleDefinition:
     """Every hour, stopped until somebody starts it in the browser."""
     return dg.ScheduleDefinition(
-        name="hourly_export", job=job, cron_schedule="30 * * * *", execution_timezone="UTC",
+        name=naming.name("hourly_export"), job=job, cron_schedule="30 * * * *", execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.STOPPED,
         description="Off unless you turn it on: brings changed days to the places of [exports] (the job `export`).",
     )  # fmt: skip
@@ -89,12 +97,12 @@ def superseded_runs(instance: dg.DagsterInstance, lake: str, before: datetime) -
     """The lake's runs that ended before (aware) and of which Dagster's pages need nothing: every day that one of them
     materialized was materialized again since."""
     ended = dg.RunsFilter(statuses=runs.ENDED, tags={runs.LAKE_TAG: lake}, updated_before=before)
-    run_ids, of_table = set[str](), defaultdict[str, set[str]](set)
+    run_ids, of_asset = set[str](), defaultdict[dg.AssetKey, set[str]](set)
     for run in instance.get_runs(ended):
         run_ids.add(run.run_id)
         for event in runs.records_of(instance, run.run_id, dg.DagsterEventType.ASSET_MATERIALIZATION):
             if event.asset_key is not None and event.partition is not None:
-                of_table[event.asset_key.to_user_string()].add(event.partition)
-    newest = {t: newest_materializations(instance, t, partitions) for t, partitions in of_table.items()}
+                of_asset[event.asset_key].add(event.partition)
+    newest = {key: newest_materializations(instance, key, partitions) for key, partitions in of_asset.items()}
     needed = {record.run_id for by_day in newest.values() for record in by_day.values()}
     return sorted(run_ids - needed)

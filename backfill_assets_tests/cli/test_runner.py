@@ -23,7 +23,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.orchestration.interrupts import Interrupted
 from backfill_assets.orchestration.io_manager import as_failure
-from backfill_assets.orchestration.runs import MAKE
+from backfill_assets.orchestration.naming import PLAIN
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 
@@ -81,11 +81,11 @@ def test_days_that_were_written_again_as_they_were_are_told_apart_from_changed_o
 
 
 def test_each_table_of_a_run_keeps_its_own_cause(tmp_path: Path) -> None:
-    @dg.op(name=f"{MAKE}staging")
+    @dg.op(name=PLAIN.step("staging"))
     def one() -> None:
         raise as_failure(BackfillError("the table staging", "no", "Nothing was written", "Look"))
 
-    @dg.op(name=f"{MAKE}labels")
+    @dg.op(name=PLAIN.step("labels"))
     def other() -> None:
         raise as_failure(BackfillError("the table labels", "no", "Nothing was written", "Look"))
 

@@ -100,7 +100,7 @@ def test_every_run_records_every_one_of_its_days_and_checks(
     counted = events_of_days(instance, done)
     assert counted["ASSET_MATERIALIZATION"] == counted["ASSET_MATERIALIZATION_PLANNED"] == 2
     assert counted["ASSET_CHECK_EVALUATION"] == 2 * len(CHECKS)
-    rows = check_rows(instance, "staging", CHECKS)
+    rows = check_rows(instance, dg.AssetKey("staging"), CHECKS)
     assert len(rows) == 2 * len(CHECKS)
     assert all(row.evaluated and row.passed and row.is_current for row in rows)
 
@@ -118,4 +118,4 @@ def test_a_failed_attempt_at_a_day_is_seen_and_days_that_were_right_are_shown_ag
     result = run_rebuild(lake[0], START, NEXT, instance, ["staging"])
     assert not result.success
     follow_receipts(instance, *seen(*lake))
-    assert planned_partitions(instance, "staging") == {str(NEXT): result.run_id}
+    assert planned_partitions(instance, dg.AssetKey("staging")) == {str(NEXT): result.run_id}

@@ -22,7 +22,7 @@ def test_the_newest_materializations_are_those_of_the_partitions_asked_for() -> 
     with dg.DagsterInstance.ephemeral() as instance:
         for partition in ("a", "b", "a"):
             instance.report_runless_asset_event(dg.AssetMaterialization("t", partition=partition))
-        found = dagster_private.newest_materializations(instance, "t", ["a", "c"])
+        found = dagster_private.newest_materializations(instance, dg.AssetKey("t"), ["a", "c"])
         (newest,) = instance.fetch_materializations(dg.AssetKey("t"), limit=1).records
         assert {p: r.storage_id for p, r in found.items()} == {"a": newest.storage_id}
-        assert dagster_private.newest_materializations(instance, "t", []) == {}
+        assert dagster_private.newest_materializations(instance, dg.AssetKey("t"), []) == {}

@@ -89,10 +89,10 @@ def made(lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named
 
 def shown(instance: dg.DagsterInstance, table: str) -> dict[str, int]:
     """How many days of a table Dagster shows as what: made or failed, and the four checks of each by their words."""
-    run_of = planned_partitions(instance, table)
+    run_of = planned_partitions(instance, dg.AssetKey(table))
     failed = instance.get_runs(dg.RunsFilter(run_ids=list(run_of.values()), statuses=[FAILURE])) if run_of else []
     ids = {r.run_id for r in failed}
-    counted = Counter(f"check {_word(instance, row)}" for row in check_rows(instance, table, CHECKS))
+    counted = Counter(f"check {_word(instance, row)}" for row in check_rows(instance, dg.AssetKey(table), CHECKS))
     counted["made"] = len(instance.get_materialized_partitions(dg.AssetKey(table)))
     counted["failed"] = sum(run_id in ids for run_id in run_of.values())
     return {word: n for word, n in counted.items() if n}
@@ -127,7 +127,7 @@ def test_days_that_a_dead_run_planned_are_told_from_their_receipts_at_the_next_t
     tick = late_data_tick(instance, LakeContext(lake[0].root, tables), end_of(DAYS + 1))
     assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
     assert f"staging: {DAYS} day(s) shown again from their receipts" in tick.notes
-    (record,) = newest_materializations(instance, "staging", [str(day(1))]).values()
+    (record,) = newest_materializations(instance, dg.AssetKey("staging"), [str(day(1))]).values()
     assert record.asset_materialization is not None
     said = {k: v.value for k, v in record.asset_materialization.metadata.items()}
     assert said["dagster/partition_row_count"] == 3
@@ -194,14 +194,14 @@ def test_stale_days_and_days_without_a_receipt_stay_as_they_are(lake: Made, inst
     build(*lake, "staging", {day(1): 3, day(2): 3}, digests={day(1): "older", day(2): "older"})
     ended(instance, planned(lake, instance, range(DAYS + 1), ["staging"]), FAILURE)
     follow_receipts(instance, *seen(*lake))
-    assert set(planned_partitions(instance, "staging")) == {str(day(n)) for n in (1, 2, DAYS)}
+    assert set(planned_partitions(instance, dg.AssetKey("staging"))) == {str(day(n)) for n in (1, 2, DAYS)}
     assert shown(instance, "staging") == {"check good": 12, "check failed to run": 8, "made": 3, "failed": 3}
 
 
 def test_a_day_that_a_check_refused_stays_red(lake: Made, instance: dg.DagsterInstance) -> None:
     made(lake, instance, range(DAYS), ["staging"])
     run = planned(lake, instance, range(DAYS), ["staging"])
-    target = newest_materializations(instance, "staging", [str(day(2))])[str(day(2))]
+    target = newest_materializations(instance, dg.AssetKey("staging"), [str(day(2))])[str(day(2))]
     report_evaluation(
         instance, run.run_id, run.job_name,
         dg.AssetCheckEvaluation(
@@ -232,7 +232,7 @@ def test_facts_that_only_computing_gives_are_told_again_where_the_content_is_the
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
     made(lake, instance, [0], ["staging"])
-    (record,) = newest_materializations(instance, "staging", [str(day(0))]).values()
+    (record,) = newest_materializations(instance, dg.AssetKey("staging"), [str(day(0))]).values()
     assert record.asset_materialization is not None
     kept = record.asset_materialization.metadata
     more = dg.AssetMaterialization(
@@ -241,7 +241,7 @@ def test_facts_that_only_computing_gives_are_told_again_where_the_content_is_the
     instance.report_runless_asset_event(more)
     ended(instance, planned(lake, instance, [0], ["staging"]), FAILURE)
     follow_receipts(instance, *seen(*lake))
-    (again,) = newest_materializations(instance, "staging", [str(day(0))]).values()
+    (again,) = newest_materializations(instance, dg.AssetKey("staging"), [str(day(0))]).values()
     assert again.asset_materialization is not None
     assert again.storage_id != record.storage_id
     assert again.asset_materialization.metadata["backfill_assets/late_share"].value == 0.5

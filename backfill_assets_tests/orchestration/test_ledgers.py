@@ -16,8 +16,8 @@ from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.operations.rejected import Reason
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.assets import reasons_table, report_ledgers
 from backfill_assets.orchestration.context import Opened
+from backfill_assets.orchestration.ledgers import reasons_table, report_ledgers
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake

@@ -17,6 +17,7 @@ from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.metadata import WRITE_ID
+from backfill_assets.orchestration.naming import PLAIN
 from backfill_assets.orchestration.reconcile import follow_receipts, receipt_event
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START
@@ -108,6 +109,6 @@ def test_what_is_told_of_a_day_that_was_put_back_names_its_write_and_no_run(lake
     commit(lake, "", reason=ROLLBACK)
     contract = lake[1].table("staging").contract
     stamp = lake[0].store.view("staging", contract.day_column).stamps[START]
-    event = receipt_event("staging", START, stamp.entry, stamp.version, stamp.write_id)
+    event = receipt_event(PLAIN, "staging", START, stamp)
     assert (event.partition, event.metadata[WRITE_ID].value) == (str(START), stamp.write_id)
     assert (event.tags or {})["dagster/data_version"] == f"{stamp.entry.rows}.{stamp.entry.fingerprint}"

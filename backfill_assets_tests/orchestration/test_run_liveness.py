@@ -118,9 +118,9 @@ def test_a_commit_is_recorded_once_by_each_instance_and_not_only_by_the_one_whos
     said = receipt("staging", {START: DayEntry(3, "F", "digest")}, run_id=run_id)
     make_commit(lake[0].table_path("staging"), 2, said)
     for looking in (other, instance):
-        lines = reconcile(looking, *seen(*lake), "a run")
+        lines = reconcile(looking, *seen(*lake))
         assert "staging: 1 day(s) of version 2 recorded from the receipt" in lines
-        assert reconcile(looking, *seen(*lake), "a run") == []
+        assert reconcile(looking, *seen(*lake)) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the tags of a run and the names of its steps say, and that each is written and read in one place.
+"""What the tags of a run say, and that each is written and read in one place.
 
 Tested here: the values of `orchestration.runs`, without an instance. Not tested here: whole runs (`test_runs`).
 """
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.orchestration.runs import PARTITION, days_of, op_name, range_tags, table_made_by
+from backfill_assets.orchestration.runs import PARTITION, days_of, range_tags
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.sources import PACKAGE, sources
 
@@ -33,12 +33,7 @@ def test_a_run_has_the_days_that_its_tags_name_or_none(tags: dict[str, str], day
     assert str(days_of(dg.DagsterRun("rebuild", tags=tags))) == days
 
 
-def test_a_step_names_the_table_that_it_makes_and_other_steps_name_none() -> None:
-    assert table_made_by(op_name("staging")) == "staging"
-    assert table_made_by("features_no_stale_days") is None
-
-
-@pytest.mark.parametrize("spelled", ["make_", "dagster/asset_partition_range_start"])
-def test_names_of_steps_and_tags_of_days_are_spelled_in_one_file(spelled: str) -> None:
+@pytest.mark.parametrize(("spelled", "file"), [("make_", "naming"), ("dagster/asset_partition_range_start", "runs")])
+def test_names_of_steps_and_tags_of_days_are_spelled_in_one_file(spelled: str, file: str) -> None:
     spelling = {f.place for f in sources(PACKAGE) for text in f.texts if text.value == spelled}
-    assert spelling == {f"{PACKAGE}/orchestration/runs.py"}
+    assert spelling == {f"{PACKAGE}/orchestration/{file}.py"}

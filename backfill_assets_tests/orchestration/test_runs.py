@@ -200,10 +200,10 @@ def test_the_reconcile_reports_from_receipts_what_dagster_forgot_and_ends_dead_r
     with opened_home(tmp_path) as other:
         run_id = ran.result.run_id
         other.add_run(dg.DagsterRun(REBUILD, run_id=run_id, status=dg.DagsterRunStatus.STARTED))
-        assert reconcile(other, *seen(ran.lake, pipeline), "me") == []  # as far as we know it goes on
+        assert reconcile(other, *seen(ran.lake, pipeline)) == []  # as far as we know it goes on
         gone = replace(PlacedProcess.this(), started=0.0)
         (markers_of(other, ran.lake).folder / run_id).write_text(json.dumps(asdict(gone)))
-        lines = reconcile(other, *seen(ran.lake, pipeline), "me")
+        lines = reconcile(other, *seen(ran.lake, pipeline))
         run = other.get_run_by_id(run_id)
         assert run is not None
         assert run.status is dg.DagsterRunStatus.FAILURE
@@ -212,4 +212,4 @@ def test_the_reconcile_reports_from_receipts_what_dagster_forgot_and_ends_dead_r
         said = metadata(other, "sums", FIRST)
         assert said["backfill_assets/recorded_from"].startswith("the receipt")
         assert said["dagster/partition_row_count"] == 1
-        assert reconcile(other, *seen(ran.lake, pipeline), "me") == []
+        assert reconcile(other, *seen(ran.lake, pipeline)) == []

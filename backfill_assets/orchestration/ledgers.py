@@ -1,0 +1,72 @@
+"""The ledgers beside raw in Dagster (quarantine, too_late, arrivals): external assets, reported by each load.
+
+Here: their specs, without button and partitions, and the event that says what a load set aside. Not here: the numbers
+(`operations.rejected`) and the load (`load.raw`).
+"""
+
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.operations.rejected import Reason, SetAside, contracts_beside, set_aside
+from backfill_assets.orchestration.context import Opened
+from backfill_assets.orchestration.metadata import VERSION, table_metadata
+
+OF_BUILT = ("kinds", "automation_condition", "skippable")  # what says nothing of a ledger, which a load reports
+
+
+def ledger_specs(opened: Opened) -> list[dg.AssetSpec]:
+    """One external asset per table that a load writes beside raw; none for a pipeline that loads nothing."""
+    naming = opened.naming
+    looks = {name: value for name, value in opened.appearance.spec.items() if name not in OF_BUILT}
+    return [
+        dg.AssetSpec(
+            naming.key(contract.name), deps=[naming.key(table.name)],
+            description=opened.described(contract.description), metadata=table_metadata(opened.lake, contract, naming),
+            **{"kinds": {"deltalake"}, **looks},
+        )
+        for table in opened.pipeline.tables
+        if table.is_landed
+        for contract in contracts_beside(table.contract)
+    ]  # fmt: skip
+
+
+def report_ledgers(instance: dg.DagsterInstance, opened: Opened, raw: Contract, run_id: str) -> None:
+    """Report the ledgers of the landed table `raw` whose version differs from the one in Dagster."""
+    key = opened.naming.key
+    reported = {c.name: _reported_version(instance, key(c.name)) for c in contracts_beside(raw)}
+    for ledger in set_aside(opened.lake, raw, {n: int(v) for n, v in reported.items() if v.isdigit()}):
+        name = ledger.contract.name
+        if reported[name] != str(ledger.version):
+            event = dg.AssetMaterialization(key(name), metadata=_ledger_metadata(ledger, run_id))
+            instance.report_runless_asset_event(event)
+
+
+def _reported_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:
+    """The version in the ledger's newest materialization; empty without one."""
+    for record in instance.fetch_materializations(key, limit=1).records:
+        if record.asset_materialization is not None and VERSION in record.asset_materialization.metadata:
+            return str(record.asset_materialization.metadata[VERSION].value)
+    return ""
+
+
+def _ledger_metadata(ledger: SetAside, run_id: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"dagster/row_count": ledger.rows}
+    if ledger.newest is not None:
+        metadata["newest arrival day"] = str(ledger.newest)
+    if ledger.reasons:
+        metadata["newest reasons"] = dg.MetadataValue.md(reasons_table(list(ledger.reasons)))
+    return {**metadata, VERSION: str(ledger.version), "loaded by": dg.MetadataValue.dagster_run(run_id)}
+
+
+def reasons_table(reasons: list[Reason]) -> str:
+    """The reasons as a small Markdown table, the newest first."""
+    lines = ["| newest day | rows | reason |", "|---|---:|---|"]
+    return "\n".join([*lines, *(f"| {r.newest} | {r.rows:,} | {_plain(r.text)} |" for r in reasons)])
+
+
+def _plain(text: str) -> str:
+    """A reason may quote what a file holds: as code on one line nothing of it is Markdown, neither a tag nor a link."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return f"`{printable.replace('`', chr(39)).replace('|', '¦')}`"  # a table's cell ends at | in code, too

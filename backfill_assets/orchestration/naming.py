@@ -1,0 +1,99 @@
+"""How a lake's tables are called in Dagster: their asset keys, and the names of jobs, sensors, schedules, steps.
+
+Here: from a table to its key and back, and which looks (group, owners, tags, pool …) the assets have. Not here: the
+definitions that bear these names (`assemble`, `lake_definitions`).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import dagster as dg
+
+MAKE = "make_"  # how the step of a table is called, followed by its name
+SEPARATOR = "__"
+GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
+STEP = re.compile(rf"(?:.*?{SEPARATOR})??{MAKE}(.+)")
+PART = re.compile(rf"(?!{MAKE})[A-Za-z0-9_]+")
+
+
+@dataclass(frozen=True)
+class Naming:
+    """The names of a lake in Dagster: `prefix` leads the asset keys of its tables, `label` all other names.
+
+    Without both, names are plain (`raw`, `rebuild`): the lake has the project for itself.
+    """
+
+    prefix: tuple[str, ...] = ()
+    label: str = ""
+
+    @classmethod
+    def below(cls, prefix: str | Sequence[str], label: str = GROUP) -> "Naming":
+        """Names for a project with other definitions: led by the parts of `prefix`, or by `label` where there is none.
+
+        Raises ValueError for a part that Dagster takes in no name, or that begins with `make_`.
+        """
+        parts = (prefix,) if isinstance(prefix, str) else tuple(prefix)
+        if wrong := [part for part in parts if not PART.fullmatch(part)]:
+            raise ValueError(
+                f"key_prefix: {wrong[0]!r} is no part of a name: letters, digits and _ are, not beginning with {MAKE}"
+            )
+        return cls(parts, SEPARATOR.join(parts) or label)
+
+    def key(self, table: str) -> dg.AssetKey:
+        """The asset key of a table (or of a ledger)."""
+        return dg.AssetKey([*self.prefix, table])
+
+    def table_of(self, key: dg.AssetKey) -> str | None:
+        """The table that a key names; None for an asset of another lake or of the project."""
+        *prefix, table = key.path
+        return table if tuple(prefix) == self.prefix else None
+
+    def name(self, plain: str) -> str:
+        """The name of a job, sensor, schedule, resource or step that is called `plain` where the lake is alone."""
+        return f"{self.label}{SEPARATOR}{plain}" if self.label else plain
+
+    def step(self, table: str) -> str:
+        """The name of the step that makes a table, and of its configuration."""
+        return self.name(MAKE + table)
+
+    def output(self, table: str) -> str:
+        """The name of the output of that step."""
+        return SEPARATOR.join([*self.prefix, table])
+
+    def page(self, table: str) -> str:
+        """The address of the table's page, seen from any page of Dagster. It also holds below the secret of `ui`."""
+        return f"../assets/{'/'.join([*self.prefix, table])}"
+
+
+PLAIN = Naming()
+
+
+def table_made_by(step: str) -> str | None:
+    """The table that a step makes, under whatever label; None for other steps (a standing check, a scan)."""
+    made = STEP.fullmatch(step)
+    return made[1] if made else None
+
+
+@dataclass(frozen=True)
+class Appearance:
+    """How a lake shows itself in a Dagster project.
+
+    naming: the names of all its definitions.
+    is_guest: the project has other definitions, so that the lake claims nothing that is common to all of them.
+    sensors_run: sensors and schedules that are meant to run do so unless turned off in the browser.
+    mappings: which partition mappings inputs are shown with; see `build_lake_defs`.
+    spec: what each asset's `dg.AssetSpec` is given besides, by the names of its parameters.
+    step: what each asset's `dg.multi_asset` is given besides (`pool`, `op_tags` …).
+    """
+
+    naming: Naming = PLAIN
+    is_guest: bool = False
+    sensors_run: bool = True
+    mappings: Literal["identity", "windows"] = "identity"
+    spec: Mapping[str, Any] = field(default_factory=lambda: {"group_name": GROUP})
+    step: Mapping[str, Any] = field(default_factory=dict)
+
+
+ALONE = Appearance()
