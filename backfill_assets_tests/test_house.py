@@ -125,7 +125,7 @@ def test_what_the_package_defines_it_also_uses() -> None:
     """Of a module's functions and classes; what only tests call is dead code with a test. Decorators call by name."""
     used = {name for f in sources(PACKAGE) for name in _names_used(f)} | KEPT_FOR_TESTS | CALLED_BY_PYTHON
     used |= NAMED_IN_DAGSTER_YAML
-    used |= {text.value for f in sources(PACKAGE) if f.place in PUBLIC_DOORS for text in f.texts}
+    used |= {str(text.value) for f in sources(PACKAGE) if f.place in PUBLIC_DOORS for text in f.texts}
     defined = [
         (f.place, node)
         for f in sources(PACKAGE)

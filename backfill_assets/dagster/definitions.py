@@ -30,7 +30,7 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
     pool: str | None = None,
     op_tags: Mapping[str, Any] | None = None,
     automation: Automation = "off",
-    automation_condition: "dg.AutomationCondition[dg.AssetKey] | None" = None,
+    automation_condition: "dg.AutomationCondition[Any] | None" = None,
     mappings: Mappings = "identity",
 ) -> dg.Definitions:
     """The tables of the lake in the folder `lake`, with checks, jobs, sensors and schedules, for `Definitions.merge`.

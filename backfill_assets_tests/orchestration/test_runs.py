@@ -202,6 +202,7 @@ def test_the_reconcile_reports_from_receipts_what_dagster_forgot_and_ends_dead_r
         other.add_run(dg.DagsterRun(REBUILD, run_id=run_id, status=dg.DagsterRunStatus.STARTED))
         assert reconcile(other, *seen(ran.lake, pipeline)) == []  # as far as we know it goes on
         gone = replace(PlacedProcess.this(), started=0.0)
+        markers_of(other, ran.lake).mark(run_id)
         (markers_of(other, ran.lake).folder / run_id).write_text(json.dumps(asdict(gone)))
         lines = reconcile(other, *seen(ran.lake, pipeline))
         run = other.get_run_by_id(run_id)
