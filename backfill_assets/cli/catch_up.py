@@ -22,7 +22,7 @@ from backfill_assets.cli.common import (
     say_unusable,
 )
 from backfill_assets.cli.drawing import draw_table, number, remark
-from backfill_assets.cli.landing import scan_as_needed
+from backfill_assets.cli.landing import scan_what_can_be
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange, from_inclusive
@@ -44,7 +44,8 @@ PLANNING = re.compile(r"\b(Analysis|Parse)Exception: ")
 class CaughtUp:
     """The runs of a catch-up, in order, and the days per table that are left, with the reason. `blocked`: days whose
     landed files are altered or missing, which wait for a person. `held_back`: idle plans with days that need a rebuild,
-    a line each; `waits`: all of these wait as `plan --stop-after` says. `fruitless`: see `Unusable`."""
+    a line each; `waits`: all of these wait as `plan --stop-after` says. `fruitless`: see `Unusable`. `unscanned`: why
+    sources could not be scanned."""
 
     runs: list[tuple[BackfillRequest, RunOutcome]] = field(default_factory=list)
     left: dict[str, list[str]] = field(default_factory=dict)
@@ -53,11 +54,12 @@ class CaughtUp:
     held_back: Sequence[str] = ()
     waits: bool = False
     fruitless: Sequence[str] = ()
+    unscanned: Sequence[str] = ()
 
     @property
     def success(self) -> bool:
         """Whether every run succeeded, nothing is left and nothing waits for a person."""
-        wrong = self.left or self.blocked or self.held_back or self.fruitless
+        wrong = self.left or self.blocked or self.held_back or self.fruitless or self.unscanned
         return not wrong and all(outcome.success for _, outcome in self.runs)
 
 
@@ -67,12 +69,13 @@ class CaughtUp:
 def catch_up(note: str, as_json: bool) -> None:
     """Load what landed and rebuild every day that needs it, level by level: what the sensors do by themselves.
 
-    Exit code 1 if a run fails, a day still needs making afterwards, altered or missing files hold days back, or not one
-    row of a source is usable; 3 if only plans that wait at their `--stop-after` hold days back.
+    Exit code 1 if a run fails, a day still needs making afterwards, altered or missing files hold days back, a source
+    cannot be scanned (the others are loaded), or not one row of a source is usable; 3 if only plans that wait at their
+    `--stop-after` hold days back.
     """
     lake = named_lake()
-    blocked = scan_as_needed(lake) if lake.shared is None else ()
-    done = replace(until_settled(lake, note, "catch-up"), blocked=blocked)
+    blocked, failed = scan_what_can_be(lake) if lake.shared is None else ((), [])
+    done = replace(until_settled(lake, note, "catch-up"), blocked=blocked, unscanned=tuple(map(str, failed)))
     report(replace(done, fruitless=say_unusable(lake).fruitless), as_json)
 
 
@@ -177,7 +180,7 @@ def report(done: CaughtUp, as_json: bool) -> None:
         print_json({**vars(done), "runs": runs, "blocked": sorted(done.blocked)})
     else:
         draw_outcomes(done.runs)
-        if not done.runs and not done.held_back:
+        if not (done.runs or done.held_back or done.unscanned):
             click.echo("Nothing to do: every day that can be is up to date.")
     failed = [(request, cause) for request, outcome in done.runs for cause in outcome.causes]
     for request, cause in failed:
@@ -185,7 +188,7 @@ def report(done: CaughtUp, as_json: bool) -> None:
     for name, days in done.left.items():
         why = f": {done.why[name]}" if done.why.get(name) else ""
         remark(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")
-    for line in done.held_back:
+    for line in (*done.held_back, *done.unscanned):
         remark(f"Error: {line}")
     _warn(done)
     if not done.success:

@@ -59,6 +59,11 @@ def json_and_lake(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(lake_option(command))
 
 
+newest_option = click.option(
+    "--newest", is_flag=True, help="Each table at its newest commit, also while a run writes others."
+)
+
+
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only
     """A value that `parse` makes of a text; its BackfillError or ValueError is click's error about the option."""
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import click
 
-from backfill_assets.cli.common import SPAN, answer, json_and_lake, opened, print_json
+from backfill_assets.cli.common import SPAN, answer, json_and_lake, newest_option, opened, print_json
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.states import States
 from backfill_assets.lake.versions import NEVER_MADE, versions_seen
@@ -70,10 +70,11 @@ def _lacking(states: States) -> dict[str, dict[date, str]]:
 @click.argument("name", default="")
 @click.option("--to", metavar="PLACE", help="A folder, or postgresql://HOST/DATABASE#TABLE. NAME is a table then.")
 @click.option("--days", type=SPAN, help="The first and the last day, both included: A..B. [default: all]")
+@newest_option
 @json_and_lake
-def export(name: str, to: str | None, days: DayRange | None, as_json: bool) -> None:
+def export(name: str, to: str | None, days: DayRange | None, newest: bool, as_json: bool) -> None:
     """Replace the days that changed since the last export: of the table NAME in the place --to, or of the export NAME
-    in `[exports]` of lake.toml; without NAME of all exports there.
+    in `[exports]` of lake.toml; without NAME of all exports there. All are of the newest lake version.
 
     Days that are missing, stale, incomplete or pending stay in the place as they are. Stopped at any moment, the place
     holds whole days; the next export goes on.
@@ -86,6 +87,9 @@ def export(name: str, to: str | None, days: DayRange | None, as_json: bool) -> N
     if to is not None and not name:
         raise click.UsageError("--to needs the name of a table")
     lake, pipeline = opened()
-    done = [export_table(lake, pipeline, name, to, days)] if to else export_all(lake, pipeline, [name] if name else [])
+    if to:
+        done = [export_table(lake, pipeline, name, to, days, newest)]
+    else:
+        done = export_all(lake, pipeline, [name] if name else [], newest)
     none = "This lake has no exports: see [exports] in the file that `backfill-assets init` writes."
     answer(done, as_json, done, none)

@@ -10,6 +10,7 @@ import click
 
 from backfill_assets.cli.common import TEXT, answer, json_and_lake, named_lake, say_unusable
 from backfill_assets.cli.drawing import number, remark
+from backfill_assets.core.errors import BackfillError, raise_first
 from backfill_assets.core.scans import ScanReport, shown
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.home import Lake
@@ -25,12 +26,13 @@ UNDISPUTED = "neither altered nor missing, and no scan found that it contradicts
 @click.pass_context
 def scan(ctx: click.Context, as_json: bool) -> None:
     """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable, or not one
-    row of a source is usable."""
-    from backfill_assets.load.scan import scan_all
+    row of a source is usable. A source that cannot be scanned holds up no other."""
+    from backfill_assets.load.scan import scan_each
 
     lake = named_lake()
-    report = scan_all(LakeSession(lake))
+    report, failed = scan_each(LakeSession(lake))
     answer(report, as_json, _lines(report))
+    raise_first(failed)
     if say_unusable(lake).fruitless or not report.is_clean:
         ctx.exit(1)
 
@@ -62,22 +64,30 @@ def findings(report: ScanReport) -> Iterator[str]:
 
 
 def scan_as_needed(lake: Lake) -> frozenset[date]:
-    """Scan what landed since the last scan, if anything did; return the days whose files are altered or missing."""
+    """Scan what landed since the last scan, if anything did; return the days whose files are altered or missing.
+    Raises, at the end, the error of a source that cannot be scanned."""
+    blocked, failed = scan_what_can_be(lake)
+    raise_first(failed)
+    return blocked
+
+
+def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
+    """`scan_as_needed`, which returns the errors of sources that cannot be scanned."""
     session = LakeSession(lake)
     comparison = landed(session)
     if comparison.is_scanned:
         for first in comparison.refused[:1]:
             why, count = f"{plain(first.name)}: {plain(first.reason)}", len(comparison.refused)
             remark(f"{count} landed file(s) are not read, such as {why}; `backfill-assets scan` lists them")
-        return frozenset()
+        return frozenset(), []
     if comparison.counts_rows:
         session.begin()  # while files are read and parsed
-    from backfill_assets.load.scan import scan_all
+    from backfill_assets.load.scan import scan_each
 
-    report = scan_all(session)
+    report, failed = scan_each(session)
     for line in findings(report):
         remark(line)
-    return report.blocked
+    return report.blocked, failed
 
 
 @click.group()

@@ -14,6 +14,7 @@ from backfill_assets.cli.common import (
     days_options,
     json_and_lake,
     lake_option,
+    newest_option,
     opened,
     print_json,
 )
@@ -46,6 +47,7 @@ def snapshot() -> None:
     "--unfit", type=click.Choice(["refuse", "warn", "take"]), default="refuse", show_default=True,
     help="What to do about days that are missing, stale, incomplete or pending, or that will change.",
 )  # fmt: skip
+@newest_option
 @json_and_lake
 def create(name: str, days: DayRange | None, named: str | None, note: str, as_json: bool, **options: Any) -> None:
     """Keep the newest versions of tables under NAME: the days --from through --to, or all that they hold.
@@ -54,7 +56,7 @@ def create(name: str, days: DayRange | None, named: str | None, note: str, as_js
     """
     lake, pipeline = opened()
     tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
-    kept = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, options["unfit"]))
+    kept = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, **options))
     _draw(kept, as_json)
 
 

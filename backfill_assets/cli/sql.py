@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import click
 
-from backfill_assets.cli.common import TEXT, json_and_lake, opened, print_json
+from backfill_assets.cli.common import TEXT, json_and_lake, newest_option, opened, print_json
 from backfill_assets.cli.compare import LAKE_MOMENT
 from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.core.texts import json_of, plain
@@ -33,7 +33,7 @@ FORMULA = re.compile("[=+\\-@\t\r\n＝＋－＠]")
 )
 @click.option("--rows", type=click.IntRange(min=0), default=SHOWN_ROWS, show_default=True, help="Draw at most so many.")
 @click.option("--at", type=LAKE_MOMENT, help="As they were then (UTC), or the number of a lake version. [default: now]")
-@click.option("--newest", is_flag=True, help="Each table at its newest version, also while a run writes others.")
+@newest_option
 @click.option("--snapshot", default="", metavar="NAME", help="The tables as this snapshot keeps them.")
 @json_and_lake
 def sql(  # noqa: PLR0913 - the options of a command are its arguments

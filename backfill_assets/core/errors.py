@@ -140,3 +140,10 @@ def unusable(error: OSError, fix: str = "") -> BackfillError:
         "What was being done was not finished",
         fix or "Give this user the right to read and write there, and see that its disk has space, then run again",
     )  # fmt: skip
+
+
+def raise_first(failed: Sequence[BackfillError]) -> None:
+    """Raise the first of some errors, if there is one; it names the others `also`."""
+    for error in failed:
+        error.also = failed[1:]
+        raise error

@@ -82,6 +82,7 @@ def writes_of(
         yield from ((receipts[version], days) for version, days in by_version.items())
 
 
-def settled_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
-    """The view of the lake as readers see it: tables that stand together, by the newest lake version."""
-    return read_view(lake, contracts, versions_seen(lake))
+def settled_view(lake: Lake, contracts: Iterable[Contract], newest: bool = False) -> LakeView:
+    """The view of the lake as readers see it: tables that stand together, by the newest lake version; `newest`: each
+    table at its newest commit, also while a run writes others."""
+    return read_view(lake, contracts, None if newest else versions_seen(lake))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.errors import BackfillError, LandingError, TransientError, telling_source
+from backfill_assets.core.errors import BackfillError, LandingError, TransientError, raise_first, telling_source
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport, shown, together
 from backfill_assets.core.texts import plain
@@ -42,8 +42,15 @@ Intakes = Sequence[tuple[LandedFile, StoredFile]]
 
 
 def scan_all(lake_session: LakeSession) -> ScanReport:
-    """Scan every source; raises as `scan` does, after it recorded all sources that it can. The first error names
-    `also` those of further sources."""
+    """Scan every source, as `scan_each`; raises its first error, which names the others `also`."""
+    report, failed = scan_each(lake_session)
+    raise_first(failed)
+    return report
+
+
+def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError]]:
+    """Scan every source; return what was found of those that can be scanned, and an error for each of the others.
+    Raises TransientError, what refuses a shared lake, and the first of the errors if no source can be scanned."""
     reports, failed = dict[str, ScanReport](), list[BackfillError]()
     for lake in lake_session.lake.by_source():
         lake.refuse_shared(of_source(FILES, lake.source).name)
@@ -54,10 +61,8 @@ def scan_all(lake_session: LakeSession) -> ScanReport:
             raise
         except BackfillError as error:
             failed.append(error)
-    if failed:
-        failed[0].also = failed[1:]
-        raise failed[0]
-    return together(reports)
+    raise_first([] if reports else failed)
+    return together(reports), failed
 
 
 def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) -> list[str]:
@@ -234,27 +239,23 @@ def _copies(new: Sequence[FileRecord], recorded: Sequence[FileRecord], records: 
 
 
 def _add_up(path: str, expected: int, days: Mapping[date, tuple[int, int, int]]) -> None:
-    counted = sum(r for r, _, _ in days.values())
-    if counted != expected:
+    if (counted := sum(r for r, _, _ in days.values())) != expected:
         raise LandingError(
-            f"the landed file {plain(path)}",
-            f"it has {expected} rows, Spark's reader gave {counted}",
-            "Nothing of it was recorded or loaded",
-            "Keep the file and report this: a reader lost rows",
-        )
+            f"the landed file {plain(path)}", f"it has {expected} rows, Spark's reader gave {counted}",
+            "Nothing of it was recorded or loaded", "Keep the file and report this: a reader lost rows",
+        )  # fmt: skip
 
 
 def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reason: str, note: str) -> None:
     if not rows:
         return
-    lake = lake_session.lake
-    store, files = lake.store, of_source(FILES, lake.source)
+    lake, files = lake_session.lake, of_source(FILES, lake_session.lake.source)
     staged = stage_rows(lake, files, rows)
     receipt = Receipt(staged.write_id, files.name, reason, {}, note=note)
     try:
-        with store.lock(files.name):
+        with lake.store.lock(files.name):
             sweep(lake, files.name)
-            store.append(files, staged, receipt)
+            lake.store.append(files, staged, receipt)
     finally:
         staged.drop()
 
@@ -264,8 +265,7 @@ def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> l
 
     `paths` restricts it; returns the paths withdrawn. The next scan reads the new content of an altered file.
     """
-    comparison, _, records = compared(lake_session)
-    wanted = set(paths)
+    (comparison, _, records), wanted = compared(lake_session), set(paths)
     chosen = [r for r in comparison.disputed if not wanted or r.path in wanted]
     _append(lake_session, _withdrawals(chosen, _after(records, utc_now()), note), "landing accept", note)
     return sorted(r.path for r in chosen)

@@ -48,14 +48,17 @@ class Exported:
         return f"{self.table} to {self.to}: {days}, {self.same} day(s) as they were{more}"
 
 
-def export(lake: Lake, pipeline: Pipeline, table: str, to: str, days: DayRange | None = None) -> Exported:
-    """Bring the days (None: all) of a table to the place `to`, as its newest version has them.
+def export(
+    lake: Lake, pipeline: Pipeline, table: str, to: str, days: DayRange | None = None, newest: bool = False
+) -> Exported:
+    """Bring the days (None: all) of a table to the place `to`, as the newest lake version has them, or with `newest`
+    the newest commit.
 
     Days that are missing, stale, incomplete or pending stay there as they are. Raises BackfillError for an unknown
     table, and a place that cannot be written, which then holds whole days, old or new.
     """
     contract = pipeline.contract(table, "Nothing was exported")
-    states = pipeline.states(settled_view(lake, pipeline.contracts))
+    states = pipeline.states(settled_view(lake, pipeline.contracts, newest))
     view = states.view.table(table)
     wanted = sorted(d for d in view.stamps if days is None or d in days)
     if not wanted:
@@ -92,7 +95,7 @@ def _export(lake: Lake, contract: Contract, states: States, wanted: Sequence[dat
     return Exported(table, sink.name, view.version, tuple(changed), rows, same, *left)
 
 
-def export_all(lake: Lake, pipeline: Pipeline, names: Sequence[str] = ()) -> list[Exported]:
+def export_all(lake: Lake, pipeline: Pipeline, names: Sequence[str] = (), newest: bool = False) -> list[Exported]:
     """Do the exports of `[exports]` in lake.toml (names: empty = all). Raises as `export`, at the first that fails."""
     known = lake.settings.exports
     if unknown := [n for n in names if n not in known]:
@@ -100,4 +103,4 @@ def export_all(lake: Lake, pipeline: Pipeline, names: Sequence[str] = ()) -> lis
             f"the export {unknown[0]}", "lake.toml has no such export", "Nothing was exported",
             f"Known are {', '.join(known) or 'none: see [exports] in lake.toml'}; or name a table and --to",
         )  # fmt: skip
-    return [export(lake, pipeline, e.table, e.to) for n, e in known.items() if not names or n in names]
+    return [export(lake, pipeline, e.table, e.to, newest=newest) for n, e in known.items() if not names or n in names]

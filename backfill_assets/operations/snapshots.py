@@ -107,21 +107,23 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class SnapshotRequest:
-    """A request for a snapshot: some tables (empty: all), some days (None: all that they hold)."""
+    """A request for a snapshot: some tables (empty: all), some days (None: all that they hold), by the newest lake
+    version, or with `newest` each at its newest commit."""
 
     name: str
     tables: Collection[str] = ()
     days: DayRange | None = None
     note: str = ""
     unfit: Unfit = "refuse"
+    newest: bool = False
 
 
 Chosen = tuple[Contract, int, Mapping[date, DayEntry], list[str]]
 
 
 def create_snapshot(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
-    """Keep the newest versions of the tables, all from one state of the lake. Raises BackfillError for a name that is
-    taken or not allowed and for tables without a version, and UnfitDays as the reader does."""
+    """Keep versions of the tables, all from one state of the lake. Raises BackfillError for a name that is taken or not
+    allowed and for tables without a version, and UnfitDays as the reader does."""
     if not NAME.fullmatch(request.name):
         raise _refused(request.name, "it is no name of letters, digits, `.`, `_` and `-`", "Choose another name")
     with _snapshot_lock(lake):
@@ -167,7 +169,7 @@ def _created(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapsh
 
 def _chosen(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Chosen]:
     contracts = [pipeline.contract(n, "Nothing was kept") for n in request.tables] or list(pipeline.contracts)
-    states = pipeline.states(settled_view(lake, pipeline.contracts))
+    states = pipeline.states(settled_view(lake, pipeline.contracts, request.newest))
     chosen: list[Chosen] = []
     for contract in contracts:
         view = states.view.table(contract.name)

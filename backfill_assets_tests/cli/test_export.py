@@ -74,6 +74,21 @@ def test_all_tables_are_of_the_newest_lake_version_unless_their_heads_are_asked_
     assert run("attach", reader, "--newest", overrides=instead(made)).stdout == heads
 
 
+def test_an_export_and_a_snapshot_are_of_the_newest_lake_version_unless_the_newest_commits_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    made = Planned(tmp_path / "lake")
+    record(made.lake, made.pipeline.contracts, "a run")
+    made.write("staging", {0: 9})  # as a chunk that is under way
+    export = ["export", "staging", "--to", tmp_path / "out", "--json"]
+    keep = ["snapshot", "create", "--tables", "staging", "--unfit", "take", "--json"]
+    for newest in ([], ["--newest"]):
+        [exported] = read(run(*export, *newest, overrides=instead(made)))
+        kept = read(run(*keep, f"s{len(newest)}", *newest, overrides=instead(made)))
+        version = 1 + len(newest)
+        assert (exported["version"], kept["tables"]["staging"]["version"]) == (version, version)
+
+
 @pytest.mark.on_spark("its SQL is Spark's")
 def test_spark_reads_a_lake_version_by_what_attach_says(spark: "SparkSession", tmp_path: Path) -> None:
     made = Planned(tmp_path / "the lake's")

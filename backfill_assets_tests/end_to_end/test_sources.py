@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
+from backfill_assets.cli.common import Overrides
+from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.core.needs import joined, needs
 from backfill_assets.core.states import State, States
-from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.scan import scan_all
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
 if TYPE_CHECKING:
@@ -208,3 +211,28 @@ def test_a_range_over_all_tables_is_one_way_to_make_them(spark: "SparkSession", 
         land_bytes(world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode())
     world.backfill(DayRange(day(1), day(5)))
     assert set().union(*world.states().values()) == {"fresh", "pending"}
+
+
+def test_a_source_whose_select_is_broken_hides_nothing_of_the_others_and_holds_none_up(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    world = world_of(tmp_path / "lake")
+    toml = world.root / "lake.toml"
+    toml.write_text(TOML.replace("who AS entity, bad", "who AS entity"))
+    for name in ("events/1", "truth/4"):
+        land_bytes(world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode())
+
+    def work(_lake: Lake, asked: BackfillRequest) -> RunOutcome:
+        for name in asked.tables:
+            world.backfill(asked.days, name)
+        return RunOutcome("run", True, (), "", 0.0)
+
+    told = run("scan", "--lake", world.root)
+    assert "new        events:1.jsonl: 2 rows" in told.stdout
+    assert (told.exit_code, told.stderr.count("Error: [sources.truth]")) == (2, 1), told.output
+    land_bytes(world, "events/2.jsonl", "".join(json.dumps(r) + "\n" for r in FILES["events/2"]).encode())
+    told = run("catch-up", "--json", "--lake", world.root, overrides=Overrides(work=work))
+    assert (told.exit_code, told.stderr.count("Error: [sources.truth]")) == (1, 1), told.output
+    (why,) = json.loads(told.stdout)["unscanned"]
+    assert why.startswith("[sources.truth]")
+    assert len(world.content("raw_events")) == 4
