@@ -32,9 +32,9 @@ from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets.pipeline.tables import tables as our_tables
+from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:  # programs that load without Dagster do not import it
     import dagster as dg
@@ -72,7 +72,7 @@ def toy(behaviour: str = "good") -> TablesOf:
 
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
         echo = Table(ECHO, partial(_echo, behaviour), {"behaviour": behaviour}, (sys.modules[__name__],))
-        return (Table(contracts.raw()), echo, Table(SUMS, _sums))
+        return (Table(contract("raw")), echo, Table(SUMS, _sums))
 
     return tables_of
 

@@ -23,7 +23,7 @@ from backfill_assets.engine.sail import Sail
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.steadiness import differing_expressions
-from backfill_assets.pipeline.contracts import Declared
+from backfill_assets.pipeline.columns import Declared
 from backfill_assets.pipeline.declared import declared_features
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.second_engine_drawing import (

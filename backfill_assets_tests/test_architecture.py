@@ -187,9 +187,11 @@ NAMING = r"(?:FROM|JOIN|--tables|the table) (?:{})\b"  # a table's name inside S
 
 def _table_names() -> frozenset[str]:
     """The first text of every contract that the product makes, and the names of the machinery's tables."""
-    contracts = next(f for f in sources(PACKAGE) if f.place == f"{PACKAGE}/pipeline/contracts.py")
-    calls = [n for n in contracts.of(ast.Call) if ast.unparse(n.func) == "Contract"]
-    first = [n.value for c in calls for n in ast.walk(c.args[0]) if isinstance(n, ast.Constant)]
+    tables = [f for f in sources(PACKAGE) if f.place.startswith(f"{PACKAGE}/pipeline/daily/")]
+    calls = [n for table in tables for n in table.of(ast.Call)]
+    named = [c.args[0] for c in calls if ast.unparse(c.func) == "Contract"]
+    named += [k.value for c in calls for k in c.keywords if k.arg == "name"]
+    first = [n.value for text in named for n in ast.walk(text) if isinstance(n, ast.Constant)]
     ledgers = next(f for f in sources(PACKAGE) if f.place == LEDGER_NAMES)
     assigned = [
         n.value.value for n in ledgers.tree.body if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant)

@@ -1,6 +1,6 @@
 """The tables of a lake: this product's, or the ones that `[pipeline]` in its `lake.toml` names, in order and checked.
 
-Not here: this product's own tables (`tables`), loading files (`own_files`), and `Pipeline` itself (`lake.model`).
+Not here: this product's own tables (`daily`), loading files (`own_files`), and `Pipeline` itself (`lake.model`).
 """
 
 import inspect
@@ -26,8 +26,9 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Source, Table, Transform, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.own_files import imported, loaded, reached, reached_by
+from backfill_assets.pipeline.recording import recorded
 from backfill_assets.pipeline.sql_tables import sql_table
-from backfill_assets.pipeline.tables import recorded, tables
+from backfill_assets.pipeline.tables import tables
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
 NAME = re.compile(r"[a-z][a-z0-9_]*")  # it names a folder, an asset, and a table in SQL

@@ -1,6 +1,6 @@
 """Declarations in lake.toml: features, and a label as a condition over aggregates ahead of a day and behind it.
 
-Not here: the record of a declared column (`contracts`), allowed expressions (`expressions`), finding the aggregates in
+Not here: the record of a declared column (`columns`), allowed expressions (`expressions`), finding the aggregates in
 the text of a label (`lake.queries`) and the computation (`transforms`).
 """
 
@@ -11,7 +11,7 @@ from backfill_assets.core.column_types import EXACT, ColumnType, read_type
 from backfill_assets.lake.queries import LabelCall, label_calls
 from backfill_assets.lake.sections import FeatureColumnSettings
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline.contracts import Declared, checked, event_types, refused
+from backfill_assets.pipeline.columns import Declared, checked, event_types, refused
 from backfill_assets.pipeline.expressions import Expression, read_expression
 from backfill_assets.pipeline.transforms.aggregation import (
     DOUBLE_SCALE,

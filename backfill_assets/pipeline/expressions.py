@@ -18,7 +18,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.unsteady import KNOWN
 from backfill_assets.landing.select import beyond_the_row, expressions
 from backfill_assets.landing.session_free import fault, freed
-from backfill_assets.pipeline.contracts import refused
+from backfill_assets.pipeline.columns import refused
 
 RAISING: dict[type, str] = {
     exp.Div: "try_divide(a, b)",

@@ -15,9 +15,9 @@ import pytest
 from backfill_assets import Basis, Chunk, Column, Contract, Input, LakeSettings, Table, assemble, tables
 from backfill_assets.orchestration.context import TablesOf
 from backfill_assets.orchestration.runs import REBUILD
-from backfill_assets.pipeline import contracts
 from backfill_assets_tests.end_to_end.worlds import World, land, make_world, span
 from backfill_assets_tests.oracle import Rules, delivery
+from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +69,7 @@ def sizes(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
 
 def alone(settings: LakeSettings) -> tuple[Table, ...]:
     own = Contract("sizes", "Sizes", (DAY, COUNT), "event_date", ("event_date",), (Input("raw", basis=Basis.ARRIVALS),))
-    return (Table(contracts.raw()), Table(own, sizes))
+    return (Table(contract("raw")), Table(own, sizes))
 
 
 def through_dagster(world: World, tables_of: TablesOf, folder: Path) -> list[str]:

@@ -20,8 +20,8 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
-from backfill_assets.pipeline import contracts
 from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, land, make_lake, snapshot, toy, version
+from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +40,7 @@ def wrong(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
 
 
 def faulty(_: LakeSettings) -> tuple[Table, ...]:
-    return Table(contracts.raw()), Table(ECHO, wrong)
+    return Table(contract("raw")), Table(ECHO, wrong)
 
 
 def test_spark_reads_days_that_were_put_back_and_makes_them_again_after_their_release(

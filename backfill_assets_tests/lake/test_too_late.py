@@ -20,10 +20,10 @@ from backfill_assets.lake.log import commits
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.too_late import REPLAY, release, releases, too_late_contract, waiting
 from backfill_assets.landing.content_store import identity
-from backfill_assets.pipeline import contracts
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.lake.test_ledger import _event
+from backfill_assets_tests.pipeline.built_in import contract
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -35,12 +35,12 @@ def kept(seq: int, event: date) -> dict[str, Any]:
         "seq": seq, "arrival_ts": midnight(ARRIVED), "version_ts": midnight(ARRIVED), "event_ts": midnight(event),
         "event_key": f"k{seq}", "op": "upsert", "entity": "A", "value": 1, "flag": 0, "arrival_date": ARRIVED,
     }  # fmt: skip
-    return {c.name: facts.get(c.name, "file") for c in contracts.raw().columns}
+    return {c.name: facts.get(c.name, "file") for c in contract("raw").columns}
 
 
 def late_lake(root: Path) -> Lake:
     lake = bare_lake(root)
-    publish_by_hand(lake, too_late_contract(contracts.raw()), [kept(1, HAPPENED), kept(2, HAPPENED), kept(3, OTHER)])
+    publish_by_hand(lake, too_late_contract(contract("raw")), [kept(1, HAPPENED), kept(2, HAPPENED), kept(3, OTHER)])
     return lake
 
 

@@ -22,14 +22,14 @@ from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.writing import keep_rows
-from backfill_assets.pipeline import contracts
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.lakes import content
 from backfill_assets_tests.operations.planning import good_rows
+from backfill_assets_tests.pipeline.built_in import contract
 
 pytestmark = pytest.mark.usefixtures("storages")
 
-STAGING = contracts.staging()
+STAGING = contract("staging")
 FIRST = date(2024, 3, 1)
 Days = dict[int, dict[int, int]]  # day -> key -> value
 days = st.dictionaries(st.integers(0, 2), st.dictionaries(st.integers(0, 4), st.integers(0, 2), max_size=4))

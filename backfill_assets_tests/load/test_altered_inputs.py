@@ -13,8 +13,8 @@ import pytest
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered
 from backfill_assets.lake.data_files import altered_text
-from backfill_assets.pipeline.contracts import raw
 from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, make_lake, toy
+from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.users_do
 
 FIRST = date(2024, 3, 1)
-TABLES = [("raw", raw(), "echo"), ("echo", ECHO, "sums")]
+TABLES = [("raw", contract("raw"), "echo"), ("echo", ECHO, "sums")]
 
 
 @pytest.mark.parametrize(("table", "contract", "below"), TABLES)

@@ -17,11 +17,11 @@ from backfill_assets.core.readings import fingerprint_in
 from backfill_assets.lake.embedded import connection, selection
 from backfill_assets.lake.home import Lake
 from backfill_assets.load.arrivals import changed_days, ledger_rows, of_keys, placed_keys
-from backfill_assets.pipeline.contracts import raw
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.oracle import Row, arrivals_of, delivery, unruly
+from backfill_assets_tests.pipeline.built_in import contract
 
-RAW, START = raw(), date(2024, 3, 1)
+RAW, START = contract("raw"), date(2024, 3, 1)
 
 
 @pytest.fixture(scope="module")

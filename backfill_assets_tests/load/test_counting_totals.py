@@ -28,12 +28,12 @@ from backfill_assets.load.scan import accept, scan
 from backfill_assets.operations.doctor import doctor
 from backfill_assets.operations.rejected import unusable
 from backfill_assets.operations.show import show
-from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content, delivery, land, make_lake
+from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +123,7 @@ def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_change
     assert landed(session).uncounted
     backfill(lake, START, START, ["raw"])
     assert len(content(lake, "raw")) == 2
-    assert read_view(lake, [contracts.raw()]).table("raw").stamps[DAY].entry.counts[AS_DECLARED] == 1
+    assert read_view(lake, [contract("raw")]).table("raw").stamps[DAY].entry.counts[AS_DECLARED] == 1
     shown = {f.path: f.as_declared for f in show(lake, pipeline, "raw", DAY).files}
     assert shown == {"a.jsonl": True, "copy.jsonl": False}
 

@@ -20,9 +20,9 @@ from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.derived import build, refuse_unbuildable
-from backfill_assets.pipeline import contracts
 from backfill_assets_tests.builders import CONTRACTS, day, loaded
 from backfill_assets_tests.lakes import ECHO, backfill, death_before_the_ledger, delivery, land, make_lake, request, toy
+from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,7 @@ def lost(settings: LakeSettings) -> tuple[Table, ...]:
     def transform(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
         return frames["raw"].where("seq = 1").selectExpr("event_key", "value", "cast(NULL AS date) AS event_date")
 
-    return Table(contracts.raw()), Table(replace(ECHO, waits_for_cut=True), transform, sources=(sys.modules[__name__],))
+    return Table(contract("raw")), Table(replace(ECHO, waits_for_cut=True), transform, sources=(sys.modules[__name__],))
 
 
 @pytest.mark.parametrize("table", ["raw", "staging", "labels", "training"])

@@ -17,9 +17,9 @@ from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.status import unlike_days
-from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets_tests.lakes import ECHO, backfill, delivery, make_lake, prepared, request
+from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.users_do
 
 FIRST = date(2024, 3, 1)
-ALL = (contracts.raw(), ECHO)
+ALL = (contract("raw"), ECHO)
 
 
 def by_a_file(kept: Path) -> TablesOf:
@@ -38,7 +38,7 @@ def by_a_file(kept: Path) -> TablesOf:
             value = int(kept.read_text())
             return frames["raw"].selectExpr("event_key", f"{value}L AS value", "to_date(event_ts) AS event_date")
 
-        return Table(contracts.raw()), Table(ECHO, transform, sources=(sys.modules[__name__],))
+        return Table(contract("raw")), Table(ECHO, transform, sources=(sys.modules[__name__],))
 
     return tables_of
 

@@ -20,8 +20,8 @@ from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import as_merged, refuse_merge
-from backfill_assets.pipeline import contracts
 from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, make_lake, prepared, request
+from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +33,7 @@ DAY = date(2024, 3, 1)
 
 def test_what_landed_and_files_of_several_days_are_never_merged() -> None:
     with pytest.raises(BackfillError, match="the table raw: its days cannot be merged: it holds every delivery"):
-        refuse_merge(contracts.raw())
+        refuse_merge(contract("raw"))
     with pytest.raises(BackfillError, match="its files hold several days each"):
         refuse_merge(replace(ECHO, partition_by="event_key"))
     refuse_merge(ECHO)
@@ -53,7 +53,7 @@ def below(most: int, settings: LakeSettings) -> tuple[Table, ...]:
         rows = frames["raw"].selectExpr("event_key", "value", "to_date(event_ts) event_date")
         return rows.where(rows.event_date.between(chunk.days.start, chunk.days.last) & (rows.value < most))
 
-    return Table(contracts.raw()), Table(ECHO, transform, {"most": most}, (__name__,))
+    return Table(contract("raw")), Table(ECHO, transform, {"most": most}, (__name__,))
 
 
 def test_rows_that_a_correction_removed_are_refused_or_kept_and_an_overwrite_is_never_skipped(

@@ -18,9 +18,9 @@ from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.core.lateness import Cell
 from backfill_assets.lake.store import TableStore
 from backfill_assets.operations.lateness import Lateness, read_lateness
-from backfill_assets.pipeline import contracts
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.pipeline.built_in import contract
 
 FIRST = date(2024, 2, 26)
 
@@ -44,7 +44,7 @@ def table(folder: Path, contract: Contract, rows: Iterable[Mapping[str, Any]]) -
 def test_late_early_and_deleted_rows_are_counted_apart(tmp_path: Path) -> None:
     arrived = midnight(FIRST + ONE_DAY)
     late, early = arrived - timedelta(microseconds=1), arrived + timedelta(hours=30)
-    found = read_lateness(*table(tmp_path, contracts.raw(), [delivery(arrived, e) for e in (late, early, None)]))
+    found = read_lateness(*table(tmp_path, contract("raw"), [delivery(arrived, e) for e in (late, early, None)]))
     assert found.cells == (Cell(FIRST + ONE_DAY, FIRST, 1), Cell(FIRST + ONE_DAY, FIRST + ONE_DAY * 2, 1))
     assert (found.early, found.deletes) == (1, 1)
     assert found.overall
@@ -55,7 +55,7 @@ def test_quantiles_are_exact_per_arrival_day_per_event_day_and_over_all(tmp_path
     random.seed(7)
     instants = [midnight(FIRST) + timedelta(microseconds=random.randrange(4 * 86_400_000_000)) for _ in range(120)]
     rows = [delivery(a, a - timedelta(seconds=random.randrange(-9000, 200_000)), n) for n, a in enumerate(instants)]
-    found = read_lateness(*table(tmp_path, contracts.raw(), rows))
+    found = read_lateness(*table(tmp_path, contract("raw"), rows))
 
     def spread(chosen: list[dict[str, Any]]) -> Any:
         late = [(r["arrival_ts"] - r["event_ts"]).total_seconds() for r in chosen]
@@ -77,8 +77,8 @@ def vars_of(spread: Any) -> tuple[float, ...]:
 
 def test_only_the_asked_arrival_days_and_the_asked_version_are_read(tmp_path: Path) -> None:
     days = [midnight(FIRST + ONE_DAY * n) for n in range(3)]
-    store, raw, first = table(tmp_path, contracts.raw(), [delivery(d, d) for d in days])
-    write_rows(bare_lake(tmp_path).table_path(raw), contracts.raw(), [delivery(days[1], days[0])])
+    store, raw, first = table(tmp_path, contract("raw"), [delivery(d, d) for d in days])
+    write_rows(bare_lake(tmp_path).table_path(raw), contract("raw"), [delivery(days[1], days[0])])
     assert [d.day for d in read_lateness(store, raw, 1, DayRange(FIRST + ONE_DAY, FIRST + ONE_DAY * 2)).by_event] == [
         FIRST,
         FIRST + ONE_DAY,
@@ -87,7 +87,7 @@ def test_only_the_asked_arrival_days_and_the_asked_version_are_read(tmp_path: Pa
 
 
 def test_without_upserts_there_is_nothing_but_the_count_of_deletes(tmp_path: Path) -> None:
-    raw = table(tmp_path, contracts.raw(), [delivery(midnight(FIRST), None)])
+    raw = table(tmp_path, contract("raw"), [delivery(midnight(FIRST), None)])
     assert read_lateness(*raw) == Lateness(deletes=1)
 
 

@@ -24,11 +24,11 @@ from backfill_assets.operations.rejected import (
     set_aside,
     unusable,
 )
-from backfill_assets.pipeline import contracts
 from backfill_assets_tests.files import SMALLEST, bare_lake, publish_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets_tests.pipeline.built_in import contract
 
-RAW: Contract = contracts.raw()
+RAW: Contract = contract("raw")
 
 
 def refused(day: date, number: int, reason: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from backfill_assets.orchestration.checks import judge_standing
 from backfill_assets.orchestration.metadata import entry_metadata, identities_last, origin, table_metadata
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
-from backfill_assets_tests.pipeline.test_tables import lake_settings
+from backfill_assets_tests.pipeline.built_in import lake_settings
 
 pytestmark = pytest.mark.usefixtures("storages")
 

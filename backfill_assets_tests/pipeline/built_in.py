@@ -4,12 +4,12 @@ Not here: the right answers (`oracle`).
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline.contracts import label_from_rule
+from backfill_assets.pipeline.daily.labels import label_from_rule
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.pipeline.transforms.aggregation import Outcome, built_in_columns
 
@@ -17,26 +17,32 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ENTITY = ("entity",)
+SOURCE = {"files": "landing/**", "format": "jsonl", "select": "seq"}
+
+
+def lake_settings(**sections: Any) -> LakeSettings:
+    """The settings of a lake with these sections."""
+    return LakeSettings.model_validate({"start_date": "2024-03-01", "source": SOURCE, **sections})
 
 
 def contracts(
     windows_days: tuple[int, int] = (7, 28), horizon_days: int = 7, maturity_days: int = 7
 ) -> dict[str, Contract]:
     """The contracts of the built-in tables by name, upstream first."""
-    settings = LakeSettings.model_validate({
-        "start_date": "2024-03-01", "source": {"files": "landing/**", "format": "jsonl", "select": "seq"},
-        "features": {"windows_days": windows_days},
-        "labels": {"horizon_days": horizon_days, "maturity_days": maturity_days},
-    })  # fmt: skip
+    labels = {"horizon_days": horizon_days, "maturity_days": maturity_days}
+    settings = lake_settings(features={"windows_days": windows_days}, labels=labels)
     return {t.name: t.contract for t in tables(settings)}
+
+
+def contract(name: str) -> Contract:
+    """The contract of one of the built-in tables."""
+    return contracts()[name]
 
 
 def outcome_by_rule(measure: str, rule: str, horizon_days: int, matures_after_days: int) -> Outcome:
     """The outcome of a label by measure and rule."""
     asked = {"measure": measure, "rule": rule, "horizon_days": horizon_days}
-    source = {"files": "landing/**", "format": "jsonl", "select": "seq"}
-    settings = LakeSettings.model_validate({"start_date": "2024-03-01", "source": source, "labels": asked})
-    terms, condition = label_from_rule(settings)
+    terms, condition = label_from_rule(lake_settings(labels=asked))
     return Outcome(tuple(t.aggregation for t in terms), condition, matures_after_days)
 
 

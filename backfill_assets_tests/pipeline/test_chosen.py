@@ -128,6 +128,10 @@ def test_a_ledger_of_a_source_cannot_name_a_table_and_an_unknown_source_is_told(
     )
     (tmp_path / "pipeline.py").write_text(own.format(renamed))
     assert "'files_truth' cannot name a table" in refusal(tmp_path)
-    (tmp_path / "pipeline.py").write_text("from backfill_assets.pipeline.contracts import raw\n"
-                                          "from backfill_assets import Table\ntables = [Table(raw())]\n")  # fmt: skip
+    unnamed = (
+        "from backfill_assets import Input\nfrom backfill_assets.core.contracts import Basis\ndef tables(settings):\n"
+        "    first, *_ = built(settings)\n    inputs = (Input('landing', basis=Basis.FILES),)\n"
+        "    return [replace(first, contract=replace(first.contract, name='raw', inputs=inputs))]"
+    )
+    (tmp_path / "pipeline.py").write_text(own.format(unnamed))
     assert "raw is loaded from a source without a name, and lake.toml has [sources.events] and" in refusal(tmp_path)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline.contracts import Declared
+from backfill_assets.pipeline.columns import Declared
 from backfill_assets.pipeline.declared import declared_features
 from backfill_assets.pipeline.transforms.aggregation import built_in_columns
 from backfill_assets_tests.pipeline.built_in import contracts

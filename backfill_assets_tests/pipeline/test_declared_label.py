@@ -7,7 +7,6 @@ import pytest
 from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.pipeline.contracts import label_from_rule
 from backfill_assets.pipeline.declared import declared_label
 from backfill_assets.pipeline.transforms.aggregation import Reach
 from backfill_assets_tests.pipeline.test_declared import orders
@@ -56,13 +55,3 @@ def test_a_condition_that_cannot_be_is_refused_by_name(label: str, culprit: str)
 def test_a_rule_is_refused_beside_a_label() -> None:
     with pytest.raises(ValidationError, match="rule has no effect beside `label`"):
         orders(label="count_ahead() > 0", rule="rise")
-
-
-def test_measure_and_rule_are_conditions_for_entities_of_other_names() -> None:
-    terms, condition = label_from_rule(orders(rule="rise", horizon_days=3))
-    assert condition == "forward > backward"
-    assert [(t.name, t.agg, t.reach.first, t.reach.last) for t in (t.aggregation for t in terms)] == [
-        ("forward", "count", -3, -1), ("backward", "count", 0, 2),
-    ]  # fmt: skip
-    with pytest.raises(SettingsError, match="there is no column value"):
-        label_from_rule(orders(measure="value"))

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from backfill_assets.pipeline import contracts
 from backfill_assets_tests.pipeline import built_in
-from backfill_assets_tests.pipeline.built_in import features
+from backfill_assets_tests.pipeline.built_in import contract, features
 from backfill_assets_tests.pipeline.frames import assert_same, handed, in_parts, to_spark
 from backfill_assets_tests.pipeline.oracle import answers, fetch
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, worlds
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.users_do
 
-STAGING = contracts.staging().column_names
+STAGING = contract("staging").column_names
 
 
 @settings(TRIED_IN_SPARK, max_examples=4)

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline import contracts
 from backfill_assets_tests.pipeline import built_in
-from backfill_assets_tests.pipeline.built_in import features_as_known
+from backfill_assets_tests.pipeline.built_in import contract, features_as_known
 from backfill_assets_tests.pipeline.frames import assert_same, handed, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import answers, fetch
 from backfill_assets_tests.pipeline.worlds import FIRST, INSTANT, TRIED_IN_SPARK, World, worlds
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.users_do
 
-STAGING = contracts.staging().column_names
+STAGING = contract("staging").column_names
 MIDNIGHT = datetime(FIRST.year, FIRST.month, FIRST.day)  # noqa: DTZ001 - Arrow's plain times, meant as UTC
 TICK = timedelta(microseconds=1)
 

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from pyspark.sql import DataFrame
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms.aggregation import Outcome
 from backfill_assets_tests.pipeline import built_in
-from backfill_assets_tests.pipeline.built_in import labels, outcome_by_rule
+from backfill_assets_tests.pipeline.built_in import contract, labels, outcome_by_rule
 from backfill_assets_tests.pipeline.frames import Row, assert_same, handed, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import Rules, answers, fetch
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, aware, worlds
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.users_do
 
-STAGING = contracts.staging().column_names
+STAGING = contract("staging").column_names
 
 
 def outcome_of(rules: Rules) -> Outcome:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms.staging import staging
+from backfill_assets_tests.pipeline.built_in import contract
 from backfill_assets_tests.pipeline.frames import Row, assert_same, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import answers
 from backfill_assets_tests.pipeline.worlds import FIRST, RAW, TRIED_IN_SPARK, World, worlds
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.users_do
 
-CONTRACT = contracts.staging()
+CONTRACT = contract("staging")
 NOON = datetime(FIRST.year, FIRST.month, FIRST.day, 12)  # noqa: DTZ001 - Arrow's plain times, meant as UTC
 
 

@@ -1,0 +1,181 @@
+"""Columns of this product's tables: carried from a payload, of an entity, and aggregates of events per entity and day.
+
+Not here: reading declarations (`declared`), the tables with these columns (`daily`), and computing (`transforms`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from backfill_assets.core.column_types import ColumnType, read_type
+from backfill_assets.core.contracts import AGGREGATION, Column, Contract, Rule
+from backfill_assets.core.engines import DeclaredExpression
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, OF_EVERY_EVENT, PayloadColumn
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.transforms.aggregation import Aggregation, UnfitAggregation
+
+# The transforms are imported when they run, because they import Spark.
+TRANSFORMS = "backfill_assets.pipeline.transforms."
+MADE_BY = tuple(TRANSFORMS + name for name in ("declared", "intervals", "measures", "aggregation"))
+ENTITY = ("entity",)
+KEY = {"role": "key"}
+DAYS = {"unit": "days"}
+MEASURE = {"role": "measure"}
+SEQUENCE = {"role": "sequence"}  # it changes by itself as time passes: no drift
+WIDE = "0: none, NULL: the sum does not fit 64 bits"
+CARRIED = "carried unchanged from the landed file"
+
+
+def tags_of(column: PayloadColumn) -> dict[str, str]:
+    """The tags of a carried column: numbers are measures."""
+    return MEASURE if read_type(column.type).is_number else {}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A column of features or labels: aggregation, expressions as written, columns of staging in them."""
+
+    aggregation: Aggregation
+    of: str | None
+    where: str | None
+    columns: tuple[str, ...]
+
+    @property
+    def sql(self) -> str:
+        """The aggregation as SQL over staging, for people; `day` is the described day."""
+        return self._sql(self.aggregation.value.of, self.aggregation.value.where)
+
+    @property
+    def settings(self) -> list[object]:
+        """The values that decide the content of the column, for digests of settings."""
+        spec = self.aggregation
+        return [spec.name, spec.agg, asdict(spec.value), [spec.reach.first, spec.reach.last]]
+
+    def column(self, source_table: str, *, nullable: bool | None = None) -> Column:
+        """The column of a contract, computed from `source_table`; `nullable` (None: by the aggregation)."""
+        spec, days = self.aggregation, self.aggregation.reach.days
+        may_be_null = spec.nullable if nullable is None else nullable
+        window = f"{days} day{'' if days == 1 else 's'}{'' if spec.reach.first == 0 else ' ahead'}"
+        tags = {**(DAYS if spec.agg == "days_since_last" else MEASURE), AGGREGATION: spec.agg, "window": window}
+        tags |= {"of": self.of or "events"} | ({"filter": self.where} if self.where else {})
+        description = f"{self._sql(self.of, self.where)}{self._without_events(may_be_null)}"
+        origins = tuple(f"{source_table}.{column}" for column in self.columns or ("event_key",))
+        return Column(spec.name, spec.type, description, may_be_null, tags, origins)
+
+    @property
+    def rules(self) -> Iterator[Rule]:
+        """The rules that follow from the aggregation itself."""
+        spec = self.aggregation
+        if spec.agg in ("count", "distinct"):
+            yield Rule(f"{spec.name}_is_no_less_than_0", f"`{spec.name}` >= 0", "it counts")
+        if spec.agg == "days_since_last":
+            inside = f"`{spec.name}` BETWEEN {spec.reach.first} AND {spec.reach.last}"
+            yield Rule(f"{spec.name}_is_in_window", inside, "the newest event is in the window")
+
+    def _sql(self, of: str | None, where: str | None) -> str:
+        reach, agg, argument = self.aggregation.reach, self.aggregation.agg, of or "*"
+        call = {
+            "distinct": f"count(DISTINCT {argument})", "first": f"min_by({argument}, (event_ts, event_key))",
+            "last": f"max_by({argument}, (event_ts, event_key))", "days_since_last": "max(event_date)",
+        }.get(agg, f"{agg}({argument})")  # fmt: skip
+        skips_null = of and agg in ("first", "last", "days_since_last")
+        conditions = [f"({where})"] * bool(where) + [f"({of}) IS NOT NULL"] * bool(skips_null)
+        call += f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+        window = f"event_date BETWEEN {_shifted(-reach.last)} AND {_shifted(-reach.first)}"
+        return f"{f'datediff(day, {call})' if agg == 'days_since_last' else call} over {window}"
+
+    def _without_events(self, nullable: bool) -> str:
+        aggregation = self.aggregation
+        if aggregation.agg == "days_since_last":
+            return "; 0: that day" + ("; NULL: none" if nullable else "")
+        if aggregation.type == "BIGINT" and nullable:
+            return f"; {WIDE}"
+        if aggregation.agg == "sum":
+            misfit = f", NULL: a number does not fit a decimal of {aggregation.value.scale} places"
+            return f"; 0: none{misfit if aggregation.nullable else ''}"
+        return "; NULL: none" if nullable else ""
+
+
+def _shifted(days: int) -> str:
+    return "day" if days == 0 else f"day {'+' if days > 0 else '-'} {abs(days)}"
+
+
+def event_types(settings: LakeSettings) -> dict[str, ColumnType]:
+    """The columns of an event that expressions may name, with their types."""
+    return {c.name: read_type(c.type) for c in settings.source.payload_columns} | OF_EVERY_EVENT
+
+
+def refused(where: str, culprit: str, advice: str) -> SettingsError:
+    """The error for a declaration at `where` in lake.toml."""
+    return SettingsError(f"{where} in lake.toml", culprit, "Nothing was done", advice)
+
+
+def checked(aggregation: Aggregation, where: str) -> Aggregation:
+    """The aggregation; raises SettingsError naming `where` for values that it does not take."""
+    try:
+        _ = aggregation.type
+    except UnfitAggregation as misfit:
+        raise refused(where, misfit.culprit, misfit.advice) from None
+    return aggregation
+
+
+def declares_nothing(settings: LakeSettings, section: Literal["features", "labels"]) -> bool:
+    """Whether a section declares nothing, and its source has the entity and payload of a lake that declares nothing."""
+    declares = settings.features.columns if section == "features" else settings.labels.label
+    source = settings.of_source(settings.source_of(section))
+    return not declares and source.features.entity == ENTITY and {*DEFAULT_PAYLOAD} <= {*source.source.payload_columns}
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """The declared aggregates of a table over the events of one source, per entity and day."""
+
+    settings: LakeSettings  # of the lake as if the source were its only one
+    staging: Contract  # of the table with the events
+    declared: tuple[Declared, ...]
+    built_in: bool  # by `declares_nothing`: the table's digests are those of a lake that declares nothing
+
+    @property
+    def entity(self) -> tuple[str, ...]:
+        """The names of the entity's columns."""
+        return self.settings.features.entity
+
+    @property
+    def aggregations(self) -> tuple[Aggregation, ...]:
+        """The aggregates as the transforms take them."""
+        return tuple(c.aggregation for c in self.declared)
+
+    @property
+    def compiled(self) -> Mapping[str, str]:
+        """The SQL of declared columns, for people."""
+        return {} if self.built_in else {c.aggregation.name: c.sql for c in self.declared}
+
+    @property
+    def columns_read(self) -> tuple[str, ...] | None:
+        """The columns of staging to read: the arguments of these columns, the entity, and when an event counts."""
+        return self.read((*self.entity, *(name for c in self.declared for name in c.columns)))
+
+    def read(self, used: Iterable[str]) -> tuple[str, ...] | None:
+        """The columns of staging that a table reads which uses these columns of the payload; None: every column."""
+        unread = {c.name for c in self.settings.source.payload_columns} - set(used)
+        return tuple(c for c in self.staging.column_names if c not in unread) if unread else None
+
+    def entity_columns(self, meaning: str, table: str) -> Iterator[Column]:
+        """The columns of the entity, taken from `table`."""
+        types = {c.name: c.type for c in self.settings.source.payload_columns}
+        for name in self.entity:
+            others = ", ".join(n for n in self.entity if n != name)
+            description = f"{meaning}, together with {others}" if others else meaning
+            yield Column(name, types[name], description, tags=KEY, made_from=(f"{table}.{name}",))
+
+    def expressions(self, column: Declared, where: str) -> Iterator[DeclaredExpression]:
+        """The expressions of a column that `lake.toml` declares at `where`."""
+        types = {name: str(kind) for name, kind in event_types(self.settings).items()}
+        yield DeclaredExpression(where, column.of or "", types, column.aggregation.agg)
+        if column.where:
+            yield DeclaredExpression(where, column.where, types)
+
+    def version(self, table: str) -> str:
+        """The version of the code that makes a table of these aggregates."""
+        return f"{table} 1" if self.built_in else f"declared {table.removesuffix('_as_known')} 1"

@@ -1,0 +1,91 @@
+"""features: aggregates over the events of the days up to each day, as they are known now.
+
+Not here: the same as known at each day's cut (`features_as_known`), and reading declarations (`pipeline.declared`).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.contracts import Column, Contract, Input, Rule
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.payload import DEFAULT_PAYLOAD
+from backfill_assets.lake.model import Chunk, Frames, Table
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.columns import ENTITY, MADE_BY, Aggregates, Declared, declares_nothing
+from backfill_assets.pipeline.daily.staging import staging
+from backfill_assets.pipeline.transforms.aggregation import built_in_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# True by how rows are made: it tells a changed transform that no longer makes them so, before anything is written.
+HAS_EVENTS = Rule("has_events", "events_long >= 1", "there is a row only where the long window holds an event")
+
+
+def windows_of(settings: LakeSettings) -> Aggregates:
+    """The columns of features: `[[features.columns]]`, or else the built-in ones. Raises SettingsError for a faulty
+    expression, and for a payload that lacks columns of the built-in ones."""
+    source, built_in = settings.source_of("features"), declares_nothing(settings, "features")
+    settings = settings.of_source(source)
+    if settings.features.columns:
+        from backfill_assets.pipeline.declared import declared_features  # its parser is slow to import
+
+        columns = declared_features(settings)
+    else:
+        _refuse_lacking_columns(settings)
+        built = built_in_columns(settings.features.windows_days)
+        columns = tuple(Declared(c, c.value.of, None, (c.value.of,) if c.value.of else ()) for c in built)
+    return Aggregates(settings, staging(settings, source).contract, columns, built_in)
+
+
+def features(windows: Aggregates) -> Table:
+    """One row per entity and day with an event in the longest of `windows`."""
+    settings, entity, events = windows.settings.features, windows.entity, windows.staging.name
+    longest = max(c.aggregation.reach.days for c in windows.declared)
+    contract = Contract(
+        "features",
+        "Windows over staging as known now. Late data restates them: for training use features_as_known.",
+        columns=(
+            *windows.entity_columns("whom the features describe", events),
+            *(c.column(events, nullable=_nullable(c, windows)) for c in windows.declared),
+            Column("feature_date", "DATE", "the day the features describe"),
+        ),
+        day_column="feature_date",
+        key=entity,
+        inputs=(Input(events, before=longest - 1, columns=windows.columns_read, **settings.grouping),),
+        rules=(*([HAS_EVENTS] if windows.built_in else []), *(rule for c in windows.declared for rule in c.rules)),
+    )
+    reaching: dict[str, Any] = {"entity": list(entity), "columns": [c.settings for c in windows.declared]}
+
+    def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
+        from backfill_assets.pipeline.transforms.declared import now
+
+        return now(frames[events], chunk.days, entity, windows.aggregations, by_day_first=settings.by_day_first)
+
+    return Table(
+        contract,
+        transform,
+        {"windows_days": settings.windows_days} if windows.built_in else reaching,
+        MADE_BY,
+        code_version=windows.version("features"),
+        compiled=windows.compiled,
+        expressions=tuple(
+            e for c in windows.declared for e in windows.expressions(c, f"[[features.columns]] {c.aggregation.name}")
+        ),
+    )
+
+
+def _nullable(column: Declared, windows: Aggregates) -> bool | None:
+    """None: by the aggregation. Built-in ones count the events of their longest window: none of them lacks an event."""
+    return column.aggregation.agg == "sum" and column.aggregation.nullable if windows.built_in else None
+
+
+def _refuse_lacking_columns(settings: LakeSettings) -> None:
+    amounts = [c for c in DEFAULT_PAYLOAD if c.name not in ENTITY]
+    if not {*amounts} <= {*settings.source.payload_columns}:
+        needed = ", ".join(f"{c.name} {c.type} NOT NULL" for c in amounts)
+        raise SettingsError(
+            "[source.payload] in lake.toml",
+            "the built-in features look at other columns",
+            "Nothing was done",
+            f"Declare features of your own ([[features.columns]]), or these columns: {needed}",
+        )

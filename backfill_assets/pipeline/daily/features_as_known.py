@@ -1,0 +1,42 @@
+"""features_as_known: the columns of features from what was known at each day's cut, which no later arrival changes.
+
+Not here: the same as known now (`features`).
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Basis
+from backfill_assets.lake.model import Chunk, Frames, Table
+from backfill_assets.pipeline.columns import Aggregates
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def features_as_known(windows: Aggregates, features: Table) -> Table:
+    """The table `features` of these `windows`, made from the versions of events known at midnight plus the grace."""
+    settings, entity, events = windows.settings.features, windows.entity, windows.staging.name
+    grace = settings.cutoff_grace_hours
+    contract = replace(
+        features.contract,
+        name="features_as_known",
+        description="The same windows as known at the cut: midnight after the day, plus grace. "
+        "Later arrivals never change them.",
+        inputs=tuple(replace(i, basis=Basis.KNOWN_AT_CUT) for i in features.contract.inputs),
+        waits_for_cut=True,
+    )
+
+    def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
+        from backfill_assets.pipeline.transforms.declared import at_cut
+
+        finer = settings.by_day_first
+        return at_cut(frames[events], chunk.days, entity, windows.aggregations, grace, by_day_first=finer)
+
+    return replace(
+        features,
+        contract=contract,
+        transform=transform,
+        settings={**features.settings, "cutoff_grace_hours": grace},
+        code_version=windows.version("features_as_known"),
+    )

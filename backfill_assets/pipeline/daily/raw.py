@@ -1,0 +1,53 @@
+"""raw: every delivery that landed on a day, unchanged.
+
+Not here: loading it from landed files (`load.raw`).
+"""
+
+from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input
+from backfill_assets.core.ledgers import named
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, words
+from backfill_assets.lake.model import Table
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.columns import CARRIED, KEY, tags_of
+from backfill_assets.pipeline.transforms.queries import lateness_of_deliveries
+
+# Of the undeclared payload the meaning is known, of any other column only its type.
+MEANING = dict(zip(DEFAULT_PAYLOAD, (
+    "whom the event belongs to; may be unknown", "its amount, -2^53 through 2^53; NULL on deletes",
+    "0 or 1; NULL on deletes",
+), strict=True))  # fmt: skip
+
+
+def raw(settings: LakeSettings, source: str = "") -> Table:
+    """Every delivery of a source that landed on a day. A delete may lack its payload: all of it may be NULL."""
+    payload, lateness = settings.source.payload_columns, settings.lateness
+    contract = Contract(
+        named("raw", source),
+        "Every delivery that landed that day, unchanged. Corrections are new deliveries; nothing is ever edited.",
+        columns=(
+            Column("seq", "BIGINT", "the delivery's number, unique within its arrival day", tags=KEY),
+            Column("arrival_ts", "TIMESTAMP", "when we received it (UTC); decides the day"),
+            Column("version_ts", "TIMESTAMP", "which version of the event it is: the greatest is current"),
+            Column("event_ts", "TIMESTAMP", "when the event happened (UTC); NULL on deletes", nullable=True),
+            Column("event_key", "STRING", "the event that the delivery speaks of", tags=KEY),
+            Column("op", "STRING", "upsert or delete"),
+            *(
+                Column(c.name, c.type, MEANING.get(c, f"{CARRIED}; NULL on deletes"), nullable=True, tags=tags_of(c))
+                for c in payload
+            ),
+            Column("source_file", "STRING", "sha256 of the landed file; its path is in the ledger `files`", tags=KEY),
+            Column("arrival_date", "DATE", "the day of arrival (UTC)"),
+        ),
+        day_column="arrival_date",
+        key=("seq",),
+        inputs=(Input(named(LANDING, source), basis=Basis.FILES),),
+    )
+    reaching = {
+        "start_date": str(settings.start_date),
+        "format": settings.source.format,
+        "select": settings.source.select,
+        "early_tolerance_days": lateness.early_tolerance_days,
+        **({"window_days": lateness.window_days} if lateness.window_days is not None else {}),
+        **({"payload": words(payload)} if settings.source.payload is not None else {}),
+    }
+    return Table(contract, settings=reaching, facts=lateness_of_deliveries)

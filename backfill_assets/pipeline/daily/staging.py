@@ -1,0 +1,60 @@
+"""staging: every version of an event that was ever the current one, with the interval in which it was.
+
+Not here: the choice of the deliveries that a day is made from (`load.derived`, from the ledger `arrivals`).
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.ledgers import named
+from backfill_assets.core.payload import DEFAULT_PAYLOAD
+from backfill_assets.lake.model import Chunk, Frames, Table
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.columns import CARRIED, KEY, SEQUENCE, TRANSFORMS, tags_of
+from backfill_assets.pipeline.transforms.queries import accounted, lateness_of_versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MEANING = dict(zip(DEFAULT_PAYLOAD, (
+    "whom it belongs to; unknown ones stay here and leave features", "its amount, -2^53 through 2^53", "0 or 1",
+), strict=True))  # fmt: skip
+
+
+def staging(settings: LakeSettings, source: str = "") -> Table:
+    """Every version of an event of a source, one row per interval in which it was current."""
+    payload, raw = settings.source.payload_columns, named("raw", source)
+    contract = Contract(
+        named("staging", source),
+        "Every version of an event that was ever the current one, with the interval in which it was.",
+        columns=(
+            Column("event_key", "STRING", "the event", tags=KEY),
+            Column("event_ts", "TIMESTAMP", "when it happened (UTC); decides the day"),
+            *(Column(c.name, c.type, MEANING.get(c, CARRIED), c.nullable, tags_of(c)) for c in payload),
+            Column("version_ts", "TIMESTAMP", "which version this is"),
+            Column("seq", "BIGINT", "the delivery that brought it", tags=SEQUENCE),
+            Column("known_from", "TIMESTAMP", "its arrival: from then on it was the current version", tags=KEY),
+            Column("known_until", "TIMESTAMP", "arrival of what replaced it; NULL: still current", nullable=True),
+            Column("event_date", "DATE", "the day of the event (UTC)"),
+        ),
+        day_column="event_date",
+        key=("event_key", "known_from"),
+        inputs=(Input(raw, basis=Basis.ARRIVALS),),
+    )
+    names, doubles = [c.name for c in payload], [c.name for c in payload if c.is_floating]
+
+    def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
+        from backfill_assets.pipeline.transforms.staging import staging
+
+        return staging(frames[raw], chunk.days, names, chunk.wanted, doubles)
+
+    return Table(
+        contract,
+        transform,
+        sources=(TRANSFORMS + "staging",),
+        code_version="staging 2",
+        earlier_versions=("staging 1",),  # an identical redelivery was a version of its own: no reader saw another row
+        facts=lateness_of_versions,
+        account=partial(accounted, payload=names),
+    )
