@@ -14,7 +14,7 @@ from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import NOT_RUN, ContractBroken
 from backfill_assets.engine.session import conf_value, own_server, say
 from backfill_assets.lake import files
-from backfill_assets.lake.columns import EIGHT_BYTES, read_footer
+from backfill_assets.lake.columns import EIGHT_BYTES, duckdb_name, read_footer
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, explaining_unreadable, literal, selection
 from backfill_assets.lake.fingerprints import on_days, quoted
@@ -23,10 +23,12 @@ from backfill_assets.lake.log import LiveFile
 from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, filling, found_files
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 MANY_FOLDERS = 4  # fewer, and Spark is as quick by itself
 SHUFFLE = "spark.sql.shuffle.partitions"
+GIVEN = "given_rows"  # the name of rows that come by Arrow in a query
 WHOLE = "whole"  # folder of the rows before DuckDB parts them
 WIDENING = {("int", "bigint"), ("smallint", "bigint"), ("tinyint", "bigint"), ("smallint", "int"), ("tinyint", "int")}
 
@@ -92,13 +94,25 @@ def stage_query(lake: LakeFolder, contract: Contract, query: str) -> Staged:
     return staged
 
 
-def _copy(lake: LakeFolder, contract: Contract, query: str, staged: Staged) -> None:
-    """Make the rows of a query the only files of a staging."""
+def copy_batches(lake: LakeFolder, contract: Contract, batches: "pa.RecordBatchReader", staged: Staged) -> None:
+    """Make rows that come by Arrow, with columns of the contract's names, the only files of a staging. They stream.
+    Raises ContractBroken where a value cannot become one of its column's type."""
+    cast = ", ".join(f"CAST({quoted(c.name)} AS {duckdb_name(c.kind)}) AS {quoted(c.name)}" for c in contract.columns)
+    with explaining_unreadable(contract):
+        _copy(lake, contract, f"SELECT {cast} FROM {GIVEN}", staged, batches)
+
+
+def _copy(
+    lake: LakeFolder, contract: Contract, query: str, staged: Staged, given: "pa.RecordBatchReader | None" = None
+) -> None:
+    """Make the rows of a query, which may be of `GIVEN`, the only files of a staging."""
     column = contract.partition_column
     layout = f", PARTITION_BY ({quoted(column)}), OVERWRITE_OR_IGNORE" if column else ""
     names = ", ".join(map(quoted, contract.column_names))
     target = literal(str(staged.folder if column else staged.folder / "part-0.parquet"))
     with connection(lake) as engine:
+        if given is not None:
+            engine.register(GIVEN, given)
         engine.execute(f"COPY (SELECT {names} FROM ({query})) TO {target} (FORMAT parquet{layout})")
     files.delete_folder(staged.folder / WHOLE)
     staged.files = found_files(staged.folder, column)

@@ -1,0 +1,274 @@
+"""Rows that an asset returned are the same rows in the files whichever library made them, or are refused by name.
+
+Tested here: `lake.given_rows`. Not tested here: single types and values (`test_given_columns`), Spark sessions that are
+not ours (`end_to_end/test_their_sessions.py`).
+"""
+
+import datetime as dt
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.errors import BackfillError, ContractBroken
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.columns import arrow_type
+from backfill_assets.lake.given_rows import GivenRows
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.strategies import near_days
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TYPES = {
+    "k": "STRING", "n": "BIGINT", "i": "INT", "f": "DOUBLE", "b": "BOOLEAN", "d": "DECIMAL(10,2)", "at": "TIMESTAMP",
+    "on": "DATE", "raw": "BINARY", "texts": "ARRAY<STRING>", "day": "DATE",
+}  # fmt: skip
+CONTRACT = Contract("t", "", tuple(Column(n, t, "", nullable=True) for n, t in TYPES.items()), "day", ("k",), ())
+SCHEMA = pa.schema([(c.name, arrow_type(c.kind)) for c in CONTRACT.columns])
+SMALL = Contract(
+    "t", "", (Column("k", "STRING", ""), Column("n", "BIGINT", ""), Column("day", "DATE", "")), "day", ("k",), ()
+)
+SCHEMA_OF_SMALL = pa.schema([SCHEMA.field(name) for name in SMALL.column_names])
+DAY = dt.date(2024, 3, 1)
+FIRST = dt.datetime(1, 1, 2)  # noqa: DTZ001  # hypothesis adds the zone
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return bare_lake(tmp_path_factory.mktemp("given"))
+
+
+def staged(lake: Lake, rows: Any, contract: Contract = SMALL) -> Mapping[dt.date | None, DayProfile]:
+    """The figures of the rows as they were staged, which leaves nothing behind."""
+    found = GivenRows.of(rows).stage(lake, contract)
+    try:
+        for file in found.files:
+            types = {f.name: f.type for f in pq.read_schema(file.path)}
+            assert types == {c.name: arrow_type(c.kind) for c in contract.columns if c.name != "day"}
+        return audit(lake, found.paths, contract)
+    finally:
+        found.drop()
+
+
+def refused(lake: Lake, rows: Any, told: str, contract: Contract = SMALL) -> None:
+    with pytest.raises(ContractBroken, match=told):
+        GivenRows.of(rows).stage(lake, contract)
+    assert not list(lake.root.rglob("*.parquet"))
+    assert not list(lake.root.glob(".staging/t/*"))
+
+
+def nullable(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | values
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
+INSTANTS = st.datetimes(FIRST, FIRST.replace(year=9999), timezones=st.just(dt.UTC))
+LINE = st.fixed_dictionaries({
+    "k": TEXT, "n": nullable(st.integers(-(2**63), 2**63 - 1)),
+    "i": nullable(st.integers(-(2**31), 2**31 - 1)), "f": nullable(st.floats(allow_nan=False)),
+    "b": nullable(st.booleans()),
+    "d": nullable(st.decimals(-(10**7), 10**7, places=2)), "on": nullable(st.dates(dt.date(1, 1, 1))),
+    "at": nullable(INSTANTS),
+    "raw": nullable(st.binary(max_size=5)), "texts": nullable(st.lists(nullable(TEXT), max_size=3)),
+    "day": nullable(near_days),
+})  # fmt: skip
+
+
+class PolarsLike:
+    """Rows as polars gives them to others: views of texts, one stream after the other."""
+
+    def __init__(self, table: pa.Table) -> None:
+        views = {
+            pa.string(): pa.string_view(),
+            pa.binary(): pa.binary_view(),
+            pa.list_(pa.string()): pa.large_list(pa.string_view()),
+        }
+        self.table = table.cast(pa.schema([(f.name, views.get(f.type, f.type)) for f in table.schema]))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+class LazyLike:
+    """A plan of rows as polars has them."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def collect_schema(self) -> pa.Schema:
+        return self.table.schema
+
+    def head(self, count: int) -> "LazyLike":
+        return LazyLike(self.table.slice(0, count))
+
+    def collect(self) -> PolarsLike:
+        return PolarsLike(self.table)
+
+
+def as_pandas(table: pa.Table) -> pd.DataFrame:
+    """Whole numbers with missing ones in pandas' own types, as numpy has none; instants that it has."""
+    return table.to_pandas(
+        types_mapper={pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}.get, timestamp_as_object=True
+    )
+
+
+DOORS: dict[str, Callable[[pa.Table], Any]] = {
+    "reader": lambda table: table.to_reader(max_chunksize=2), "pandas": as_pandas, "like polars": PolarsLike,
+    "like a lazy frame": LazyLike,
+    "shuffled columns": lambda table: table.select([*reversed(table.schema.names)]),
+}  # fmt: skip
+
+
+@given(st.lists(LINE, max_size=8))
+def test_equal_rows_are_equal_by_every_door_that_needs_no_engine(lake: Lake, lines: list[dict[str, Any]]) -> None:
+    table = pa.Table.from_pylist(lines, SCHEMA)
+    wanted = staged(lake, table, CONTRACT)
+    days = [line["day"] for line in lines]
+    assert {d: p.rows for d, p in wanted.items()} == {d: days.count(d) for d in days}
+    assert {name: staged(lake, door(table), CONTRACT) for name, door in DOORS.items()} == dict.fromkeys(DOORS, wanted)
+
+
+def test_polars_itself_gives_equal_rows(lake: Lake) -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    table = pa.Table.from_pylist([{"k": "a", "texts": ["x", None], "d": Decimal("1.5"), "day": DAY}], SCHEMA)
+    frame = polars.from_arrow(table)
+    wanted = staged(lake, table, CONTRACT)
+    assert staged(lake, frame, CONTRACT) == staged(lake, frame.lazy(), CONTRACT) == wanted
+    assert GivenRows.of(frame.lazy()).columns == GivenRows.of(frame).columns == CONTRACT.columns
+
+
+@pytest.fixture(scope="module")
+def lines() -> pa.Table:
+    """Rows at the edges of what types hold."""
+    old = dt.datetime(1800, 1, 1, 0, 0, 0, 1, tzinfo=dt.UTC)
+    full = {"k": "é", "n": -(2**63), "i": 2**31 - 1, "f": -0.0, "b": True, "d": Decimal("-99999999.99"), "at": old,
+            "on": dt.date(1, 1, 1), "raw": b"\0", "texts": ["a", None, ""], "day": DAY}  # fmt: skip
+    return pa.Table.from_pylist([full, {"k": "none", "day": DAY}, {**full, "f": float("inf"), "day": None}], SCHEMA)
+
+
+def test_a_frame_of_spark_gives_equal_rows(spark: "SparkSession", lake: Lake, lines: pa.Table) -> None:
+    frame = spark.createDataFrame(lines)
+    assert GivenRows.of(frame).columns == GivenRows.of(lines).columns == CONTRACT.columns
+    assert staged(lake, frame, CONTRACT) == staged(lake, lines, CONTRACT)
+    narrow = (
+        frame.selectExpr("*", "CAST(n AS SMALLINT) AS more")
+        .drop("n")
+        .where("k = 'none'")
+        .withColumnRenamed("more", "n")
+    )
+    assert staged(lake, narrow, CONTRACT) == staged(lake, lines.slice(1, 1), CONTRACT)
+
+
+def test_a_frame_of_spark_without_rows_has_no_files(spark: "SparkSession", lake: Lake, lines: pa.Table) -> None:
+    assert staged(lake, spark.createDataFrame(lines).where("k = 'nobody'"), CONTRACT) == {}
+
+
+def test_a_frame_of_spark_is_refused_by_its_types_before_it_is_computed(spark: "SparkSession", lake: Lake) -> None:
+    frame = spark.sql(f"SELECT 'a' AS k, raise_error('computed') AS n, DATE'{DAY}' AS day, map(1, 2) AS m")
+    refused(lake, frame, "column m is not in the contract")
+    with pytest.raises(ContractBroken, match="column m is map<int,int>"):
+        _ = GivenRows.of(frame).columns
+
+
+def test_what_a_frame_of_spark_raises_is_raised_and_leaves_nothing(spark: "SparkSession", lake: Lake) -> None:
+    frame = spark.sql(f"SELECT 'a' AS k, CAST('x' AS BIGINT) AS n, DATE'{DAY}' AS day")
+    with pytest.raises(Exception, match=r"(?i)cast"):
+        GivenRows.of(frame).stage(lake, SMALL)
+    assert not list(lake.root.rglob("*.parquet"))
+
+
+def test_rows_stream_and_more_than_a_batch_of_them_arrive(lake: Lake) -> None:
+    held, most = [0], [0]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, 200_000, 50_000):
+            keys = pa.array([str(n) for n in range(start, start + 50_000)])
+            held.append(pa.total_allocated_bytes())
+            most[0] = max(held)
+            yield pa.RecordBatch.from_arrays(
+                [keys, pa.array(range(50_000)), pa.array([DAY] * 50_000)], ["k", "n", "day"]
+            )
+
+    schema = pa.schema([("k", pa.string()), ("n", pa.int64()), ("day", pa.date32())])
+    assert staged(lake, pa.RecordBatchReader.from_batches(schema, batches()))[DAY].rows == 200_000
+    assert most[0] - held[1] < 4 * 50_000 * 40
+
+
+def test_an_error_in_the_midst_of_a_reader_is_raised_as_it_is_and_leaves_nothing(lake: Lake) -> None:
+    def torn() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pylist([{"k": "a", "n": 1, "day": DAY}])
+        raise OSError("the source went away")
+
+    schema = pa.RecordBatch.from_pylist([{"k": "a", "n": 1, "day": DAY}]).schema
+    with pytest.raises(OSError, match="the source went away"):
+        GivenRows.of(pa.RecordBatchReader.from_batches(schema, torn())).stage(lake, SMALL)
+    assert not list(lake.root.rglob("*.parquet"))
+
+
+def test_misfits_are_counted_per_column_and_nothing_is_written(lake: Lake) -> None:
+    at = pa.array([0, 1, 2], pa.timestamp("us"))
+    table = pa.table({"k": ["a", "b", "c"], "n": pa.array([2**63, 1, 2**64 - 1], pa.uint64()), "day": at})
+    refused(
+        lake, table, r"of 3 rows 2 values of the column n are beyond BIGINT; 2 values of the column day are no midnight"
+    )
+
+
+def test_text_that_is_no_utf8_is_refused_at_the_latest_by_the_audit(lake: Lake) -> None:
+    bad = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
+    with pytest.raises(ContractBroken, match=r"(?i)cannot be read back|utf"):
+        staged(lake, pa.table({"k": bad, "n": [1], "day": [DAY]}))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [pd.DataFrame(columns=[*SMALL.column_names]), pd.DataFrame({"k": [], "n": [], "day": []}),
+     pa.table(dict.fromkeys(SMALL.column_names, pa.nulls(0))),
+     SCHEMA_OF_SMALL.empty_table().to_reader()],
+    ids=["pandas without types", "pandas with wrong types", "arrow without types", "a reader"],
+)  # fmt: skip
+def test_no_rows_are_no_files_whatever_types_their_columns_have(lake: Lake, rows: Any) -> None:
+    found = GivenRows.of(rows).stage(lake, SMALL)
+    assert found.files == ()
+    found.drop()
+
+
+@pytest.mark.parametrize("value", [None, 3, [{"k": 1}], {"k": [1]}], ids=repr)
+def test_what_is_no_table_of_rows_is_refused_with_what_is_one(value: object) -> None:
+    with pytest.raises(BackfillError, match=r"it is no table of rows.*Return a Spark DataFrame, an Arrow Table"):
+        GivenRows.of(value)
+
+
+def test_a_batch_alone_is_rows_and_given_rows_stay_what_they_are(lake: Lake) -> None:
+    batch = pa.RecordBatch.from_pylist([{"k": "a", "n": 1, "day": DAY}])
+    given_rows = GivenRows.of(batch)
+    assert GivenRows.of(given_rows) is given_rows
+    assert staged(lake, given_rows) == staged(lake, pa.Table.from_batches([batch]))
+
+
+def test_rows_of_pandas_and_arrow_import_no_spark(processes: None, tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+import pandas as pd
+from backfill_assets.lake.given_rows import GivenRows
+from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.lake.test_given_rows import DAY, SMALL
+GivenRows.of(pd.DataFrame({"k": ["a"], "n": [1], "day": [DAY]})).stage(bare_lake(Path(sys.argv[1])), SMALL).drop()
+print([name for name in sys.modules if name.partition(".")[0] in ("pyspark", "pysail", "py4j", "grpc")])
+"""
+    run = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+    assert not (tmp_path / ".server").exists()
