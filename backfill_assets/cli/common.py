@@ -143,7 +143,8 @@ def lake_root() -> Path:
     root = lake_folder(meta.get(LAKE_KEY))
     if (target := meta.get(TARGET_KEY)) is None:
         return root
-    from backfill_assets.lake.folder import CANDIDATE_FILE, CANDIDATES
+    from backfill_assets.lake.declared import CANDIDATE_FILE
+    from backfill_assets.lake.folder import CANDIDATES
 
     folder: Path = root / CANDIDATES / target
     if not (folder / CANDIDATE_FILE).is_file():

@@ -5,6 +5,7 @@ Not here: how a table is computed (`pipeline`), written (`lake.replace`) or chec
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 
 from backfill_assets.core import ledgers
@@ -61,7 +62,8 @@ class Input:
     stale. `by`: the columns that the transform groups or joins by; receipts keep how many rows of a day their most
     frequent key holds. Three choices help where these are many: `isolate_nulls` computes rows without a key apart,
     `salt` spreads each key over so many tasks, `finer` columns are grouped by first, besides `by`. They change how rows
-    are computed and none of the rows; receipts name them.
+    are computed and none of the rows; receipts name them. `first_day`: the input has no days before it, so that none of
+    these is required (None: the lake's first day).
     """
 
     table: str
@@ -73,6 +75,7 @@ class Input:
     isolate_nulls: bool = field(default=False, repr=False, compare=False)
     salt: int = field(default=1, repr=False, compare=False)
     finer: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    first_day: date | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.salt < 1 or (not self.by and (self.isolate_nulls or self.salt > 1 or self.finer)):
@@ -111,7 +114,8 @@ class Contract:
     `waits_for_cut`: a day stays pending (and empty) until the frontier has passed midnight after it plus the grace.
     `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature. `read_by`: the keys
     that other tables group or join it by, set by the pipeline from their inputs. `asked`: SELECTs of consumers that
-    read it, set by the pipeline from `[gates] reads`.
+    read it, set by the pipeline from `[gates] reads`. `made_by`: the asset of a project that returns its rows, by its
+    key; empty for a table that this package computes. `first_day`: it has no days before it.
     """
 
     name: str
@@ -126,6 +130,8 @@ class Contract:
     rules: tuple[Rule, ...] = ()
     read_by: tuple[tuple[str, ...], ...] = ()
     asked: tuple[str, ...] = ()
+    made_by: str = ""
+    first_day: date | None = None
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
@@ -133,7 +139,7 @@ class Contract:
             raise ValueError(f"contract {self.name}: day column and key must be columns, and no name may repeat")
         self._refuse_names(names)
         nullable_keys = [c.name for c in self.columns if c.name in self.key and c.nullable]
-        if self.inputs and (nullable_keys or not self.key):
+        if self.inputs and (nullable_keys or not (self.key or self.made_by)):
             defect = f"its key may be NULL in {', '.join(nullable_keys)}" if nullable_keys else "it has no key"
             raise ValueError(f"contract {self.name}: {defect}; name columns that tell rows of a day apart, never NULL")
         if len({r.name for r in self.rules}) != len(self.rules):
@@ -146,7 +152,7 @@ class Contract:
         if twice := next((n for n in names if first[n.lower()] != n), None):
             raise ValueError(f"contract {self.name}: {first[twice.lower()]} and {twice} differ by case only")
         by = self.partition_column
-        if not self.inputs or by == self.day_column:
+        if not (self.inputs or self.made_by) or by == self.day_column:
             return
         laid_out = next((c for c in self.columns if c.name == by), None)
         if laid_out is None or laid_out.nullable or laid_out.type != "STRING":

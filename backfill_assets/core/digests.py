@@ -66,7 +66,9 @@ class Parameters:
 
 def parameters_of(contract: Contract, view: LakeView) -> Parameters:
     """Today's parameters of a table."""
-    return Parameters(contract.inputs, contract.waits_for_cut, contract.matures_after_days, view.grace, view.start)
+    # An asset of a project names the first day of each input; the lake's may be lowered for another asset.
+    start = date.min if contract.made_by else view.start
+    return Parameters(contract.inputs, contract.waits_for_cut, contract.matures_after_days, view.grace, start)
 
 
 def parse_parameters(text: str) -> Parameters | None:
@@ -86,11 +88,17 @@ def parse_parameters(text: str) -> Parameters | None:
 
 def _input_values(wanted: Input) -> list[object]:
     """An input as a list; one that reads every column has the form of older receipts, which named no columns."""
-    return [wanted.table, wanted.before, wanted.after, wanted.basis, *([wanted.columns] if wanted.columns else [])]
+    values = [wanted.table, wanted.before, wanted.after, wanted.basis]
+    if wanted.first_day is not None:
+        return [*values, wanted.columns or [], str(wanted.first_day)]
+    return [*values, *([wanted.columns] if wanted.columns else [])]
 
 
-def _parse_input(table: str, before: int, after: int, basis: str, columns: Sequence[str] = ()) -> Input:
-    return Input(str(table), int(before), int(after), Basis(basis), tuple(map(str, columns)) or None)
+def _parse_input(
+    table: str, before: int, after: int, basis: str, columns: Sequence[str] = (), first_day: str = ""
+) -> Input:
+    named, first = tuple(map(str, columns)) or None, date.fromisoformat(first_day) if first_day else None
+    return Input(str(table), int(before), int(after), Basis(basis), named, first_day=first)
 
 
 def raw_digest(day: date, source: Source) -> str:
@@ -114,7 +122,7 @@ def days_of(wanted: Input, day: date, view: LakeView) -> list[date]:
 
 
 def _days_from(start: date, wanted: Input, day: date) -> list[date]:
-    first = max(start, day - ONE_DAY * wanted.before)
+    first = max(start, wanted.first_day or start, day - ONE_DAY * wanted.before)
     return [first + ONE_DAY * i for i in range((day + ONE_DAY * wanted.after - first).days + 1)]
 
 

@@ -77,7 +77,7 @@ class States:
         contract, stamp = self.contracts[table], self.stamp(table, day)
         if stamp is not None and stamp.entry.built is Built.HELD:
             return State.HELD
-        if self.is_pending(contract, day):
+        if self.is_pending(contract, day) or (contract.first_day is not None and day < contract.first_day):
             return State.PENDING
         if stamp is None:
             return State.PENDING if contract.is_landed and not self.view.is_due(day) else State.MISSING

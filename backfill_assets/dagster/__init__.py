@@ -8,14 +8,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from backfill_assets.dagster.checks import lake_checks
     from backfill_assets.dagster.definitions import build_lake_defs
+    from backfill_assets.dagster.io_manager import LakeIOManager
 
 __all__ = [
+    "LakeIOManager",
     "build_lake_defs",
+    "lake_checks",
 ]
 
 _HOME_OF: dict[str, str] = {  # name -> the module here that has it
+    "LakeIOManager": "io_manager",
     "build_lake_defs": "definitions",
+    "lake_checks": "checks",
 }
 
 

@@ -60,7 +60,7 @@ def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) 
     )
     with explaining_unreadable(contract), connection(lake) as engine:
         found = engine.execute(query).fetchall()
-        repeated = dict(engine.execute(_repeated(contract, rows)).fetchall())
+        repeated = dict(engine.execute(_repeated(contract, rows)).fetchall()) if contract.key else {}
         groups = {rule: dict(engine.execute(q).fetchall()) for rule, q in _broken_groups(contract, rows).items()}
         most = {key_name(k): dict(engine.execute(_most(contract, rows, k)).fetchall()) for k in contract.read_by}
         days = {on: dict(zip(figures, cells, strict=True)) for on, *cells in found}

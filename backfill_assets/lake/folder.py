@@ -10,6 +10,7 @@ from typing import Self
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.ownership import remove_rights
+from backfill_assets.lake.declared import ASSETS
 from backfill_assets.lake.settings import LakeSettings
 
 # Folders that the lake's own programs create; the rest is the user's.
@@ -21,8 +22,8 @@ VERSIONS = ".versions"
 RUNS = ".runs"
 OWN_FOLDERS = (
     "tables", ".stock", ".locks", RUNS, ".dagster", ".plans", SNAPSHOTS, RECONCILED, CANDIDATES, FORGOTTEN, VERSIONS,
+    ASSETS,
 )  # fmt: skip
-CANDIDATE_FILE = "candidate.json"  # in a candidate's folder, two below its lake's: its own tables
 PATTERN = "*?[\\"  # DuckDB takes a path with one of the first three for a pattern, delta-rs the last one for a /
 DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml
 

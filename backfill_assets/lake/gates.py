@@ -292,7 +292,13 @@ AS_USUAL = "Required input days exist, NULL shares and values are as usual. Warn
 GATES = (
     Gate(ROW_COUNT, lambda _: WITHIN_BOUNDS, _row_count),
     Gate(NOT_NULL, lambda _: "No NULL in a required column. Blocks the write.", _not_null, names_rows=True),
-    Gate(UNIQUE_KEY, lambda _: "The key is unique within the day. Blocks the write.", _unique_key, names_rows=True),
+    Gate(
+        UNIQUE_KEY,
+        lambda _: "The key is unique within the day. Blocks the write.",
+        _unique_key,
+        names_rows=True,
+        applies=lambda contract: bool(contract.key),
+    ),
     Gate(PROFILE, lambda _: AS_USUAL, _profile, blocks=False),
     Gate(RULES, _rules_in_words, _rules, names_rows=True, applies=lambda contract: bool(contract.rules)),
     Gate(READS, _reads_in_words, _reads, applies=lambda contract: bool(contract.asked)),

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.declared import CANDIDATE_FILE
 from backfill_assets.lake.files import read_json
-from backfill_assets.lake.folder import CANDIDATE_FILE, OWN_FOLDERS, LakeFolder, close_folder, refuse_file
+from backfill_assets.lake.folder import OWN_FOLDERS, LakeFolder, close_folder, refuse_file
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.store import TableStore
 

@@ -54,15 +54,19 @@ class SourceSettings(Section):
 
 
 class DeliveredSettings(Section):
-    """The first day and the sources: one in `[source]`, or several by `[sources.NAME]`."""
+    """The first day and the sources: one in `[source]`, or several by `[sources.NAME]`. `assets_only`: there are none,
+    the lake holds what assets of a Dagster project return."""
 
     start_date: date
+    assets_only: bool = Field(default=False, strict=True)
     single: SourceSettings | None = Field(default=None, alias="source")
     sources: dict[str, SourceSettings] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _named_in_one_way(self) -> Self:
-        if (self.single is None) == (not self.sources):
+        if self.assets_only and self.delivered:
+            raise ValueError("a lake with assets_only = true loads no files: leave it out, or [source]")
+        if not self.assets_only and (self.single is None) == (not self.sources):
             advice = "give one of them" if self.single is None else "leave one of them out"
             raise ValueError(f"[source] and [sources.NAME] say what is delivered: {advice}")
         if bad := [n for n in self.sources if not SOURCE_NAME.fullmatch(n)]:
@@ -73,8 +77,11 @@ class DeliveredSettings(Section):
     def source(self) -> SourceSettings:
         """The only source. Raises SettingsError in a lake with several."""
         if self.single is None:
-            culprit = f"it has several sources: {', '.join(self.sources)}"
-            raise SettingsError("lake.toml", culprit, "Nothing was done", "Name one of them")
+            several = f"it has several sources: {', '.join(self.sources)}"
+            raise SettingsError(
+                "lake.toml", several if self.sources else "it has no source (assets_only = true)", "Nothing was done",
+                "Name one of them" if self.sources else "Name a table that an asset makes",
+            )  # fmt: skip
         return self.single
 
     @property

@@ -76,11 +76,20 @@ class Phases:
 
 
 @dataclass(frozen=True)
+class ReturnedRows:
+    """Rows that an asset of a project returned, in place of a table's transform."""
+
+    stage: Callable[[], Staged]  # writes them once; the caller owns the staging
+    states: States  # of the moment at which the asset's inputs were read
+    engine: str  # what computed them, as receipts name it
+
+
+@dataclass(frozen=True)
 class RebuildRequest:
     """Request to rebuild `days` of `table`, with the provenance for its receipt. `force`: also up-to-date days.
 
     `look` reads the states of the lake; without it each call of `states` reads all logs. `meter` counts processor
-    seconds.
+    seconds. `given`: the rows, of which all days are compared.
     """
 
     lake_session: LakeSession
@@ -93,6 +102,12 @@ class RebuildRequest:
     phases: Phases = field(default_factory=Phases, compare=False)
     mode: WriteMode = WriteMode.OVERWRITE
     meter: CpuMeter | None = field(default=None, compare=False)
+    given: ReturnedRows | None = field(default=None, compare=False)
+
+    @property
+    def engine(self) -> str:
+        """What computes the rows, as receipts name it."""
+        return self.given.engine if self.given is not None else self.lake_session.made_by
 
     def states(self) -> States:
         """States of the lake now. Starts no JVM."""
@@ -106,7 +121,7 @@ class RebuildRequest:
         changed on disk since it was imported."""
         refuse_moved_code(self.pipeline.table(self.table.name))
         codes = self.pipeline.codes[self.table.name]
-        made_by = {ENGINE: self.lake_session.made_by, VERSIONS: _versions()}
+        made_by = {ENGINE: self.engine, VERSIONS: _versions()}
         tags = {**(self.provenance.tags or {}), **made_by, **made_with(self.table.contract, states)}
         return replace(
             self.provenance,
@@ -160,7 +175,8 @@ def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
     """Candidate of the days that need no computing, because by their receipts the same work gave the rows they hold
     (none under `force`); publishing it changes nothing."""
     name, days, upserts = request.table.name, request.days, request.mode.upserts
-    settled = frozenset[date]() if request.force else frozenset(d for d in days if states.is_settled(name, d, upserts))
+    computed = request.force or request.given is not None
+    settled = frozenset[date]() if computed else frozenset(d for d in days if states.is_settled(name, d, upserts))
     before = states.view.table(name)
     entries = {d: before.stamps[d].entry for d in settled}
     return Candidate(

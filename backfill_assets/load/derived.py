@@ -43,7 +43,7 @@ def build(request: RebuildRequest) -> Candidate:
     if request.mode.upserts:
         refuse_merge(contract)
     with phase("states"):
-        states = request.states()
+        states = request.given.states if request.given is not None else request.states()
     refuse_unbuildable(states, contract, request.days)
     settled = settled_candidate(request, states)
     todo = [d for d in request.days if d not in settled.settled]
@@ -64,6 +64,9 @@ def build(request: RebuildRequest) -> Candidate:
 def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) -> Staged:
     """Compute and stage the rows of the days `todo`. The caller deletes what it returns."""
     contract = request.table.contract
+    if request.given is not None:
+        with request.phases.phase("write"):
+            return request.given.stage()
     with request.phases.phase("transform"):
         frame = plan_rows(request, states, todo)
     with request.phases.phase("write"):
@@ -211,6 +214,8 @@ def refuse_merge(contract: Contract, candidates: Iterable[Contract] = ()) -> Non
 
 
 def _unfit(contract: Contract) -> str:
+    if contract.made_by:
+        return f"the asset {contract.made_by} returns its rows"
     if contract.is_landed:
         return "it holds every delivery that landed, which is loaded as a whole or not at all"
     return "its files hold several days each" if contract.partition_column != contract.day_column else ""

@@ -72,8 +72,10 @@ class Rebuild:
 
     @explaining_losses()
     def publish(self) -> Published:
-        """Steps 10 to 12; after newer inputs overtook the candidate, 2 to 9 again, three times at most."""
-        for attempt in stamina.retry_context(on=Superseded, attempts=SUPERSEDED_ATTEMPTS):
+        """Steps 10 to 12; after newer inputs overtook the candidate, 2 to 9 again, three times at most. Given rows are
+        tried once: only another run of their asset makes newer ones."""
+        attempts = 1 if self.request.given is not None else SUPERSEDED_ATTEMPTS
+        for attempt in stamina.retry_context(on=Superseded, attempts=attempts):
             with attempt:
                 if attempt.num > 1:
                     self.release()
@@ -175,7 +177,7 @@ class Rebuild:
         if self.request.mode.upserts:
             return {}
         candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
-        code, engine = (codes.code_digest, codes.settings_digest), self.request.lake_session.made_by
+        code, engine = (codes.code_digest, codes.settings_digest), self.request.engine
         rebuilt = ((d, s) for d in self.days if d not in candidate.settled and (s := candidate.before.stamps.get(d)))
         differences = {d: disagreement(stamp, candidate.entries[d], code, engine) for d, stamp in rebuilt}
         return {d: text for d, text in differences.items() if text}

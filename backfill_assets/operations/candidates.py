@@ -19,8 +19,9 @@ from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import BackfillError, refuse_unknown
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.states import State
+from backfill_assets.lake.declared import CANDIDATE_FILE
 from backfill_assets.lake.files import delete_folder, read_json, write_json
-from backfill_assets.lake.folder import CANDIDATE_FILE, CANDIDATES
+from backfill_assets.lake.folder import CANDIDATES
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME

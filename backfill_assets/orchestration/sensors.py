@@ -14,7 +14,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.downstream import unheld
 from backfill_assets.core.states import State
-from backfill_assets.lake.folder import CANDIDATE_FILE
+from backfill_assets.lake.declared import CANDIDATE_FILE
 from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.scan import scan_all

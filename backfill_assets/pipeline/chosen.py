@@ -22,6 +22,7 @@ from backfill_assets.core.ledgers import BESIDE, FILES
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.lake.audit import check_rules
 from backfill_assets.lake.code import SourceFile, code_input
+from backfill_assets.lake.declared import declared
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Source, Table, Transform, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
@@ -42,16 +43,19 @@ def tables_at(root: Path) -> TablesOf:
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
         """The tables, upstream first."""
         named, sql = settings.pipeline.tables, settings.pipeline.sql
+        given = [Table(d.contract, code_version=d.code) for d in declared(root)]
         if not named and not sql:
-            return tables(settings)
+            own = () if settings.assets_only else tables(settings)
+            return _in_order("of assets", [*own, *given], settings) if given else own
         queries = sorted(root.glob(sql)) if sql else []
-        if own := [*_files_of(root, named), *queries]:
-            refuse_foreign(root, own)
-        python_tables = _own(root, named, settings) if named else list(tables(settings))
+        if files := [*_files_of(root, named), *queries]:
+            refuse_foreign(root, files)
+        built_in = [] if settings.assets_only else tables(settings)
+        python_tables = _own(root, named, settings) if named else list(built_in)
         sql_tables = [sql_table(path, settings) for path in queries]
         if sql and not sql_tables:
             raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
-        return _in_order(named or sql or "", [*python_tables, *sql_tables], settings)
+        return _in_order(named or sql or "", [*python_tables, *sql_tables, *given], settings)
 
     return tables_of
 
@@ -192,7 +196,7 @@ def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[st
             culprit = f"{table.name} reads {wanted.table} as known at a cut, which has no versions"
             yield culprit, "Read so only a table made from arrivals, such as staging"
     take = "Take raw and staging from `backfill_assets.tables(settings)`"
-    if not sources:
+    if not sources and not settings.assets_only:
         yield "it gives no table that is loaded from landed files", take
     for table in (t for t in given if t.is_landed and t.contract.source not in settings.delivered):
         described = f"the source {table.contract.source}" if table.contract.source else "a source without a name"

@@ -1,0 +1,89 @@
+"""`lake_checks`: rules for the days of an asset, judged before its rows are committed.
+
+Lives here: the checks that Dagster lists, whose step answers from receipts. Does not live here: the gates themselves
+(`lake.gates`), and the verdict on rows that were refused (`reports`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import dagster as dg
+
+from backfill_assets.core.contracts import Rule
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.dagster.contracts import table_of
+from backfill_assets.dagster.lakes import lake_at
+from backfill_assets.dagster.reports import evaluations
+from backfill_assets.dagster.rules import DECLARED, Rules, as_rules
+from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, RULES, UNIQUE_KEY
+from backfill_assets.lake.view import read_view
+from backfill_assets.load.judging import judged_by_receipts
+from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.pipeline.chosen import chosen_pipeline
+
+
+def lake_checks(
+    asset: dg.AssetsDefinition,
+    *,
+    unique: Sequence[str] = (),
+    not_null: Sequence[str] = (),
+    rows: tuple[int | None, int | None] = (None, None),
+    rules: Sequence[Rule] | Mapping[str, str] = (),
+) -> list[dg.AssetChecksDefinition]:
+    """Checks for `Definitions(asset_checks=…)` that judge every day of an asset before its commit.
+
+    `unique`: columns that tell the rows of a day apart, never NULL. `not_null`: further columns without NULL. `rows`:
+    the least and the most rows of a day (None: no bound). `rules`: conditions on a row, by name, in Spark SQL; only
+    FALSE breaks one. A day that breaks one keeps its old rows, in whichever process the asset runs and whether or not
+    the checks are in the run, also under a key prefix that is put on later. Raises SettingsError for no rule at all,
+    and for an asset that has other rules already. Does not judge rows that another IO manager stores.
+    """
+    rule_set = Rules(tuple(unique), tuple(not_null), rows, as_rules(rules))
+    if not rule_set.checks:
+        raise SettingsError(
+            f"the asset {asset.key.to_user_string()}", "lake_checks declares no rule", "No check was made",
+            "Give unique, not_null, rows or rules",
+        )  # fmt: skip
+    DECLARED.add(asset, rule_set)
+    io_manager = asset.get_io_manager_key_for_asset_key(asset.key)
+    specs = [
+        dg.AssetCheckSpec(name, asset=asset.key, description=_description(name, rule_set)) for name in rule_set.checks
+    ]
+
+    @dg.multi_asset_check(
+        name=f"{'__'.join(asset.key.path)}__lake_checks", specs=specs, can_subset=True,
+        required_resource_keys={io_manager},
+    )  # fmt: skip
+    def by_receipts(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        """Judge all written days by their receipts: what a run has refused was judged, and told, before."""
+        with as_failures():
+            keys = sorted(context.selected_asset_check_keys)
+            yield from _standing(getattr(context.resources, io_manager).lake, keys)
+
+    return [by_receipts]
+
+
+def _standing(folder: str, keys: Sequence[dg.AssetCheckKey]) -> Iterator[dg.AssetCheckResult]:
+    """The results of some checks of one asset, over every day that has rows."""
+    lake = lake_at(folder)
+    pipeline = chosen_pipeline(lake)
+    contract = pipeline.contract(table_of(keys[0].asset_key), "Nothing was judged")
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    days = sorted(d for d, stamp in states.view.table(contract.name).stamps.items())
+    findings = [f for of_day in judged_by_receipts(lake.settings, states, contract, days).values() for f in of_day]
+    for found in evaluations(keys[0].asset_key, [key.name for key in keys], findings):
+        yield dg.AssetCheckResult(
+            passed=found.passed, check_name=found.check_name, asset_key=found.asset_key, severity=found.severity,
+            metadata=found.metadata,
+        )  # fmt: skip
+
+
+def _description(name: str, rules: Rules) -> str:
+    """The check in words, as its page shows it."""
+    least, most = ("any" if bound is None else f"{bound:,}" for bound in rules.rows)
+    words = {
+        UNIQUE_KEY: f"({', '.join(rules.unique)}) tells the rows of a day apart.",
+        NOT_NULL: f"No NULL in {', '.join(dict.fromkeys((*rules.unique, *rules.not_null)))}.",
+        ROW_COUNT: f"A day has at least {least} and at most {most} rows.",
+        RULES: "; ".join(f"{r.name}: {r.expression}" for r in rules.rules),
+    }
+    return f"{words[name]} Judged before the commit: a day that fails keeps its rows."

@@ -1,0 +1,154 @@
+"""The contract of an asset's table: from its key, partitions, inputs and rules, and the columns of a returned frame.
+
+Does not live here: where a lake keeps it (`lake.declared`), and types of frames (`lake.given_rows`).
+"""
+
+import inspect
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Literal
+
+import dagster as dg
+
+from backfill_assets.core.contracts import Column, Contract, Input
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError
+from backfill_assets.dagster.rules import Rules, function_of
+from backfill_assets.lake.audit import check_rules
+from backfill_assets.lake.code import SourceFile
+from backfill_assets.lake.declared import DeclaredTable
+from backfill_assets.lake.given_rows import GivenRows
+
+DAY_COLUMN = "partition_expr"  # the metadata by which the IO managers of this ecosystem are told the day's column
+NAME = re.compile(r"[a-z][a-z0-9_]*")  # of a folder, and of a table in SQL
+SchemaChanges = Literal["refuse", "evolve"]
+
+
+def table_of(key: dg.AssetKey) -> str:
+    """The table of an asset: the parts of its key joined by `__`. Raises SettingsError for a key that names none."""
+    name = "__".join(key.path)
+    if NAME.fullmatch(name):
+        return name
+    raise SettingsError(
+        f"the asset {key.to_user_string()}", f"its key would name the table {name!r}", "Nothing was written",
+        "Use small letters, digits and _ in its key, a letter first",
+    )  # fmt: skip
+
+
+def first_day_of(partitions: dg.PartitionsDefinition | None, key: dg.AssetKey) -> date:
+    """The first day of a daily asset. Raises SettingsError for an asset with other partitions, or none."""
+    found = getattr(partitions, "start", None)
+    daily = isinstance(partitions, dg.TimeWindowPartitionsDefinition) and partitions.fmt == "%Y-%m-%d"
+    if daily and partitions.schedule_type is not None and partitions.schedule_type.value == "DAILY" and found:
+        return date(found.year, found.month, found.day)
+    raise SettingsError(
+        f"the asset {key.to_user_string()}", "a lake holds daily tables, and this asset is not partitioned by day",
+        "Nothing was written", "Give it a DailyPartitionsDefinition, or another IO manager (io_manager_key)",
+    )  # fmt: skip
+
+
+def declared_by(
+    context: dg.OutputContext, rows: GivenRows, rules: Rules, known: DeclaredTable | None,
+    upstream: Mapping[str, Contract], changes: SchemaChanges,
+) -> DeclaredTable:  # fmt: skip
+    """The table of the asset whose output is `context`, for the returned rows. `known`: as the lake has it now;
+    `upstream`: the contracts of the lake's tables by name. Raises SettingsError for an asset that no lake can hold, and
+    ContractBroken for another schema."""
+    key, name = context.asset_key, table_of(context.asset_key)
+    first_day = first_day_of(context.asset_partitions_def, key)
+    chosen = rows.columns if known is None else _kept(name, rows, known.contract.columns, changes)
+    day = _day_column(context, chosen, known)
+    required = {day, *rules.unique, *rules.not_null}
+    _refuse_unknown(key, required, {c.name for c in chosen})
+    spec = context.asset_spec
+    contract = Contract(
+        name, spec.description or f"What the asset {key.to_user_string()} returns.",
+        tuple(replace(c, type="DATE" if c.name == day else c.type, nullable=c.name not in required) for c in chosen),
+        day, rules.unique, tuple(_inputs(spec, name, upstream)), rules=rules.rules, made_by=key.to_user_string(),
+        first_day=first_day,
+    )  # fmt: skip
+    check_rules(contract)
+    code = spec.code_version or code_of(context.op_def)
+    return DeclaredTable(contract, tuple(key.path), code, dict(rules.bounds))
+
+
+def _day_column(context: dg.OutputContext, columns: Sequence[Column], known: DeclaredTable | None) -> str:
+    declared = str(context.definition_metadata.get(DAY_COLUMN, "")).strip('"`')
+    named = declared or (known.contract.day_column if known else "")
+    dates = [c.name for c in columns if c.type == "DATE"]
+    day = named or (dates[0] if len(dates) == 1 else "")
+    if day in {c.name for c in columns}:
+        return day
+    culprit = f"its rows have no column {named!r}" if named else "nothing says which of its columns is the day"
+    raise SettingsError(
+        f"the asset {context.asset_key.to_user_string()}", culprit, "Nothing was written",
+        f'Name the column: metadata={{"{DAY_COLUMN}": "day"}}; its rows have {", ".join(c.name for c in columns)}',
+    )  # fmt: skip
+
+
+def _kept(name: str, rows: GivenRows, known: Sequence[Column], changes: SchemaChanges) -> tuple[Column, ...]:
+    """The columns of the table that is there, and new ones where it may evolve; their types are compared as the rows
+    are staged. Raises ContractBroken where the rows have others. Rows without any column are none: they clear days."""
+    given, held = [c.name for c in rows.given], {c.name: c for c in known}
+    added, gone = [n for n in given if n not in held], [n for n in held if n not in given]
+    if not given or not (added or gone):
+        return tuple(known)
+    if changes == "evolve":
+        new = {c.name: c for c in rows.columns}
+        return (*(c for c in known if c.name in new), *(new[n] for n in added))
+    differences = [f"they lack {n}" for n in gone] + [f"{n} is new" for n in added]
+    raise ContractBroken(
+        f"the table {name}", f"the returned rows have other columns: {', '.join(differences)}", "Nothing was written",
+        'Return the columns of the table; if columns are to come or go, set schema_changes="evolve" of the IO manager: '
+        "days that lack one of them are outdated until they are made again",
+    )  # fmt: skip
+
+
+def _refuse_unknown(key: dg.AssetKey, named: Collection[str], columns: Collection[str]) -> None:
+    if unknown := sorted({*named} - {*columns}):
+        raise SettingsError(
+            f"the asset {key.to_user_string()}",
+            f"lake_checks names {', '.join(unknown)}, and its rows have no such column",
+            "Nothing was written", f"Name columns of {', '.join(sorted(columns))}",
+        )  # fmt: skip
+
+
+def _inputs(spec: dg.AssetSpec, name: str, upstream: Mapping[str, Contract]) -> Iterator[Input]:
+    """The windows of the asset's inputs among the lake's tables. An input by another mapping than days is no part of
+    the receipt, and neither is the table itself."""
+    for dep in spec.deps:
+        table = "__".join(dep.asset_key.path)
+        if table in upstream and table != name and (window := window_of(dep.partition_mapping)) is not None:
+            yield Input(table, *window, first_day=upstream[table].first_day)
+
+
+def window_of(mapping: dg.PartitionMapping | None) -> tuple[int, int] | None:
+    """The days before and after a day that a mapping of daily partitions names; None for another kind of mapping."""
+    if mapping is None or isinstance(mapping, dg.IdentityPartitionMapping):
+        return 0, 0
+    if isinstance(mapping, dg.TimeWindowPartitionMapping) and mapping.start_offset <= 0 <= mapping.end_offset:
+        return -mapping.start_offset, mapping.end_offset
+    return None
+
+
+def unpinned(spec: dg.AssetSpec, read: Iterable[Input]) -> list[str]:
+    """The inputs of an asset that its receipts do not name: of other IO managers or mappings, or its own days."""
+    named = {i.table for i in read}
+    return sorted(d.asset_key.to_user_string() for d in spec.deps if "__".join(d.asset_key.path) not in named)
+
+
+def code_of(op: dg.OpDefinition) -> str:
+    """A digest of the file with an asset's function; of a function without a file, of its compiled code."""
+    function = function_of(op)
+    path = inspect.getsourcefile(function)
+    if path is not None and Path(path).is_file():
+        return SourceFile.read(Path(path)).digest
+    code = getattr(function, "__code__", None)
+    if code is None:
+        raise BackfillError(
+            f"the op {op.name}", "its code cannot be read", "Nothing was written", "Give the asset a code_version"
+        )
+    return digest_of([code.co_code.hex(), repr(code.co_consts), list(code.co_names)])

@@ -1,0 +1,160 @@
+"""`LakeIOManager`: days that any daily asset of a project returns, written by the path of a lake's own tables.
+
+Lives here: what Dagster asks of an IO manager, and the versions that a step's inputs are pinned to. Does not live here:
+the contract of a table (`contracts`), staging, judging and committing rows (`load.rebuild`), and what Dagster shows of
+a write (`reports`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+from pydantic import Field, PrivateAttr
+
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.ownership import BY, through_dagster
+from backfill_assets.core.states import States
+from backfill_assets.dagster.contracts import SchemaChanges, declared_by, first_day_of, table_of, unpinned
+from backfill_assets.dagster.inputs import Form, InputDays, as_annotated
+from backfill_assets.dagster.lakes import lake_at, lake_for
+from backfill_assets.dagster.reports import report_refused, report_written
+from backfill_assets.dagster.rules import DECLARED
+from backfill_assets.lake.declared import declare, find_declared
+from backfill_assets.lake.given_rows import GivenRows
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.versions import record
+from backfill_assets.lake.view import read_view
+from backfill_assets.load.candidate import RebuildRequest, ReturnedRows
+from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG
+from backfill_assets.pipeline.chosen import chosen_pipeline
+
+
+class LakeIOManager(dg.ConfigurableIOManager):
+    """Stores the days that daily assets return in a lake, and gives them to assets that read them.
+
+    An asset returns the rows of its days as a Spark, pandas or polars DataFrame, an Arrow table or reader; the column
+    with the day is named by its metadata `partition_expr`. All days of a run are written in one commit with a receipt;
+    days without rows are cleared; equal rows write nothing. Nothing is written, and the step fails, where rows are of
+    other days, a rule of `lake_checks` refuses them, or the columns are others.
+
+    A parameter gets the input's days of the partition mapping, in the form of its annotation (a DataFrame of Spark,
+    pandas or polars, `pyarrow.Table`, `pyarrow.RecordBatchReader`, `duckdb.DuckDBPyRelation`); all inputs of a step are
+    of one moment, which the receipt names. Does not store assets without daily partitions.
+    """
+
+    lake: str = Field(description="The folder of the lake. It is made with the first write.")
+    schema_changes: SchemaChanges = Field(
+        default="refuse", description="What to do with rows of other columns than the table's: refuse, or evolve it."
+    )
+    default_form: Form = Field(default="spark", description="The form of inputs whose parameter has no annotation.")
+    _pins: dict[str, tuple[Pipeline, States]] = PrivateAttr(default_factory=dict)  # by the name of the op
+    _run: dg.DagsterRun | None = PrivateAttr(default=None)
+    _wrote: bool = PrivateAttr(default=False)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Remember the run; opens nothing."""
+        self._run = context.run
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Let readers see together what the run, or the step in a process of its own, has written."""
+        if self._wrote and self._run is not None:
+            lake = lake_at(self.lake)
+            record(lake, chosen_pipeline(lake).contracts, f"run {self._run.run_id[:8]}", self._run.run_id)
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """The days of an input. Raises dg.Failure for a table that was never made and a type that no input has."""
+        with as_failures():
+            lake = lake_at(self.lake)
+            pipeline, states = self._pinned(lake, context)
+            contract = pipeline.contract(table_of(context.asset_key), "Nothing was read")
+            table = states.view.table(contract.name)
+            if context.has_asset_partitions:
+                days = tuple(map(parse_day, context.asset_partition_keys))
+            else:
+                days = tuple(sorted(table.stamps))
+            read = InputDays(lake, contract, table.version, days)
+            return as_annotated(read, context.dagster_type.typing_type, self.default_form, self._session(lake))
+
+    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
+        """Write the days of the step in at most one commit. Raises dg.Failure where nothing was written."""
+        with as_failures():
+            _refuse_none(context, obj)
+            first_day = first_day_of(context.asset_partitions_def, context.asset_key)
+            lake = lake_for(self.lake, first_day)
+            request = self._request(context, lake, obj)
+            rebuild = Rebuild(request)
+            try:
+                findings = rebuild.prepare()
+                if any(f.refuses for f in findings):
+                    report_refused(context, rebuild)
+                    raise rebuild.refusal()
+                published = rebuild.publish()
+                self._wrote = True
+            finally:
+                self._pins.pop(context.op_def.name, None)
+                rebuild.release()
+        report_written(context, rebuild, published)
+
+    def _request(self, context: dg.OutputContext, lake: Lake, obj: Any) -> RebuildRequest:
+        """The request to write what the asset returned."""
+        before, pinned = self._pinned(lake, context)
+        name, rules = table_of(context.asset_key), DECLARED.of(context.op_def)
+        known = find_declared(lake.root, name)
+        rows, upstream = GivenRows.of(obj), {c.name: c for c in before.contracts}
+        table = declared_by(context, rows, rules, known, upstream, self.schema_changes)
+        if beside := unpinned(context.asset_spec, table.contract.inputs):
+            context.log.info(f"{', '.join(beside)} stand in no receipt of {name}: read beside the lake, or not by days")
+        with lake.store.lock(name):
+            declare(lake.root, table)
+        lake = lake_at(lake.root)
+        pipeline = chosen_pipeline(lake)
+        made, provenance = pipeline.table(name), self._provenance(context)
+        given = ReturnedRows(lambda: rows.stage(lake, made.contract), pipeline.states(pinned.view), rows.kind)
+        return RebuildRequest(LakeSession(lake), pipeline, made, days_of(context), provenance, given=given)
+
+    def _provenance(self, context: dg.OutputContext) -> Provenance:
+        tags = self._run.tags if self._run is not None else {}
+        return Provenance(
+            reason=tags.get(REASON_TAG, "manual"), run_id=context.run_id, note=tags.get(NOTE_TAG, ""),
+            tags={BY: through_dagster(), "asset": context.asset_key.to_user_string()},
+        )  # fmt: skip
+
+    def _pinned(self, lake: Lake, context: dg.InputContext | dg.OutputContext) -> tuple[Pipeline, States]:
+        """The tables and states of the lake as the step first asked for them; outside of a step, those of now."""
+        op = context.op_def.name if context.op_def is not None else ""
+        if op not in self._pins:
+            pipeline = chosen_pipeline(lake)
+            pinned = pipeline, pipeline.states(read_view(lake, pipeline.contracts))
+            if self._run is None:
+                return pinned
+            self._pins[op] = pinned
+        return self._pins[op]
+
+    def _session(self, lake: Lake) -> Callable[[], Any]:
+        return LakeSession(lake).spark
+
+
+def days_of(context: dg.OutputContext) -> DayRange:
+    """The days of a step's run. Raises SettingsError for days that are no range."""
+    days = sorted(map(parse_day, context.asset_partition_keys))
+    spanned = from_inclusive(days[0], days[-1])
+    if len(spanned) == len(days):
+        return spanned
+    raise SettingsError(
+        f"the asset {context.asset_key.to_user_string()}", f"the run has {len(days)} of the days {spanned}",
+        "Nothing was written", "Run a range of days, or each day by itself",
+    )  # fmt: skip
+
+
+def _refuse_none(context: dg.OutputContext, obj: Any) -> None:
+    if obj is None:
+        raise BackfillError(
+            f"the asset {context.asset_key.to_user_string()}", "it returned None in place of rows",
+            "Nothing was written", "Return a frame without rows to clear its days, or give it another IO manager",
+        )  # fmt: skip

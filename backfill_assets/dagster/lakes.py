@@ -1,0 +1,61 @@
+"""The lake of an IO manager or a resource: opened without a change of the process, made where there is none.
+
+Does not live here: opening a lake for commands (`lake.home.open_lake`, which gives the process a umask).
+"""
+
+import re
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake import files
+from backfill_assets.lake.folder import OWN_FOLDERS, close_folder, refuse_file
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.settings import FILE_NAME, load_settings
+
+NEW_LAKE = """\
+# A lake of backfill_assets that holds what assets of a Dagster project return (`LakeIOManager`). It loads no files.
+
+start_date = {start}              # the first day of any asset; the IO manager lowers it for an earlier one
+assets_only = true
+
+# [gates.tables.NAME]                # bounds for the rows of a day, besides those of `lake_checks`
+# max_relative_change = 0.5
+# [retention]
+# rollback_days = 90                 # how long replaced rows can be put back
+"""
+START = re.compile(r"^start_date *= *\d{4}-\d\d-\d\d", re.MULTILINE)
+
+
+def lake_at(folder: str | Path) -> Lake:
+    """The lake in a folder, with the rights of its own folders as `[access]` says. Raises SettingsError where there is
+    none. The umask of the process stays."""
+    root = Path(folder).expanduser().resolve()
+    lake = Lake(root, load_settings(root))
+    for name in OWN_FOLDERS:
+        close_folder(root / name, lake.settings.access.umask)
+    return lake
+
+
+def lake_for(folder: str | Path, start: date) -> Lake:
+    """The lake in a folder for an asset whose first day is `start`: made where there is none, its `start_date` lowered
+    where it only holds what assets return. Raises SettingsError for a lake of landed files that begins later."""
+    root = Path(folder).expanduser().resolve()
+    refuse_file(root)
+    path = root / FILE_NAME
+    if not path.exists():
+        files.make_folder(root)
+        files.write_new(path, NEW_LAKE.format(start=start).encode())
+    lake = lake_at(root)
+    if lake.settings.start_date <= start:
+        return lake
+    with files.locked(lake.locks / "settings.lock", "the settings of the lake"):
+        text = path.read_text(encoding="utf-8")
+        if not lake.settings.assets_only or not START.search(text):
+            raise SettingsError(
+                str(path), f"start_date is {lake.settings.start_date}, and the asset has days from {start} on",
+                "Nothing was written", "Lower start_date, or give the asset a lake of its own",
+            )  # fmt: skip
+        if load_settings(root).start_date > start:
+            files.write_lines(path, [START.sub(f"start_date = {start}", text, count=1).encode()])
+    return lake_at(root)

@@ -1,0 +1,89 @@
+"""Tables that assets of a Dagster project return, as a lake knows them: one file each, `LAKE/.assets/TABLE.json`.
+
+The IO manager writes the file with the first write of a table and whenever its contract, code or bounds change, so that
+commands know such tables without the project. Not here: a contract from an asset (`dagster.contracts`), and how its
+rows are written (`load.rebuild`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.core.contracts import Column, Contract, Input, Rule
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake import files
+
+ASSETS = ".assets"
+CANDIDATE_FILE = "candidate.json"  # in a candidate's folder, two below its lake's: its own tables
+
+
+@dataclass(frozen=True)
+class DeclaredTable:
+    """A table that an asset makes."""
+
+    contract: Contract
+    asset: tuple[str, ...]  # the parts of its key
+    code: str  # what changes with its code: the version that its asset names, or a digest of its source
+    bounds: Mapping[str, Any] = field(default_factory=dict)  # keys of [gates.tables.NAME], which `lake.toml` overrides
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table as JSON values."""
+        contract = self.contract
+        return {
+            "asset": list(self.asset), "code": self.code, "bounds": dict(self.bounds), "table": contract.name,
+            "description": contract.description, "day_column": contract.day_column, "key": list(contract.key),
+            "first_day": str(contract.first_day),
+            "columns": [[c.name, c.type, c.description, c.nullable] for c in contract.columns],
+            "inputs": [[i.table, i.before, i.after, str(i.first_day or "")] for i in contract.inputs],
+            "rules": [[r.name, r.expression, r.description, list(r.per), r.only_warns] for r in contract.rules],
+        }  # fmt: skip
+
+    @classmethod
+    def parse(cls, body: Mapping[str, Any]) -> "DeclaredTable":
+        """The table in a file. Raises KeyError, TypeError or ValueError for another content."""
+        inputs = tuple(
+            Input(name, before, after, first_day=date.fromisoformat(first) if first else None)
+            for name, before, after, first in body["inputs"]
+        )
+        asset = tuple(map(str, body["asset"]))
+        contract = Contract(
+            body["table"], body["description"], tuple(Column(*column) for column in body["columns"]),
+            body["day_column"], tuple(body["key"]), inputs,
+            rules=tuple(Rule(name, text, words, tuple(per), warns) for name, text, words, per, warns in body["rules"]),
+            made_by="/".join(asset), first_day=date.fromisoformat(body["first_day"]),
+        )  # fmt: skip
+        return cls(contract, asset, str(body["code"]), dict(body["bounds"]))
+
+
+def declared(root: Path) -> list[DeclaredTable]:
+    """The tables of assets of the lake at `root`, by name; for a candidate those of the lake beside it. Raises
+    SettingsError for a file that is not what was written."""
+    home = root.parent.parent if (root / CANDIDATE_FILE).exists() else root
+    return [_read(home / ASSETS / name) for name in sorted(files.names(home / ASSETS)) if name.endswith(".json")]
+
+
+def declare(root: Path, table: DeclaredTable) -> None:
+    """Write the file of a table, unless it says the same already. The caller holds the table's lock."""
+    path = root / ASSETS / f"{table.contract.name}.json"
+    body = table.to_dict()
+    if files.read_json(path) != body:
+        files.make_folder(path.parent)
+        files.write_json(path, body)
+
+
+def find_declared(root: Path, name: str) -> DeclaredTable | None:
+    """The table of that name; None if no asset has made it yet."""
+    path = root / ASSETS / f"{name}.json"
+    return _read(path) if files.exists(path) else None
+
+
+def _read(path: Path) -> DeclaredTable:
+    try:
+        return DeclaredTable.parse(files.read_json(path))
+    except (KeyError, TypeError, ValueError):
+        raise SettingsError(
+            str(path), "it is not what the IO manager wrote", "Nothing was done",
+            "Restore it from a backup, or move it away and materialize a day of the asset: that writes it again",
+        ) from None  # fmt: skip
