@@ -222,7 +222,8 @@ def say_unusable(lake: "Lake") -> "Unusable":
     from backfill_assets.operations.rejected import unusable
 
     ledgers = [of_source(FILES, each.source) for each in lake.by_source()]
-    if all(lake.store.view(ledger.name, ledger.day_column).version < 0 for ledger in ledgers) and not _landed(lake):
+    empty = all(lake.store.view(ledger.name, ledger.day_column).version < 0 for ledger in ledgers)
+    if ledgers and empty and not _landed(lake):
         patterns = ", ".join(source.files for source in lake.settings.delivered.values())
         remark(f"Nothing has landed where lake.toml says: {patterns}")
     if line := str(found := unusable(lake)):

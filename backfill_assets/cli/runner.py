@@ -5,17 +5,21 @@ Not here: the load path (`load`), and which Dagster instance is meant (`dagster_
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
 
 import dagster as dg
 
 from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
-from backfill_assets.core.days import ranges
+from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.receipts import Built
+from backfill_assets.dagster.jobs import job_of
+from backfill_assets.lake.declared import declared
 from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
@@ -31,13 +35,34 @@ from backfill_assets.pipeline.chosen import tables_at
 def run_backfill(lake: Lake, request: BackfillRequest, lines: Lines) -> RunOutcome:
     """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
     refuse_unwritable(lake)
+    outcomes = list[RunOutcome]()
+    for tables, are_given in _groups(lake, request.tables):
+        outcomes.append(_run(lake, replace(request, tables=tables), lines, are_given))
+        if not outcomes[-1].success:
+            break
+    ended = tuple(t for outcome in outcomes for t in outcome.tables)
+    return replace(outcomes[-1], tables=ended, seconds=sum(o.seconds for o in outcomes))
+
+
+def _groups(lake: Lake, tables: Sequence[str]) -> list[tuple[tuple[str, ...], bool]]:
+    """The tables in their order, in runs: own tables of the lake, and those that assets of a project return (True)."""
+    given = {d.contract.name for d in declared(lake.root)}
+    return [(tuple(group), are_given) for are_given, group in groupby(tables, lambda name: name in given)]
+
+
+def _run(lake: Lake, request: BackfillRequest, lines: Lines, are_given: bool) -> RunOutcome:
+    """One run; `are_given`: of assets of a project."""
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener, forced = (
         _Listener(lines),
         {PLAIN.step(t): request.force and t not in request.written for t in request.tables},
     )
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
-        job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami())
+        if are_given:
+            job, listener.steps = job_of(lake, request.tables)
+            listener.look, forced = partial(_given_outcome, lake, request.days, run_id), {}
+        else:
+            job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami())
         instance.add_event_listener(run_id, listener.on_event)
         try:
             with children_ignore_interrupts():
@@ -51,6 +76,17 @@ def run_backfill(lake: Lake, request: BackfillRequest, lines: Lines) -> RunOutco
         raise Interrupted(ending.number, written(lake, request.tables, run_id))
     seconds = time.perf_counter() - began
     return RunOutcome(run_id, result.success, tuple(listener.ended), listener.cause, seconds)
+
+
+def _given_outcome(lake: Lake, days: DayRange, run_id: str, name: str) -> TableOutcome:
+    """What the run did to a table that an asset returned, by its receipts."""
+    receipts = [c.receipt for c in lake.store.commits(name) if c.receipt is not None and c.receipt.run_id == run_id]
+    changed = {d for receipt in receipts for d in receipt.days if d in days}
+    day_column = next(d.contract.day_column for d in declared(lake.root) if d.contract.name == name)
+    stamps = lake.store.view(name, day_column).stamps
+    rows = sum(stamps[d].entry.rows for d in days if d in stamps)
+    incomplete = tuple(d for d in days if d in stamps and stamps[d].entry.built is Built.INCOMPLETE)
+    return TableOutcome(name, len(days), len(changed), rows, 0.0, incomplete=incomplete)
 
 
 def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
@@ -69,6 +105,8 @@ class _Listener:
     """The tables of one run: steps by its events, days and rows by what was published."""
 
     lines: Lines
+    steps: Mapping[str, str] = field(default_factory=dict)  # the table of each step of an asset of a project
+    look: Callable[[str], TableOutcome] | None = None  # what the run did to such a table, once its step succeeded
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
@@ -95,7 +133,8 @@ class _Listener:
         event = entry.dagster_event
         if event is None:
             return
-        kind, name = event.event_type_value, table_made_by(event.step_key or "")
+        step = event.step_key or ""
+        kind, name = event.event_type_value, self.steps.get(step) or table_made_by(step)
         if kind == dg.DagsterEventType.RUN_FAILURE.value and not self.cause:
             self.cause = (event.message or "the run failed").splitlines()[0]
         if name is None:
@@ -104,6 +143,8 @@ class _Listener:
             self._began[name] = time.perf_counter()
             self.lines.started(name)
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
+            if self.look is not None:
+                self._published[name] = self.look(name)
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
             cause = cause_of(event)

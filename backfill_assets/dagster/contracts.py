@@ -40,10 +40,10 @@ def table_of(key: dg.AssetKey) -> str:
 
 def first_day_of(partitions: dg.PartitionsDefinition | None, key: dg.AssetKey) -> date:
     """The first day of a daily asset. Raises SettingsError for an asset with other partitions, or none."""
-    found = getattr(partitions, "start", None)
-    daily = isinstance(partitions, dg.TimeWindowPartitionsDefinition) and partitions.fmt == "%Y-%m-%d"
-    if daily and partitions.schedule_type is not None and partitions.schedule_type.value == "DAILY" and found:
-        return date(found.year, found.month, found.day)
+    if isinstance(partitions, dg.TimeWindowPartitionsDefinition) and partitions.fmt == "%Y-%m-%d":
+        kind, first = partitions.schedule_type, partitions.start
+        if kind is not None and kind.value == "DAILY":
+            return date(first.year, first.month, first.day)
     raise SettingsError(
         f"the asset {key.to_user_string()}", "a lake holds daily tables, and this asset is not partitioned by day",
         "Nothing was written", "Give it a DailyPartitionsDefinition, or another IO manager (io_manager_key)",

@@ -85,8 +85,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """Write the days of the step in at most one commit. Raises dg.Failure where nothing was written."""
         with as_failures():
             _refuse_none(context, obj)
-            first_day = first_day_of(context.asset_partitions_def, context.asset_key)
-            lake = lake_for(self.lake, first_day)
+            partitions = context.asset_partitions_def if context.has_asset_partitions else None
+            lake = lake_for(self.lake, first_day_of(partitions, context.asset_key))
             request = self._request(context, lake, obj)
             rebuild = Rebuild(request)
             try:
@@ -127,14 +127,14 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
     def _pinned(self, lake: Lake, context: dg.InputContext | dg.OutputContext) -> tuple[Pipeline, States]:
         """The tables and states of the lake as the step first asked for them; outside of a step, those of now."""
-        op = context.op_def.name if context.op_def is not None else ""
-        if op not in self._pins:
-            pipeline = chosen_pipeline(lake)
-            pinned = pipeline, pipeline.states(read_view(lake, pipeline.contracts))
-            if self._run is None:
-                return pinned
+        op = context.op_def.name if self._run is not None else ""
+        if op and op in self._pins:
+            return self._pins[op]
+        pipeline = chosen_pipeline(lake)
+        pinned = pipeline, pipeline.states(read_view(lake, pipeline.contracts))
+        if op:
             self._pins[op] = pinned
-        return self._pins[op]
+        return pinned
 
     def _session(self, lake: Lake) -> Callable[[], Any]:
         return LakeSession(lake).spark

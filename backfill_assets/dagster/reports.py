@@ -29,7 +29,7 @@ def report_refused(context: dg.OutputContext, rebuild: Rebuild) -> None:
     step = dg.AssetExecutionContext.get()
     checks = DECLARED.of(context.op_def).checks
     for evaluation in evaluations(context.asset_key, checks, rebuild.findings, rebuild):
-        step.log_event(evaluation)  # type: ignore[arg-type]  # stored with the run's id; the type lacks it (1.13)
+        step.log_event(evaluation)  # stored with the run's id, although its step planned none
 
 
 def evaluations(

@@ -64,7 +64,7 @@ class Registry:
 
 def function_of(op: dg.OpDefinition) -> Callable[..., Any]:
     """The user's function of an op: the same object under every prefix of the asset's key."""
-    computed = op.compute_fn
+    computed: Any = op.compute_fn
     found: Callable[..., Any] = getattr(computed, "decorated_fn", computed)
     return found
 

@@ -137,10 +137,12 @@ class AccessSettings(Section):
 
 class PipelineSettings(Section):
     """The tables of the lake: `FILE.py:NAME` beside `lake.toml` or `MODULE:NAME` (None: the built-in); `sql`: a glob,
-    relative to `lake.toml`, of further tables written as SQL."""
+    relative to `lake.toml`, of further tables written as SQL. `definitions`: of the Dagster project whose assets return
+    tables of the lake, for commands: `MODULE`, `MODULE:NAME` or `FILE.py:NAME` (without a name: defs)."""
 
     tables: str | None = Field(default=None, pattern=r"^[\w./-]+:[A-Za-z_]\w*$")
     sql: Text | None = None
+    definitions: str | None = Field(default=None, pattern=r"^[\w./-]+(:[A-Za-z_]\w*)?$")
 
 
 class LakeSettings(DeliveredSettings):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.model import Chunk, Table
@@ -90,7 +91,10 @@ def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]
 def _transformed(lake_session: LakeSession, states: States, table: Table, chunk: Chunk) -> "DataFrame":
     transform = table.transform
     if transform is None:
-        raise ValueError(f"{table.name} has no transform: it is loaded, not built")
+        raise BackfillError(
+            f"the table {table.name}", f"the asset {table.contract.made_by} of a project returns its rows",
+            "Nothing was computed", "Materialize days of the asset",
+        )  # fmt: skip
     frames = {i.table: _input_frame(lake_session, states, i, chunk) for i in table.contract.inputs}
     session = lake_session.spark()
     with explaining_mistakes(table), settings_kept(session, table):

@@ -1,0 +1,63 @@
+"""The contract of an asset's table: its name, first day, windows and code.
+
+Tested here: `dagster.contracts` from definitions alone. Not tested here: a contract that rows do not fit
+(`test_io_manager.py`).
+"""
+
+from datetime import date
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.dagster.contracts import code_of, first_day_of, table_of, unpinned, window_of
+from backfill_assets_tests.dagster.projects import DAYS, Deliveries, orders_asset, weekly_asset
+
+KEY = dg.AssetKey(["shop", "orders"])
+HOURS = dg.HourlyPartitionsDefinition("2024-01-01-00:00")
+
+
+def test_a_table_is_named_by_its_whole_key() -> None:
+    assert table_of(KEY) == "shop__orders"
+    for parts in (["Shop", "orders"], ["orders-eu"], ["1st"]):
+        with pytest.raises(SettingsError, match="its key would name the table"):
+            table_of(dg.AssetKey(parts))
+
+
+OTHERS = (None, HOURS, dg.WeeklyPartitionsDefinition("2024-01-01"), dg.StaticPartitionsDefinition(["a"]))
+
+
+@pytest.mark.parametrize("partitions", OTHERS)
+def test_only_daily_assets_are_tables_of_a_lake(partitions: dg.PartitionsDefinition | None) -> None:
+    assert first_day_of(DAYS, KEY) == date(2024, 1, 1)
+    with pytest.raises(SettingsError, match=r"the asset shop/orders: .* not partitioned by day"):
+        first_day_of(partitions, KEY)
+
+
+def test_a_window_is_the_days_that_a_mapping_names() -> None:
+    assert window_of(None) == window_of(dg.IdentityPartitionMapping()) == (0, 0)
+    assert window_of(dg.TimeWindowPartitionMapping(start_offset=-6)) == (6, 0)
+    assert window_of(dg.TimeWindowPartitionMapping(start_offset=0, end_offset=7)) == (0, 7)
+    assert window_of(dg.TimeWindowPartitionMapping(start_offset=-7, end_offset=-1)) is None
+    assert window_of(dg.AllPartitionMapping()) is None
+
+
+def test_inputs_that_no_receipt_names_are_listed() -> None:
+    (spec,) = weekly_asset().specs
+    assert unpinned(spec, []) == ["shop/orders"]
+
+
+def test_the_code_of_an_asset_is_that_of_its_file() -> None:
+    assert code_of(orders_asset(Deliveries()).op) == code_of(weekly_asset().op)
+    there: dict[str, Any] = {}
+    exec("def one(): return 1\ndef two(): return 2", there)  # noqa: S102 - functions without a file, as in a notebook
+    one, two = (dg.asset(name="a")(there[name]) for name in ("one", "two"))
+    assert code_of(one.op) != code_of(two.op)
+
+
+def test_a_table_of_an_asset_needs_no_key() -> None:
+    columns = (Column("day", "DATE", ""),)
+    contract = Contract("a", "", columns, "day", (), (), made_by="a", first_day=date(2024, 1, 1))
+    assert contract.key == ()

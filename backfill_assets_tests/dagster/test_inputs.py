@@ -1,0 +1,55 @@
+"""Inputs in the form of their annotation.
+
+Tested here: `dagster.inputs` over the days of a small lake. Not tested here: Spark frames (`end_to_end`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from backfill_assets_tests.dagster.projects import DAYS, Deliveries, cause, materialize, orders_asset
+
+FIRST = "2024-01-01"
+
+
+def read_as(lake: Path, annotated: Any, instance: dg.DagsterInstance, default: str = "arrow") -> tuple[list[Any], str]:
+    seen: list[Any] = []
+
+    def taken(orders: Any) -> pa.Table:
+        seen.append(orders.read_all() if isinstance(orders, pa.RecordBatchReader) else orders)
+        return pa.table({"day": pa.array([], pa.date32())})
+
+    taken.__annotations__["orders"] = annotated
+    asset = dg.asset(
+        name="taken", ins={"orders": dg.AssetIn(key=["shop", "orders"])}, partitions_def=DAYS,
+        metadata={"partition_expr": "day"}, backfill_policy=dg.BackfillPolicy.single_run(),
+    )(taken)  # fmt: skip
+    orders = orders_asset(Deliveries())
+    result = materialize(lake, [asset, orders], FIRST, "2024-01-02", instance=instance, default_form=default)
+    return seen, cause(result)
+
+
+@pytest.mark.parametrize(
+    ("annotated", "kind"),
+    [
+        (pd.DataFrame, pd.DataFrame), (pa.Table, pa.Table), (pa.RecordBatchReader, pa.Table),
+        (duckdb.DuckDBPyRelation, duckdb.DuckDBPyRelation), (Any, pa.Table),
+    ],
+)  # fmt: skip
+def test_an_input_has_the_type_of_its_annotation(
+    lake: Path, instance: dg.DagsterInstance, annotated: Any, kind: type
+) -> None:
+    (found,), _ = read_as(lake, annotated, instance)
+    assert isinstance(found, kind)
+    assert len(found) == 6
+
+
+def test_a_type_that_no_input_has_is_named(lake: Path, instance: dg.DagsterInstance) -> None:
+    seen, words = read_as(lake, dict, instance)
+    assert not seen
+    assert "the type dict: no input of a lake has it" in words

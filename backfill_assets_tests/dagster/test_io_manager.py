@@ -1,0 +1,186 @@
+"""Days that assets of a project return: written as days of a lake's own tables are, or refused with nothing written.
+
+Tested here: `LakeIOManager` over whole runs, without an engine. Not tested here: the forms of rows and inputs
+(`test_inputs.py`, `lake/test_given_rows.py`), checks (`test_checks.py`), and Spark (`end_to_end`).
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from backfill_assets.dagster import LakeIOManager
+from backfill_assets.reading import open_lake
+from backfill_assets_tests.dagster.projects import (
+    DAYS,
+    ONE_RUN,
+    Deliveries,
+    cause,
+    materialize,
+    orders_asset,
+    rows,
+    weekly_asset,
+)
+
+FIRST, LAST = "2024-01-01", "2024-01-10"
+
+
+def versions(lake: Path, table: str) -> int:
+    return open_lake(lake, newest=True).table(table).pinned().version or 0
+
+
+def states(lake: Path, table: str) -> dict[str, str]:
+    from backfill_assets.lake.view import read_view
+
+    reader = open_lake(lake, newest=True)
+    known = reader.pipeline.states(read_view(reader.lake, reader.pipeline.contracts))
+    return {str(d): known.of(table, d).value for d in known.view.table(table).stamps}
+
+
+def test_a_range_is_one_commit_and_equal_rows_write_nothing(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    assets = [orders_asset(deliveries), weekly_asset()]
+    assert materialize(lake, assets, FIRST, LAST, instance=instance).success
+    assert len(rows(lake, "shop__orders")) == 30
+    assert [total for _, total, _ in rows(lake, "weekly")] == [6, 12, 18, 24, 30, 36, 42, 42, 42, 42]
+    before = versions(lake, "shop__orders"), versions(lake, "weekly")
+    assert materialize(lake, assets, FIRST, LAST, instance=instance).success
+    assert (versions(lake, "shop__orders"), versions(lake, "weekly")) == before
+
+
+def test_days_that_read_a_changed_day_are_stale_until_they_are_made_again(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders, weekly = orders_asset(deliveries), weekly_asset()
+    materialize(lake, [orders, weekly], FIRST, LAST, instance=instance)
+    deliveries.by_day["2024-01-03"] = [("a", 100)]
+    materialize(lake, [orders], "2024-01-03", instance=instance)
+    stale = [day for day, state in states(lake, "weekly").items() if state == "stale"]
+    assert stale == [f"2024-01-{n:02}" for n in range(3, 10)]
+    assert materialize(lake, [orders, weekly], "2024-01-03", "2024-01-09", instance=instance).success
+    assert set(states(lake, "weekly").values()) == {"fresh"}
+
+
+def test_a_day_without_rows_is_cleared(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
+    orders = orders_asset(deliveries)
+    materialize(lake, [orders], FIRST, "2024-01-03", instance=instance)
+    deliveries.by_day["2024-01-02"] = []
+    assert materialize(lake, [orders], FIRST, "2024-01-03", instance=instance).success
+    assert {str(day) for day, *_ in rows(lake, "shop__orders")} == {"2024-01-01", "2024-01-03"}
+    assert set(states(lake, "shop__orders")) == {"2024-01-01", "2024-01-02", "2024-01-03"}
+
+
+def test_rows_of_other_days_are_refused_by_name_and_nothing_is_written(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    materialize(lake, [orders_asset(deliveries)], FIRST, "2024-01-02", instance=instance)
+    before = rows(lake, "shop__orders")
+    strange = orders_asset(deliveries, lambda _: deliveries.orders(["2024-01-01", "2024-01-05"]))
+    result = materialize(lake, [strange], "2024-01-01", instance=instance)
+    assert "3 row(s) of 2024-01-05..2024-01-05" in cause(result)
+    assert "Nothing was written" in cause(result)
+    assert rows(lake, "shop__orders") == before
+
+
+OTHER_COLUMNS: dict[str, tuple[Callable[[pa.Table], Any], str]] = {
+    "a column is missing": (lambda t: t.drop(["amount"]), "they lack amount"),
+    "a column is new": (lambda t: t.append_column("more", pa.array([1] * t.num_rows)), "more is new"),
+    "a column has another type": (
+        lambda t: t.set_column(2, "amount", pa.array(["x"] * t.num_rows)), "column amount is string, not BIGINT",
+    ),
+    "None": (lambda _: None, "it returned None in place of rows"),
+    "a list": (lambda _: [1, 2], "it is no table of rows"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER_COLUMNS)
+def test_what_is_no_row_of_the_table_is_refused_by_name(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance, name: str
+) -> None:
+    materialize(lake, [orders_asset(deliveries)], FIRST, instance=instance)
+    before = rows(lake, "shop__orders")
+    change, words = OTHER_COLUMNS[name]
+    result = materialize(lake, [orders_asset(deliveries, change)], FIRST, instance=instance)
+    assert words in cause(result)
+    assert "Nothing was written" in cause(result)
+    assert rows(lake, "shop__orders") == before
+
+
+def test_a_table_evolves_only_where_it_may(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
+    materialize(lake, [orders_asset(deliveries)], FIRST, "2024-01-02", instance=instance)
+    wider = orders_asset(deliveries, lambda t: t.append_column("more", pa.array([1] * t.num_rows)))
+    assert materialize(lake, [wider], "2024-01-02", instance=instance, schema_changes="evolve").success
+    assert states(lake, "shop__orders") == {"2024-01-01": "outdated", "2024-01-02": "fresh"}
+
+
+def test_an_asset_that_is_not_daily_is_refused_by_name(lake: Path, instance: dg.DagsterInstance) -> None:
+    @dg.asset
+    def whole() -> pa.Table:
+        return pa.table({"a": [1]})
+
+    result = dg.materialize(
+        [whole], instance=instance, resources={"io_manager": LakeIOManager(lake=str(lake))}, raise_on_error=False
+    )
+    assert "this asset is not partitioned by day" in cause(result)
+    assert not lake.exists()
+
+
+def test_two_runs_of_one_day_end_with_the_newest_inputs_or_are_refused(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders = orders_asset(deliveries)
+    materialize(lake, [orders, weekly_asset()], FIRST, instance=instance)
+
+    @dg.asset(
+        name="weekly", partitions_def=DAYS, backfill_policy=ONE_RUN, metadata={"partition_expr": "day"},
+        code_version="1", ins={"orders": dg.AssetIn(key=["shop", "orders"])},
+    )  # fmt: skip
+    def overtaken(orders: pa.Table) -> pa.Table:
+        deliveries.by_day[FIRST] = [("a", 100)]
+        materialize(lake, [orders_asset(deliveries), weekly_asset()], FIRST, instance=instance)
+        return pa.table({"day": orders["day"][:1], "total": pa.array([6]), "orders": pa.array([orders.num_rows])})
+
+    result = materialize(lake, [orders, overtaken], FIRST, instance=instance)
+    assert "were written by another run from newer inputs" in cause(result)
+    assert rows(lake, "weekly")[0][1:] == (100, 1)
+
+
+def test_an_input_that_was_never_made_is_named(
+    lake: Path, instance: dg.DagsterInstance, deliveries: Deliveries
+) -> None:
+    @dg.asset(partitions_def=DAYS, backfill_policy=ONE_RUN, metadata={"partition_expr": "day"})
+    def empty() -> pa.Table:
+        return pa.table({"day": pa.array([], pa.date32())})
+
+    materialize(lake, [empty], FIRST, instance=instance)
+    spec = dg.AssetSpec(["shop", "orders"], partitions_def=DAYS)
+    result = dg.materialize(
+        [spec, weekly_asset()], selection=["weekly"], partition_key=FIRST, instance=instance, raise_on_error=False,
+        resources={"io_manager": LakeIOManager(lake=str(lake))},
+    )  # fmt: skip
+    assert "shop__orders" in cause(result)
+    assert not result.success
+
+
+def test_the_umask_of_the_process_stays(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> None:
+    before = os.umask(0o022)
+    os.umask(before)
+    materialize(lake, [orders_asset(deliveries)], FIRST, instance=instance)
+    after = os.umask(before)
+    assert after == before
+    assert not (lake / "tables").stat().st_mode & 0o077
+
+
+def test_a_value_can_be_loaded_outside_of_a_run(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders = orders_asset(deliveries)
+    materialize(lake, [orders], FIRST, instance=instance)
+    defs = dg.Definitions(assets=[orders], resources={"io_manager": LakeIOManager(lake=str(lake))})
+    loaded: Any = defs.load_asset_value(orders.key, python_type=pa.Table, partition_key=FIRST, instance=instance)
+    assert loaded.num_rows == 3
