@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.digests import parameters_of, raw_digest
+from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.frontier import frontier_of
+from backfill_assets.core.parameters import parameters_of
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets.core.view import Deliveries, LakeView, LandedDay, Stamp, TableView

@@ -24,11 +24,11 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "Chunk": "(days, frontier, wanted=None)",
     "Column": "(name, type, description, nullable=False, tags=<factory>, made_from=())",
     "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, matures_after_days=None, "
-    "partition_by=None, rules=(), read_by=(), asked=())",
+    "partition_by=None, rules=(), read_by=(), asked=(), made_by='', first_day=None)",
     "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>, columns=None, by=(), isolate_nulls=False, "
-    "salt=1, finer=())",
+    "salt=1, finer=(), first_day=None)",
     "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "
     "revisions=None, account=None, compiled=<factory>, code_inputs=(), code_version='', earlier_versions=(), "
     "settings_read=<factory>, expressions=())",

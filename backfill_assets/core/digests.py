@@ -8,13 +8,14 @@ computed with: other settings make it outdated, never stale. Not here: digests o
 import hashlib
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.core.contracts import Basis, Contract, Input, reads, versions_of
 from backfill_assets.core.days import ONE_DAY, cut_has_passed, end_of, is_mature, is_over, last_known_day
+from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters, whole_of
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.readings import delivery_columns, fingerprint_in, mark_of, name_of, narrowed
 from backfill_assets.core.receipts import Built
@@ -25,80 +26,11 @@ CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
 MISSING = "missing"
 NOTHING = "empty"
 Part = tuple[str, ...] | None  # some columns of a delivery; None: all of them
-PARAMETERS = "made with"  # the tag of a receipt that holds the parameters as text
 
 
 def digest_of(value: Any) -> str:
     """The digest (hex, 32 characters) of a JSON value, independent of the order of its keys."""
     return hashlib.sha256(CANONICAL.encode(value).encode()).hexdigest()[:DIGEST_CHARS]
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """The parts of a contract and of a lake's settings that reach an input digest. `start` is the lake's first day."""
-
-    inputs: tuple[Input, ...]
-    waits_for_cut: bool
-    matures_after_days: int | None
-    grace: timedelta
-    start: date
-
-    @property
-    def is_landed(self) -> bool:
-        """Whether the digest covers landed files, on which no parameter has an influence."""
-        return reads(self.inputs, Basis.FILES)
-
-    def to_json(self) -> str:
-        """The text for a receipt's tag; empty where no parameter has an influence."""
-        if self.is_landed:
-            return ""
-        return json.dumps(
-            {
-                "inputs": [_input_values(i) for i in self.inputs],
-                "waits": self.waits_for_cut,
-                "matures": self.matures_after_days,
-                "grace_s": self.grace // timedelta(seconds=1),
-                "start": str(self.start),
-            },
-            separators=(",", ":"),
-        )
-
-
-def parameters_of(contract: Contract, view: LakeView) -> Parameters:
-    """Today's parameters of a table."""
-    # An asset of a project names the first day of each input; the lake's may be lowered for another asset.
-    start = date.min if contract.made_by else view.start
-    return Parameters(contract.inputs, contract.waits_for_cut, contract.matures_after_days, view.grace, start)
-
-
-def parse_parameters(text: str) -> Parameters | None:
-    """The parameters in a receipt's tag; None for an older receipt without them, and for text that cannot be read."""
-    try:
-        values = json.loads(text)
-        return Parameters(
-            tuple(_parse_input(*fields) for fields in values["inputs"]),
-            bool(values["waits"]),
-            None if values["matures"] is None else int(values["matures"]),
-            timedelta(seconds=int(values["grace_s"])),
-            date.fromisoformat(values["start"]),
-        )
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
-def _input_values(wanted: Input) -> list[object]:
-    """An input as a list; one that reads every column has the form of older receipts, which named no columns."""
-    values = [wanted.table, wanted.before, wanted.after, wanted.basis]
-    if wanted.first_day is not None:
-        return [*values, wanted.columns or [], str(wanted.first_day)]
-    return [*values, *([wanted.columns] if wanted.columns else [])]
-
-
-def _parse_input(
-    table: str, before: int, after: int, basis: str, columns: Sequence[str] = (), first_day: str = ""
-) -> Input:
-    named, first = tuple(map(str, columns)) or None, date.fromisoformat(first_day) if first_day else None
-    return Input(str(table), int(before), int(after), Basis(basis), named, first_day=first)
 
 
 def raw_digest(day: date, source: Source) -> str:
@@ -129,11 +61,6 @@ def _days_from(start: date, wanted: Input, day: date) -> list[date]:
 def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
     """Whether day `wanted` of an input must exist for `day`: all through it, later ones before the frontier."""
     return wanted <= day or is_over(wanted, frontier)
-
-
-def _whole(parameters: Parameters) -> Parameters:
-    """The parameters, as if every input were read with all of its columns."""
-    return replace(parameters, inputs=tuple(replace(i, columns=None) for i in parameters.inputs))
 
 
 class Digests:
@@ -180,12 +107,12 @@ class Digests:
         today, recorded = self._today[table], stamp.entry.input_digest
         if self._agrees(recorded, table, today, day):
             return True
-        whole = _whole(today)
+        whole = whole_of(today)
         if whole != today and self._agrees(recorded, f"{table} whole", whole, day):
             return True
         # Its receipt may name all columns of today, because a column that it did not read was dropped since.
         made = self._made_with(stamp)
-        if made is None or made == today or _whole(made) != whole or not self._reads_all_of(made, today):
+        if made is None or made == today or whole_of(made) != whole or not self._reads_all_of(made, today):
             return False
         return self._agrees(recorded, stamp.parameters, made, day)
 

@@ -73,6 +73,17 @@ def declare(root: Path, table: DeclaredTable) -> None:
         files.write_json(path, body)
 
 
+def with_bounds(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """The content of a `lake.toml` with the bounds that assets declare for their tables; those of the file win."""
+    bounds = {table.contract.name: table.bounds for table in declared(root) if table.bounds}
+    gates = settings.get("gates", {})
+    own = gates.get("tables", {}) if isinstance(gates, dict) else None
+    if not bounds or not isinstance(own, dict):
+        return settings
+    merged = {name: {**bounds.get(name, {}), **own.get(name, {})} for name in {**bounds, **own}}
+    return {**settings, "gates": {**gates, "tables": merged}}
+
+
 def find_declared(root: Path, name: str) -> DeclaredTable | None:
     """The table of that name; None if no asset has made it yet."""
     path = root / ASSETS / f"{name}.json"

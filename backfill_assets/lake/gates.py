@@ -1,8 +1,7 @@
 """The gates of a write: conditions on a day's rows that refuse it or only warn, one entry of `GATES` each.
 
-Not here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`), plans (`backfill.gate`).
-A new gate is a function that returns a `Finding`, an entry in `GATES`, and its bounds in `TableGate`. A figure that it
-needs: `audit` figures, `DayProfile`, `kept_counts`. Sample keys: `audit.sample_keys`.
+Not here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`), plans (`backfill.gate`). A new
+gate is a function that returns a `Finding`, an entry in `GATES`, and its bounds in `TableGate`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -288,17 +287,12 @@ def _rules_in_words(contract: Contract) -> str:
 
 
 WITHIN_BOUNDS = "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write."
+ONE_PER_KEY = "The key is unique within the day. Blocks the write."
 AS_USUAL = "Required input days exist, NULL shares and values are as usual. Warns, or refuses as [gates] says."
 GATES = (
     Gate(ROW_COUNT, lambda _: WITHIN_BOUNDS, _row_count),
     Gate(NOT_NULL, lambda _: "No NULL in a required column. Blocks the write.", _not_null, names_rows=True),
-    Gate(
-        UNIQUE_KEY,
-        lambda _: "The key is unique within the day. Blocks the write.",
-        _unique_key,
-        names_rows=True,
-        applies=lambda contract: bool(contract.key),
-    ),
+    Gate(UNIQUE_KEY, lambda _: ONE_PER_KEY, _unique_key, names_rows=True, applies=lambda contract: contract.key != ()),
     Gate(PROFILE, lambda _: AS_USUAL, _profile, blocks=False),
     Gate(RULES, _rules_in_words, _rules, names_rows=True, applies=lambda contract: bool(contract.rules)),
     Gate(READS, _reads_in_words, _reads, applies=lambda contract: bool(contract.asked)),

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.digests import PARAMETERS
 from backfill_assets.core.engines import ENGINE, UNLIKE
 from backfill_assets.core.frontier import frontiers_in
+from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.profiles import counted_nulls
 from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import Stamp, TableView

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
-from backfill_assets.core.digests import PARAMETERS
 from backfill_assets.core.errors import BackfillError, Superseded
+from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.plans import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION, target_of, targets_text
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.core.receipts import Built, DayEntry, Receipt

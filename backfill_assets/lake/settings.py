@@ -21,7 +21,7 @@ from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import OWN_SERVERS, shown
-from backfill_assets.lake.declared import declared
+from backfill_assets.lake.declared import with_bounds
 from backfill_assets.lake.gates import GateSettings
 from backfill_assets.lake.sections import (
     LAKE_FORMAT,
@@ -221,22 +221,11 @@ def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeS
     refuse_newer(path, body)
     variables = _overlay(path, body, os.environ if environ is None else environ)
     try:
-        return LakeSettings.model_validate(_with_bounds(lake, body))
+        return LakeSettings.model_validate(with_bounds(lake, body))
     except ValidationError as error:
         refusals = "; ".join(_explained(e, variables) for e in error.errors())
         fix = "Correct these values (`backfill-assets init` writes a commented example)"
         raise SettingsError(str(path), refusals, "Nothing was done", fix) from None
-
-
-def _with_bounds(lake: Path, body: dict[str, Any]) -> dict[str, Any]:
-    """The file's content with the bounds that assets of a project declare for their tables; those of the file win."""
-    bounds = {table.contract.name: table.bounds for table in declared(lake) if table.bounds}
-    gates = body.get("gates", {})
-    own = gates.get("tables", {}) if isinstance(gates, dict) else None
-    if not bounds or not isinstance(own, dict):
-        return body
-    merged = {name: {**bounds.get(name, {}), **own.get(name, {})} for name in {**bounds, **own}}
-    return {**body, "gates": {**gates, "tables": merged}}
 
 
 def _overlay(path: Path, body: dict[str, Any], environ: Mapping[str, str]) -> dict[tuple[str, ...], str]:

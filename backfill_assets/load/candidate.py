@@ -15,9 +15,9 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.digests import PARAMETERS, parameters_of
 from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import Altered
+from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.profiles import (
     DayProfile,

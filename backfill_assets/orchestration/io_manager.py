@@ -35,7 +35,7 @@ class Handover:
     naming: Naming = PLAIN
 
 
-class LakeIOManager(dg.IOManager):
+class RebuildIOManager(dg.IOManager):
     """Publishes rebuilds; calls `hears` after each, in this process."""
 
     def __init__(self, hears: Hears | None = None) -> None:
@@ -68,10 +68,10 @@ def io_manager_of(opened: Opened, hears: Hears | None = None) -> dg.IOManagerDef
     """The IO manager of a lake; at the end of each run readers see what it wrote."""
 
     @dg.io_manager  # type: ignore[arg-type]  # a generator is documented, and not in the types
-    def lake_io_manager(context: dg.InitResourceContext) -> Iterator[LakeIOManager]:
+    def lake_io_manager(context: dg.InitResourceContext) -> Iterator[RebuildIOManager]:
         """The IO manager of one run."""
         try:
-            yield LakeIOManager(hears)
+            yield RebuildIOManager(hears)
         finally:
             if (run := context.run) is not None and opened.missing is None:
                 why = f"{run.tags.get(REASON_TAG, 'manual')} (run {run.run_id[:8]})"

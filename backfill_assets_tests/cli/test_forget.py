@@ -16,7 +16,7 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.forget import settle
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.digests import PARAMETERS
+from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.traces import Trace

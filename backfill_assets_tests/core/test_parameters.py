@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import ONE_DAY, midnight
-from backfill_assets.core.digests import Parameters, parameters_of, parse_parameters
 from backfill_assets.core.needs import needed_days
+from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets_tests.builders import (
     AS_KNOWN,

@@ -12,7 +12,8 @@ import pytest
 
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.days import midnight
-from backfill_assets.core.digests import Digests, parameters_of, parse_parameters
+from backfill_assets.core.digests import Digests
+from backfill_assets.core.parameters import parameters_of, parse_parameters
 from backfill_assets.core.readings import (
     NAME_END,
     SEPARATOR,

@@ -17,7 +17,7 @@ from backfill_assets.orchestration.history import evaluations_of
 from backfill_assets_tests.dagster.projects import DAYS, Deliveries, cause, materialize, orders_asset, rows
 
 FIRST = "2024-01-01"
-BROKEN = {
+BROKEN: dict[str, tuple[list[tuple[str | None, int | None]], str, str]] = {
     "a key that repeats": ([("a", 1), ("a", 2)], "unique_key", "1 row(s) repeat a key (id)"),
     "a key that is NULL": ([(None, 1)], "not_null", "1 NULL(s) in id"),
     "too many rows": ([("a", 1), ("b", 1), ("c", 1), ("d", 1)], "row_count", "4 rows, more than max_rows = 3"),
@@ -105,4 +105,4 @@ def test_an_asset_with_another_io_manager_is_not_judged(deliveries: Deliveries) 
         return pa.table({"day": [FIRST]})
 
     (check,) = lake_checks(elsewhere, rows=(5, None))
-    assert check.node_def.required_resource_keys == {"io_manager"}
+    assert check.required_resource_keys == {"io_manager"}

@@ -23,8 +23,8 @@ from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.backfill.work import ChunkWork, make_alone
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.digests import PARAMETERS, parameters_of
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import Codes, State

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.digests import PARAMETERS, parameters_of, parse_parameters
 from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.parameters import PARAMETERS, parameters_of, parse_parameters
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.audit import audit

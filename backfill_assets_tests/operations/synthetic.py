@@ -18,7 +18,7 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
-from backfill_assets.core.digests import PARAMETERS, parameters_of
+from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake, open_lake

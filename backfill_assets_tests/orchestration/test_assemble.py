@@ -17,7 +17,7 @@ from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.assets import IO_MANAGER
-from backfill_assets.orchestration.io_manager import LakeIOManager
+from backfill_assets.orchestration.io_manager import RebuildIOManager
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets_tests.builders import CHECKS
@@ -105,9 +105,9 @@ def test_the_io_manager_is_ours_everywhere_and_refuses_plain_values(definitions:
     for asset in assets_of(definitions).values():
         assert {s.metadata["dagster/io_manager_key"] for s in asset.specs} == {IO_MANAGER}
     resources = definitions.resources or {}
-    assert isinstance(resources["io_manager"], LakeIOManager)
+    assert isinstance(resources["io_manager"], RebuildIOManager)
     assert isinstance(resources[IO_MANAGER], dg.IOManagerDefinition)
-    manager = LakeIOManager()
+    manager = RebuildIOManager()
     for value in (None, 1, [1], {"a": 1}, "text"):
         with (
             dg.build_output_context(asset_key=dg.AssetKey("mine")) as context,

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.orchestration.io_manager import LakeIOManager, as_failure
+from backfill_assets.orchestration.io_manager import RebuildIOManager, as_failure
 
 
 def test_an_asset_that_returns_a_plain_value_is_refused_by_name_and_type() -> None:
@@ -16,7 +16,7 @@ def test_an_asset_that_returns_a_plain_value_is_refused_by_name_and_type() -> No
         dg.build_output_context(asset_key=dg.AssetKey("mine")) as context,
         pytest.raises(dg.Failure, match=refusal) as refused,
     ):
-        LakeIOManager().handle_output(context, [1])
+        RebuildIOManager().handle_output(context, [1])
     assert not refused.value.allow_retries
 
 
@@ -25,7 +25,7 @@ def test_nothing_is_read_through_it() -> None:
         dg.build_input_context(asset_key=dg.AssetKey("raw")) as context,
         pytest.raises(dg.Failure, match="any Delta reader"),
     ):
-        LakeIOManager().load_input(context)
+        RebuildIOManager().load_input(context)
 
 
 def test_an_error_is_one_line_with_its_four_parts_and_is_not_retried_by_dagster() -> None:

@@ -1,0 +1,53 @@
+"""Tables of assets as a lake keeps them, and the bounds that they bring.
+
+Tested here: `lake.declared` as files. Not tested here: what an asset declares (`dagster/test_contracts.py`).
+"""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.contracts import Column, Contract, Input, Rule
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.declared import DeclaredTable, declare, declared, find_declared, with_bounds
+
+COLUMNS = (Column("day", "DATE", "the day"), Column("total", "DECIMAL(18,2)", "", nullable=True))
+WEEKLY = Contract(
+    "weekly", "Sums.", COLUMNS, "day", (), (Input("shop__orders", 6, first_day=date(2024, 1, 1)),),
+    rules=(Rule("positive", "total > 0", "a sum is positive", only_warns=True),), made_by="weekly",
+    first_day=date(2024, 1, 7),
+)  # fmt: skip
+TABLE = DeclaredTable(WEEKLY, ("weekly",), "1", {"min_rows": 1})
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    declare(tmp_path, TABLE)
+    assert declared(tmp_path) == [TABLE]
+    assert find_declared(tmp_path, "weekly") == TABLE
+    assert find_declared(tmp_path, "other") is None
+
+
+def test_the_same_table_is_not_written_again(tmp_path: Path) -> None:
+    declare(tmp_path, TABLE)
+    before = (tmp_path / ".assets/weekly.json").stat().st_ino
+    declare(tmp_path, TABLE)
+    assert (tmp_path / ".assets/weekly.json").stat().st_ino == before
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    declare(tmp_path, TABLE)
+    (tmp_path / ".assets/weekly.json").write_text("{}")
+    with pytest.raises(SettingsError, match=r"weekly\.json: it is not what the IO manager wrote"):
+        declared(tmp_path)
+
+
+def test_bounds_of_the_settings_win_over_those_of_an_asset(tmp_path: Path) -> None:
+    declare(tmp_path, TABLE)
+    own = {"gates": {"tables": {"weekly": {"max_rows": 9}, "raw": {"min_rows": 5}}, "incomplete": "refuse"}}
+    assert with_bounds(tmp_path, own)["gates"] == {
+        "tables": {"weekly": {"min_rows": 1, "max_rows": 9}, "raw": {"min_rows": 5}}, "incomplete": "refuse",
+    }  # fmt: skip
+    over = {"gates": {"tables": {"weekly": {"min_rows": 0}}}}
+    assert with_bounds(tmp_path, over)["gates"]["tables"]["weekly"] == {"min_rows": 0}
+    assert with_bounds(tmp_path / "elsewhere", own) == own
