@@ -28,7 +28,7 @@ from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, children_ignore_interrupts, ends_when_interrupted
 from backfill_assets.orchestration.metadata import rewritten
 from backfill_assets.orchestration.naming import PLAIN, table_made_by
-from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG, markers_of, run_rebuild
+from backfill_assets.orchestration.runs import FORCE_TAG, NOTE_TAG, REASON_TAG, markers_of, run_rebuild
 from backfill_assets.pipeline.chosen import tables_at
 
 
@@ -53,20 +53,19 @@ def _groups(lake: Lake, tables: Sequence[str]) -> list[tuple[tuple[str, ...], bo
 def _run(lake: Lake, request: BackfillRequest, lines: Lines, are_given: bool) -> RunOutcome:
     """One run; `are_given`: of assets of a project."""
     began, run_id = time.perf_counter(), str(uuid.uuid4())
-    listener, forced = (
-        _Listener(lines),
-        {PLAIN.step(t): request.force and t not in request.written for t in request.tables},
-    )
+    listener, again = _Listener(lines), [t for t in request.tables if request.force and t not in request.written]
+    forced = {PLAIN.step(t): t in again for t in request.tables if not are_given}
+    tags = {REASON_TAG: request.reason, NOTE_TAG: request.note, **request.tags}
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
         if are_given:
             job, listener.steps = job_of(lake, request.tables)
-            listener.look, forced = partial(_given_outcome, lake, request.days, run_id), {}
+            listener.look = partial(_given_outcome, lake, request.days, run_id)
+            tags[FORCE_TAG] = ",".join(again)
         else:
             job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami())
         instance.add_event_listener(run_id, listener.on_event)
         try:
             with children_ignore_interrupts():
-                tags = {REASON_TAG: request.reason, NOTE_TAG: request.note, **request.tags}
                 result = run_rebuild(job, instance, run_id, request.days, forced, tags)
         except dg.DagsterError as error:
             cause = " ".join(str(error).split())

@@ -13,7 +13,6 @@ from pydantic import Field, PrivateAttr
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.core.ownership import BY, through_dagster
 from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import SchemaChanges, declared_by, first_day_of, table_of, unpinned
 from backfill_assets.dagster.inputs import Form, InputDays, as_annotated
@@ -30,8 +29,9 @@ from backfill_assets.lake.versions import record
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import RebuildRequest, ReturnedRows
 from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.orchestration.assets import author_tags
 from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG
+from backfill_assets.orchestration.runs import FORCE_TAG, NOTE_TAG, REASON_TAG
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 
@@ -116,13 +116,14 @@ class LakeIOManager(dg.ConfigurableIOManager):
         pipeline = chosen_pipeline(lake)
         made, provenance = pipeline.table(name), self._provenance(context)
         given = ReturnedRows(lambda: rows.stage(lake, made.contract), pipeline.states(pinned.view), rows.kind)
-        return RebuildRequest(LakeSession(lake), pipeline, made, days_of(context), provenance, given=given)
+        forced = self._run is not None and name in self._run.tags.get(FORCE_TAG, "").split(",")
+        return RebuildRequest(LakeSession(lake), pipeline, made, days_of(context), provenance, forced, given=given)
 
     def _provenance(self, context: dg.OutputContext) -> Provenance:
         tags = self._run.tags if self._run is not None else {}
         return Provenance(
             reason=tags.get(REASON_TAG, "manual"), run_id=context.run_id, note=tags.get(NOTE_TAG, ""),
-            tags={BY: through_dagster(), "asset": context.asset_key.to_user_string()},
+            tags=author_tags(tags),
         )  # fmt: skip
 
     def _pinned(self, lake: Lake, context: dg.InputContext | dg.OutputContext) -> tuple[Pipeline, States]:

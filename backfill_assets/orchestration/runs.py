@@ -30,6 +30,7 @@ REBUILD = "rebuild"
 # What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
 SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 REASON_TAG, NOTE_TAG, BY_TAG = "backfill_assets/reason", "backfill_assets/note", "backfill_assets/by"
+FORCE_TAG = "backfill_assets/force"  # tables of assets, comma-separated, whose days are written even if they are equal
 DAYS_TAG, TABLES_TAG = "days", "tables"  # shown in every row of the runs list, so that names are short
 # Tags of the prefix `.dagster/` stay out of the UI: these are for looking runs up.
 LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lakes
