@@ -21,7 +21,7 @@ from backfill_assets.lake.model import Pipeline
 @json_and_lake
 def maintain(named: str, keep_days: int | None, yes: bool, widen: bool, as_json: bool) -> None:
     """Show what can go: data files replaced so long ago that no rollback is promised, files that no version names, old
-    checkpoints, commits older than `[retention] log_days`; and ledgers and days in many small files, or in too large
+    checkpoints; and ledgers and days in many small files, or in too large
     ones. With --yes it is done.
 
     No row of any table changes, snapshots keep their files, and an unfinished plan keeps what it needs.

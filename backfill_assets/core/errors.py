@@ -44,10 +44,6 @@ def unwritten(what: str, consequence: str) -> BackfillError:
     )
 
 
-class Cleaned(BackfillError):
-    """A version of a table that cannot be opened any more, because its commit left the log."""
-
-
 def section_of(source: str) -> str:
     """The section of `lake.toml` that says what this source delivers; "" is a lake's only one."""
     return f"[sources.{source}]" if source else "[source]"

@@ -20,7 +20,6 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
-from backfill_assets.lake.checkpoints import vouch
 from backfill_assets.lake.columns import (
     arrow_name,
     arrow_type,
@@ -37,15 +36,17 @@ from backfill_assets.lake.log import (
     BEFORE,
     FILE_DIGEST_CHARS,
     FILES,
+    LOG,
     LiveFile,
     checkpoint_files,
     commit_digest,
+    commit_file,
     find_write,
     open_delta,
     refuse_torn,
     versions,
+    vouch,
 )
-from backfill_assets.lake.log_history import LOG, commit_file
 from backfill_assets.lake.staging import StagedFile
 
 if TYPE_CHECKING:

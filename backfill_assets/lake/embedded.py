@@ -21,7 +21,7 @@ from backfill_assets.lake.columns import duckdb_name
 from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.log_history import LOG
+from backfill_assets.lake.log import LOG
 from backfill_assets.lake.staging import begin
 
 if TYPE_CHECKING:

@@ -9,11 +9,8 @@ import json
 import os
 import shutil
 import uuid
-import zipfile
-import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -80,39 +77,6 @@ def lines(path: Path) -> Iterator[bytes]:
     """Lines of a file, one at a time: a commit of 3,650 days has 40 MiB. Raises OSError."""
     with path.open("rb") as opened:
         yield from opened
-
-
-def zipped_lines(path: Path, name: str) -> Iterator[bytes]:
-    """Lines of a file in a zip file, one at a time; raises OSError if that is gone, ValueError if it is damaged."""
-    try:
-        with _opened_zip(path, path.stat().st_ino, path.stat().st_mtime_ns).open(name) as opened:
-            yield from opened
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError) as error:
-        raise ValueError(f"{path.name}: {error}") from error
-
-
-@lru_cache(maxsize=16)  # a log of years is read commit by commit
-def _opened_zip(path: Path, _inode: int, _changed_ns: int) -> zipfile.ZipFile:
-    return zipfile.ZipFile(path)
-
-
-def write_zip(path: Path, contents: Collection[Path]) -> None:
-    """Write files by their names into a new zip file, which appears whole, safe against a power cut."""
-    make_folder(path.parent)
-    part = path.with_name(f"{path.name}.part")
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as sink:
-        for file in contents:
-            sink.write(file, file.name)
-    publish(part, path)
-    sync(path.parent.parent)
-
-
-def write_lines(path: Path, content: Iterable[bytes]) -> None:
-    """Write a file of these lines, which appears whole, safe against a power cut."""
-    part = path.with_name(f"{path.name}.part")
-    with part.open("wb") as sink:
-        sink.writelines(content)
-    publish(part, path)
 
 
 def ends(path: Path, count: int) -> tuple[bytes, bytes]:

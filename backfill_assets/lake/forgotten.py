@@ -28,8 +28,7 @@ from backfill_assets.lake import files
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.decoding import SQLITE
 from backfill_assets.lake.folder import CANDIDATES, FORGOTTEN, OWN_FOLDERS, SNAPSHOTS, VERSIONS, LakeFolder
-from backfill_assets.lake.log import commits, file_changes, open_delta, versions
-from backfill_assets.lake.log_history import LOG
+from backfill_assets.lake.log import LOG, commits, file_changes, open_delta, versions
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.staging import STAGING
 from backfill_assets.lake.traces import Search, is_of_log

@@ -1,7 +1,7 @@
 """Housekeeping of one table: unneeded files deleted, uneven files written again. No row changes.
 
-Not here: which tables, and since when (`operations.maintain`), files of killed writes, which
-`staging.sweep` removes at the next write, and how commits leave a log for its history (`checkpoints`).
+Not here: which tables, and since when (`operations.maintain`), and files of killed writes, which `staging.sweep`
+removes at the next write. Commits stay in the log for ever.
 
 Compaction: a day, or a ledger, in many small files gets one, a too large file becomes several. The commit says
 `dataChange: false` and names no day, so that every reader of a log takes it as nothing new; the files before stay as
@@ -10,7 +10,7 @@ upsert keeps rows.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
@@ -21,15 +21,13 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.lake import files
 from backfill_assets.lake.audit import as_written, audit
-from backfill_assets.lake.checkpoints import move_commits
 from backfill_assets.lake.committer import rewrite_files
 from backfill_assets.lake.data_files import files_of, refuse_altered
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import LiveFile, checkpoint_file, commits, file_changes, torn_checkpoints
-from backfill_assets.lake.log_history import LOG, first_kept, logged
+from backfill_assets.lake.log import LOG, LiveFile, commits, file_changes, torn_checkpoints
 from backfill_assets.lake.staging import WRITES, Staged, filling, found_files, markers
 from backfill_assets.lake.store import changed_by_others
 
@@ -45,14 +43,13 @@ Layout = Mapping[str, Sequence[LiveFile]]  # by the value of the partition colum
 @dataclass(frozen=True)
 class Unneeded:
     """Files of one table that can go: `replaced` data files, which a commit took out before the given time, data files
-    that `no_version` names, and older `checkpoints`; `bytes` of all of them. `commits`: versions that leave the log."""
+    that `no_version` names, and older `checkpoints`; `bytes` of all of them."""
 
     table: str
     replaced: tuple[Path, ...] = ()
     no_version: tuple[Path, ...] = ()
     checkpoints: tuple[Path, ...] = ()
     bytes: int = 0
-    commits: tuple[int, ...] = ()
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -60,9 +57,8 @@ class Unneeded:
         return (*self.replaced, *self.no_version, *self.checkpoints)
 
 
-def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime, first: int = 0) -> Unneeded:
-    """Find the files that no version of the table since then (aware) holds, and the commits in the log before version
-    `first`. Reads the log and lists the folder.
+def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unneeded:
+    """Find the files that no version of the table since then (aware) holds. Reads the log and lists the folder.
 
     Files of writes under way stay, and so does a file that no version names if it was changed since then: another
     program may be about to commit it. Raises BackfillError if the log has a gap or is torn.
@@ -82,22 +78,10 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime, first: 
             no_version.append(file)
     old = _old_checkpoints(path)
     total = sum(files.size(f) or 0 for f in (*replaced, *no_version, *old))
-    leaving = tuple(v for v in logged(path) if v < first)
-    return Unneeded(contract.name, tuple(replaced), tuple(no_version), tuple(old), total, leaving)
+    return Unneeded(contract.name, tuple(replaced), tuple(no_version), tuple(old), total)
 
 
-def first_needed(lake: LakeFolder, contract: Contract, before: datetime, pinned: Iterable[int]) -> int:
-    """The first version of a table that must stay open: the one that was current at that time (aware), or an older one
-    that is `pinned`. Raises as `log.commits` does."""
-    newest, latest = 0, 0.0
-    for commit in commits(lake.table_path(contract.name)):
-        # A clock that was set back makes no commit older than its neighbour.
-        latest = max(latest, commit.timestamp_ms / 1000)
-        newest = commit.version if latest < before.timestamp() else newest
-    return min((newest, *pinned))
-
-
-def remove_unneeded(lake: LakeFolder, contract: Contract, since: datetime, first: int = 0) -> Unneeded:
+def remove_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unneeded:
     """Find them again and delete them, while nobody writes the table or puts days of it back; returns those deleted.
 
     Stopped in between, it has deleted some; the next call finds the others.
@@ -105,9 +89,7 @@ def remove_unneeded(lake: LakeFolder, contract: Contract, since: datetime, first
     path = lake.table_path(contract.name)
     files.refuse_link(path / WRITES, path)
     with files.table_lock(lake.locks, contract.name):
-        found = find_unneeded(lake, contract, since, first)
-        if found.commits:
-            move_commits(path, first)
+        found = find_unneeded(lake, contract, since)
         for file in found.paths:
             files.delete(file)
         for folder in {f.parent for f in (*found.replaced, *found.no_version)}:
@@ -129,9 +111,8 @@ def _removed(path: Path) -> dict[str, float | None]:
 
 
 def _old_checkpoints(path: Path) -> list[Path]:
-    """Whole checkpoints before the newest ones; a torn one is left to `mend`, and the one that stands for commits that
-    left the log stays."""
-    torn = {*torn_checkpoints(path), checkpoint_file(path, first_kept(path))}
+    """Whole checkpoints before the newest ones; a torn one is left to `mend`."""
+    torn = torn_checkpoints(path)
     named = (path / LOG / n for n in sorted(files.names(path / LOG)) if n.endswith(".checkpoint.parquet"))
     return [file for file in named if file not in torn][:-KEPT_CHECKPOINTS]
 

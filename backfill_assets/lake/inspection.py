@@ -8,7 +8,7 @@ files that a ledger lost out of its log; it deletes nothing.
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -18,23 +18,25 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
 from backfill_assets.lake.committer import commit_files, commit_receipt
-from backfill_assets.lake.data_files import files_of, gone_or_altered
+from backfill_assets.lake.data_files import files_of, gone_or_altered, live_files
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import rewritten_commits
 from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log import (
+    LOG,
     FileChange,
     LiveFile,
+    commit_file,
     edited_commits,
     file_changes,
     file_digests,
     is_whole,
+    open_delta,
     read_commit,
     read_head,
     torn_checkpoints,
     versions,
 )
-from backfill_assets.lake.log_history import LOG, commit_file, unpack
 from backfill_assets.lake.replace import Provenance
 
 REASON = "mend"
@@ -124,11 +126,23 @@ def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool
         foreign=tuple(replayed.foreign),
         absent=tuple(file for file, size in sizes.items() if size is None), altered=altered,
         lost=len(lost), lost_bytes=sum(lost), day_rows=_day_rows(contract, active),
-        checkpoints_torn=bool(torn_checkpoints(path)),
+        checkpoints_torn=bool(torn_checkpoints(path)) or _opens_otherwise(path, active),
         edited=edited_commits(path, present, rewritten_commits(lake, contract.name)),
         flipped=replayed.flipped(path, active.keys() - altered) if read else (),
         flipped_before=replayed.flipped(path, replayed.named.keys() - active.keys()) if deep else (),
     )  # fmt: skip
+
+
+def _opens_otherwise(path: Path, active: Collection[str]) -> bool:
+    """Whether the table, opened by its checkpoint, has other files than its commits say."""
+    from deltalake.exceptions import DeltaError
+
+    if not any(name.endswith(".checkpoint.parquet") for name in files.names(path / LOG)):
+        return False
+    try:
+        return {f.path for f in live_files(open_delta(path), "")} != {*active}
+    except DeltaError:
+        return True
 
 
 def _ended(path: Path) -> tuple[int, ...]:
@@ -214,8 +228,6 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
     path = lake.table_path(contract.name)
     with files.table_lock(lake.locks, contract.name):
         damaged = damage(lake, contract)
-        if damaged.aside:  # a checkpoint may stand for commits that left the log
-            unpack(path)
         for name in damaged.aside:
             files.rename(path / LOG / name, f"{name}.torn")
         files.sync(path / LOG)

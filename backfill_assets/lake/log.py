@@ -1,10 +1,11 @@
 """Delta log of a table, read without a JVM: commits, receipts, changes by other programs, digests, and torn files.
 
 Not here: the table state folded from it (`log_state`), what a damaged table means (`inspection`), and writing
-(`committer`). Every commit is kept for ever, in the log or in its history (`log_history`), which are read as one.
+(`committer`). Every commit stays in the log for ever.
 """
 
 import json
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -15,25 +16,17 @@ from urllib.parse import unquote
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake import files
-from backfill_assets.lake.log_history import (
-    LOG,
-    archived_digest,
-    archives,
-    commit_file,
-    commit_lines,
-    logged,
-    place_of,
-    refuse_cleaned,
-)
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+LOG = "_delta_log"
+HISTORY = "_history"  # in a table's folder: zips of commits that versions until 0.2.0 took out of its log
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
 BEFORE = "backfill_assets.before"  # key of commitInfo: the digest of the commit before it, so that an edited past shows
 FILES = "backfill_assets.files"  # key of commitInfo: digests of the files that it adds, joined, by ascending path
 FILE_DIGEST_CHARS = 16  # of SHA-256 in hexadecimal: chance is to be found out, receipts hold the rows against intent
-HEAD = ".head"  # beside the commits: the newest version with its digest, and digests of checkpoints
+HEAD = ".head"  # beside the commits: the newest version with its digest
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
 
@@ -67,8 +60,13 @@ class LiveFile:
 
 
 def versions(table: Path) -> list[int]:
-    """Commit versions in the log and its history, ascending; empty if there is no table."""
-    return sorted({*logged(table), *(v for span in archives(table) for v in span)})
+    """Commit versions in the log, ascending; empty if there is no table."""
+    return sorted(int(n[:-5]) for n in files.names(table / LOG) if n.endswith(".json") and n[:-5].isdigit())
+
+
+def commit_file(table: Path, version: int) -> Path:
+    """The file of one commit."""
+    return table / LOG / f"{version:020d}.json"
 
 
 def commits(table: Path, after: int = -1) -> Iterator[Commit]:
@@ -79,14 +77,20 @@ def commits(table: Path, after: int = -1) -> Iterator[Commit]:
     present = versions(table)
     for expected, version in enumerate(present):
         if version != expected:
-            raise BackfillError(
-                f"the table {table.name}",
-                f"its log lacks version {expected}",
-                "It was not read",
-                "Restore the file from a backup, or move the table away and rebuild it; see `backfill-assets doctor`",
-            )
+            raise _lacking(table, expected)
     refuse_torn(table, present)
     yield from (read_commit(table, version) for version in present if version > after)
+
+
+def _lacking(table: Path, version: int) -> BackfillError:
+    fix = "Restore the file from a backup, or move the table away and rebuild it; see `backfill-assets doctor`"
+    if zips := [n for n in files.names(table / HISTORY) if n.endswith(".zip")]:
+        folder = shlex.quote(str(table))
+        fix = (
+            f"Its older commits lie in {len(zips)} zip file(s), which are no longer read. Put them back: `cd {folder} "
+            f"&& unzip -n '{HISTORY}/*.zip' -d {LOG} && rm -r {HISTORY}`"
+        )
+    return BackfillError(f"the table {table.name}", f"its log lacks version {version}", "It was not read", fix)
 
 
 def refuse_torn(table: Path, present: list[int]) -> None:
@@ -102,7 +106,7 @@ def is_whole(table: Path, version: int) -> bool:
     """
     count, infos, expected = 0, 0, None
     try:
-        for action in map(json.loads, commit_lines(table, version)):
+        for action in map(json.loads, files.lines(commit_file(table, version))):
             if not isinstance(action, dict):
                 return False
             count, infos = count + 1, infos + ("commitInfo" in action)
@@ -123,7 +127,7 @@ def read_commit(table: Path, version: int) -> Commit:
 def commit_info(table: Path, version: int) -> dict[str, Any]:
     """The action `commitInfo` of a commit, mostly by its first line only; raises as `read_commit` does."""
     try:
-        info = json.loads(next(commit_lines(table, version))).get("commitInfo")
+        info = json.loads(next(files.lines(commit_file(table, version)))).get("commitInfo")
         if info is None:
             info = next((a["commitInfo"] for a in actions(table, version) if "commitInfo" in a), {})
     except (ValueError, StopIteration):
@@ -134,7 +138,7 @@ def commit_info(table: Path, version: int) -> dict[str, Any]:
 def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:
     """All actions of one commit, as Delta's protocol writes them; raises BackfillError at a torn line."""
     try:
-        yield from map(json.loads, commit_lines(table, version))
+        yield from map(json.loads, files.lines(commit_file(table, version)))
     except ValueError:
         raise _torn(table, version) from None
 
@@ -165,7 +169,7 @@ def file_changes(table: Path, version: int) -> Iterator[FileChange]:
 def _torn(table: Path, version: int) -> BackfillError:
     return BackfillError(
         f"the table {table.name}",
-        f"version {version} of its log is torn ({place_of(table, version).name})",
+        f"version {version} of its log is torn ({commit_file(table, version).name})",
         "It was not read",
         f"If it is the newest, a power cut tore it before it was reported: set it aside with {mend_command(table)}, "
         "then run `backfill-assets catch-up`. Else restore it from a backup",
@@ -190,13 +194,18 @@ def _following(table: Path, after: int) -> Iterator[Commit]:
 
 
 def commit_digest(table: Path, version: int) -> str:
-    """SHA-256 of the bytes of one commit, in the log or in its history; raises as `commit_lines` does."""
-    file = commit_file(table, version)
-    return files.sha256_of_bytes(file) if files.exists(file) else archived_digest(table, version)
+    """SHA-256 of the bytes of one commit. Raises OSError."""
+    return files.sha256_of_bytes(commit_file(table, version))
+
+
+def vouch(table: Path, version: int) -> None:
+    """Note the digest of the newest commit, which no later commit names yet. A process that is killed before this
+    leaves the note of the version before, which is harmless."""
+    files.write_json(table / LOG / HEAD, {"version": version, "sha256": commit_digest(table, version)})
 
 
 def read_head(table: Path) -> Mapping[str, Any]:
-    """The note that `checkpoints.vouch` left; empty where there is none, as in tables of earlier versions."""
+    """The note that `vouch` left; empty where there is none, as in tables of earlier versions."""
     return files.read_json(table / LOG / HEAD)
 
 
@@ -226,13 +235,11 @@ def file_digests(table: Path, version: int, changes: Iterable[FileChange]) -> Ma
 def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
     """Open the table at a version (None: the newest).
 
-    Raises Cleaned if that version left the log, BackfillError with the command that mends it if the newest commit or a
-    checkpoint is torn; else the error of delta-rs.
+    Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn; else the error of
+    delta-rs.
     """
     from deltalake import DeltaTable
 
-    if version is not None:
-        refuse_cleaned(path, version)
     try:
         return DeltaTable(str(path), version=version)
     except Exception as error:
@@ -260,14 +267,12 @@ def checkpoint_files(path: Path, version: int) -> list[Path]:
 
 
 def torn_checkpoints(path: Path) -> list[Path]:
-    """Checkpoints that are no whole Parquet file, hold other bytes than were written, or whose version has no whole
-    commit; and a hint that names such a checkpoint or a missing one."""
+    """Checkpoints that are no whole Parquet file, or whose version has no whole commit; and a hint that names such a
+    checkpoint or a missing one."""
     log = path / LOG
     named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(files.names(log))]
     file_of = {int(version): log / n for n, version in named if n != version and version.isdigit()}
     whole = {v for v, file in file_of.items() if files.ends(file, len(MAGIC)) == (MAGIC, MAGIC)}
-    digests = read_head(path).get("checkpoints", {})
-    whole = {v for v in whole if digests.get(file_of[v].name) in (None, files.sha256_of_bytes(file_of[v]))}
     whole = {v for v in whole if is_whole(path, v)}
     torn = [file for v, file in file_of.items() if v not in whole]
     try:

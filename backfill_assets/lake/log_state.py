@@ -18,8 +18,7 @@ from backfill_assets.core.profiles import counted_nulls
 from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake import files
-from backfill_assets.lake.log import Commit, commits, file_changes, open_delta
-from backfill_assets.lake.log_history import HISTORY, LOG, archives
+from backfill_assets.lake.log import LOG, Commit, commits, file_changes, open_delta
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -30,12 +29,9 @@ KEPT_VALUES = 128  # a lake of ten tables has about twenty; a process that opens
 
 
 def _commit_files(table: Path) -> list[CommitFile]:
-    """Every commit file as it is now, by version; of a version that left the log, the file of its history."""
-    archived = files.stamps(table / HISTORY)
-    stamp_of = {v: archived[file.name] for span, file in archives(table).items() for v in span if file.name in archived}
+    """Every commit file as it is now, by version."""
     named = ((*name.rpartition("."), stamp) for name, stamp in files.stamps(table / LOG).items())
-    stamp_of |= {int(stem): stamp for stem, _, suffix, stamp in named if suffix == "json" and stem.isdigit()}
-    return sorted(stamp_of.items())
+    return sorted((int(stem), stamp) for stem, _, suffix, stamp in named if suffix == "json" and stem.isdigit())
 
 
 class LogCache:

@@ -206,14 +206,12 @@ class ExportSettings(Section):
 
 
 class RetentionSettings(Section):
-    """How long (days) replaced data files stay restorable, Dagster's superseded runs stay, versions can be opened (not
-    less than `rollback_days`), and copies of files stay that the landing folder still has; None: for ever. `maintain`
-    deletes the others, keeping the commits as history, and writes days again in files of about `file_mib` MiB that lie
-    in others."""
+    """How long (days) replaced data files stay restorable, Dagster's superseded runs stay, and copies of files that the
+    landing folder still has; None: for ever. `maintain` deletes the others, and writes days again in files of about
+    `file_mib` MiB that lie in others."""
 
     rollback_days: PositiveDays = 90
     run_days: PositiveDays | None = None
-    log_days: PositiveDays | None = None
     copy_days: PositiveDays | None = None
     file_mib: int = Field(default=256, ge=16, le=4096)
 

@@ -41,7 +41,8 @@ from backfill_assets.lake.sections import (
 FILE_NAME = "lake.toml"
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
 GONE = {
-    "plan": "hours and rates of plans are gone: take it out, and start plans by cron (`backfill-assets guide plans`)"
+    "plan": "hours and rates of plans are gone: take it out, and start plans by cron (`backfill-assets guide plans`)",
+    "retention.log_days": "commits stay in the log for ever: take it out",
 }
 TEMPLATE = Path(__file__).with_name("new_lake.toml")
 DEFAULTS: Mapping[str, Any] = {
@@ -257,7 +258,8 @@ def _explained(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
     source = next((v for k, v in variables.items() if keys[: len(k)] == k or k[: len(keys)] == keys), None)
     where = ".".join(keys) + (f" (from ${source})" if source else "")
     if error["type"] == "extra_forbidden":
-        return f"{where}: {GONE.get(keys[0]) or f'there is no such setting{_meant(keys)}'}"
+        why = GONE.get(".".join(keys)) or f"there is no such setting{_meant(keys)}"
+        return f"{where}: {why}"
     text = shown(keys[-1], value := error.get("input"))
     given = "" if error["type"] == "missing" else f", got {json.dumps(text) if isinstance(value, str) else text}"
     return f"{where}: {reason(error)}{given}"

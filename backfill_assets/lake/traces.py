@@ -34,7 +34,7 @@ from backfill_assets.lake.decoding import (
 )
 from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.folder import DAGSTER_FOLDER, LakeFolder
-from backfill_assets.lake.log_history import HISTORY, LOG
+from backfill_assets.lake.log import HISTORY, LOG
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
 NEAR = 256  # bytes on each side of a value that decide whether it stands alone

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import from_inclusive
-from backfill_assets.core.errors import Cleaned
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import States
@@ -194,14 +193,9 @@ def _groups(request: RebuildRequest, states: States, stamps: Stamps) -> Iterator
         groups[key] |= written_days
         receipts[key] = receipt
     for key, days in groups.items():
-        outcome: States | str
-        try:
-            view = _at_heads(request, _view_then(request, states, receipts[key]), states.view, days)
-            past = _AsThen(states, view, receipts[key].frontier, days)
-            outcome = _lost_input(request, past, days) or past
-        except Cleaned as error:
-            outcome = error.culprit
-        yield outcome, days
+        view = _at_heads(request, _view_then(request, states, receipts[key]), states.view, days)
+        past = _AsThen(states, view, receipts[key].frontier, days)
+        yield _lost_input(request, past, days) or past, days
 
 
 def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> LakeView:

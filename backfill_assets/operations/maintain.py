@@ -26,7 +26,6 @@ from backfill_assets.lake.housekeeping import (
     Unneeded,
     compact,
     find_unneeded,
-    first_needed,
     remove_unneeded,
     uneven_files,
 )
@@ -67,13 +66,6 @@ class Upkeep:
             for t in self.tables
             if t.paths
         ]
-        moved = "moved" if self.done else "to move"
-        found += [
-            f"{t.table}: {len(t.commits)} commit(s) before version {t.commits[-1] + 1} {moved} from its log to its "
-            "history; these versions cannot be opened any more"
-            for t in self.tables
-            if t.commits
-        ]
         if self.copies[0]:
             found.append(
                 f"{self.copies[0]} parsed content(s) {verb}, {self.copies[1] / 1e6:,.1f} MB, whose files the landing "
@@ -106,7 +98,7 @@ def maintain(
     if act:
         record(lake, pipeline.contracts, REASON)  # readers move on before files go
         _forget_versions(lake, since)
-    cleared = tuple(clear(scoped, c, since, _first(scoped, c, since)) for scoped, c in chosen)
+    cleared = tuple(clear(scoped, c, since) for scoped, c in chosen)
     return Upkeep(since, cleared, uneven, (0, 0) if tables else _copies(lake, act), act)
 
 
@@ -166,18 +158,6 @@ def _since(lake: Lake, keep_days: int | None) -> datetime:
     after = (lake.store.commits(name, version) for name, version in (versions_seen(lake) or {}).items())
     switched = [commit.at for commits in after for commit in islice(commits, 1)]
     return min([utc_now() - kept, *(plan.created for plan in active_plans(lake)), *switched])
-
-
-def _first(lake: Lake, contract: Contract, since: datetime) -> int:
-    """The first version of a table whose commit stays in the log; 0: all stay. Builds read a landed table at the
-    version that its ledger names, and readers the one that the newest lake version names."""
-    if (days := lake.settings.retention.log_days) is None:
-        return 0
-    pinned = [v for name, v in (versions_seen(lake) or {}).items() if name == contract.name and v >= 0]
-    if contract.is_landed:
-        ledger = of_source(ARRIVALS, contract.source)
-        pinned.append(lake.store.view(ledger.name, ledger.day_column).inputs.get(contract.name, 0))
-    return first_needed(lake, contract, min(since, utc_now() - timedelta(days=days)), pinned)
 
 
 def _contracts(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> list[tuple[Lake, Contract]]:

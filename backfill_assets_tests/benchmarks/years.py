@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,6 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.log import versions
-from backfill_assets.lake.log_history import logged
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.candidates import discard_candidate
 from backfill_assets.operations.doctor_tables import Level, examine_snapshots
@@ -50,14 +49,13 @@ EVENTS_PER_RUN = 4  # on average: late data and plans write several days
 
 @dataclass(frozen=True)
 class Figures:
-    """A lake on one day: data files, those of the newest versions, commits and those of them in logs, bytes of all
-    files, runs of Dagster and their events, and the processor seconds of `status` in a process of its own."""
+    """A lake on one day: data files, those of the newest versions, commits, bytes of all files, runs of Dagster and
+    their events, and the processor seconds of `status` in a process of its own."""
 
     day: int
     files: int
     live: int
     commits: int
-    logged: int
     bytes: int
     runs: int
     events: int
@@ -75,14 +73,10 @@ class Years:
     dagster: "DagsterRows" = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin without rows of Dagster; commits leave the logs as early as they may, after `rollback_days`."""
+        """Begin without rows of Dagster."""
         from backfill_assets_tests.benchmarks.dagster_rows import DagsterRows  # `status` is timed without
 
         self.dagster = DagsterRows()
-        retention = self.made.lake.settings.retention
-        retention = retention.model_copy(update={"log_days": retention.rollback_days})
-        settings = self.made.lake.settings.model_copy(update={"retention": retention})
-        self.made.lake = replace(self.made.lake, settings=settings)
 
     def live_through(self, number: int) -> None:
         """All that happens on a day."""
@@ -149,7 +143,7 @@ class Years:
         live = sum(len(self.made.lake.store.data_files(self.made.contract(t))) for t in names)
         return Figures(
             number, sum(p.suffix == ".parquet" and "_delta_log" not in p.parts for p in everything), live,
-            sum(len(versions(t)) for t in tables.iterdir()), sum(len(logged(t)) for t in tables.iterdir()),
+            sum(len(versions(t)) for t in tables.iterdir()),
             sum(p.stat().st_size for p in everything), self.dagster.instance.get_runs_count(),
             sum(self.dagster.events.values()), seconds_of_status(self.made.root),
         )  # fmt: skip
@@ -169,7 +163,7 @@ def beyond(found: Figures) -> list[str]:
     live = found.day * LIVE_FILES_A_DAY + 30
     kept = (90 + UPKEEP_EVERY) * COMMITS_A_DAY
     bounds = {
-        "files": (found.files, live + kept), "live": (found.live, live), "commits in logs": (found.logged, kept),
+        "files": (found.files, live + kept), "live": (found.live, live),
         "runs": (found.runs, live + kept), "events": (found.events, EVENTS_PER_RUN * (live + kept)),
         "commits": (found.commits, found.day * COMMITS_A_DAY + 30),
         "bytes": (found.bytes, (found.day * COMMITS_A_DAY + 30) * BYTES_PER_COMMIT),
@@ -199,11 +193,11 @@ def main(days: int) -> None:
     """Print the figures, `status` on the last day beside the first, and what is beyond its bound or broken."""
     with tempfile.TemporaryDirectory() as folder:
         root, known = Path(folder) / "lake", list[Figures]()
-        print("  day  files   live  commits  in logs       MB   runs  events  status CPU s", flush=True)
+        print("  day  files   live  commits       MB   runs  events  status CPU s", flush=True)
         for years, found in simulate(root, days):
             known.append(found)
             size = found.bytes / 1e6
-            figures = f"{found.day + 1:5}{found.files:7}{found.live:7}{found.commits:9}{found.logged:9}{size:9.1f}"
+            figures = f"{found.day + 1:5}{found.files:7}{found.live:7}{found.commits:9}{size:9.1f}"
             print(f"{figures}{found.runs:7}{found.events:8}{found.status_s:10.2f}", flush=True)
             wrong = [*beyond(found), *years.broken(found.day)]
             print("; ".join(wrong) or "      within all bounds; snapshots and the rollbacks of kept plans work")

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
-from backfill_assets.lake.log_history import commit_file
+from backfill_assets.lake.log import commit_file
 from backfill_assets_tests.cli.typed import instead, read
 from backfill_assets_tests.operations.planned import Planned
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 LAKE_TOML = """start_date = 2024-03-01
@@ -91,26 +92,14 @@ def make(root: Path) -> None:
     run(root, "plan", "--from", "2024-03-01", "--to", "2024-03-02", "--tables", "daily,weekly", "--force")
     plan = json.loads(run(root, "plan", "list", "--json"))[0]["id"]
     run(root, "run", plan)
-    run(root, "snapshot", "create", "kept", "--tables", "training", "--days", "2024-03-01..2024-03-02")
-    run(
-        root,
-        "rollback",
-        "--table",
-        "weekly",
-        "--days",
-        "2024-03-01..2024-03-01",
-        "--to-version",
-        "1",
-        "--over-newer",
-        "--yes",
-    )
+    run(root, "snapshot", "create", "kept", "--tables", "training", "--from", "2024-03-01", "--to", "2024-03-02")
+    first = ("--days", "2024-03-01..2024-03-01")
+    run(root, "rollback", "--table", "weekly", *first, "--to-version", "1", "--over-newer", "--yes")
     _archive_commits(root / "tables" / "staging")
 
 
 def _archive_commits(table: Path) -> None:
-    from backfill_assets.lake.checkpoints import move_commits
-
-    move_commits(table, 2)
+    import_module("backfill_assets.lake.checkpoints").move_commits(table, 2)
 
 
 def main(target: str) -> None:

@@ -1,30 +1,35 @@
 """Lakes that earlier versions wrote: fresh where no code is newer; they take a late delivery and a rollback.
 
-Tested here: the archives in `earlier`, each named by the commit that made it (six deliveries on three days, by Sail).
+Tested here: the archives in `earlier`, each named by the commit that made it (six deliveries on three days, by Sail;
+`used`: a column widened in place, a finished plan, a held day, a snapshot, and commits in the history of a log).
 Not tested here: making such an archive (`make_earlier`).
 """
 
 import json
 import os
+import shutil
 import tarfile
+from collections import Counter
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.log import versions
-from backfill_assets.lake.log_history import commit_file
+from backfill_assets.lake.log import commit_file, versions
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.fitness import UnfitDays
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.reading import open_lake as open_reader
 from backfill_assets_tests.cli.typed import run
 
-ARCHIVES = sorted((Path(__file__).parent / "earlier").glob("*.tar.xz"))
+ARCHIVES = sorted((Path(__file__).parent / "earlier").glob("[!u]*.tar.xz"))
+IN_USE = sorted((Path(__file__).parent / "earlier").glob("used-*.tar.xz"))
 BEFORE_0_2 = "31ec1bd"  # its receipts name code in a form that depended on the version of Python
 DAYS = ("--from", "2024-03-01", "--to", "2024-03-03")
+WIDENED = 6  # the version of daily by which its column was widened
 LATE = {
     "seq": 1, "arrival_ts": "2024-03-04T10:00:00Z", "event_ts": "2024-03-02T05:00:00Z", "event_key": "late",
     "entity": "A1", "value": 9,
@@ -115,3 +120,48 @@ def test_a_required_column_that_is_renamed_in_an_earlier_lake_is_never_read_as_n
     assert set().union(*states(root).values()) == {State.FRESH}
     found = open_reader(root).table("weekly").arrow().to_pylist()
     assert [(r["day"].day, r["total"]) for r in found if r["customer"] == "A1"] == [(1, 1), (2, 12), (3, 15), (4, 15)]
+
+
+@pytest.mark.parametrize("root", IN_USE, indirect=True, ids=lambda path: path.name.partition(".")[0])
+def test_a_lake_in_use_opens_is_fresh_and_takes_late_data_a_plan_and_a_rollback(root: Path, processes: None) -> None:
+    refused = run("status", "--lake", root)
+    command = f"cd {root / 'tables' / 'staging'} && unzip -n '_history/*.zip' -d _delta_log && rm -r _history"
+    assert command in refused.output
+    table = root / "tables" / "staging"
+    for packed in (table / "_history").glob("*.zip"):
+        shutil.unpack_archive(packed, table / "_delta_log")
+    shutil.rmtree(table / "_history")
+    found = {name: found - {State.FRESH} for name, found in states(root).items()}
+    as_left = {"daily": {State.OUTDATED}, "weekly": {State.HELD}}
+    assert {name: odd for name, odd in found.items() if odd} == as_left
+    assert run("verify", "--deep", "--lake", root).exit_code == 0
+    kept = open_reader(root).snapshot("kept").table("training").arrow().num_rows
+    (root / "landing" / "late.jsonl").write_text(json.dumps({**LATE, "seq": 9}) + "\n", encoding="utf-8")
+    os.utime(root / "landing" / "late.jsonl", (0, 0))
+    assert run("catch-up", "--lake", root).exit_code == 0
+    assert orders(root) == {1: 2, 2: 3, 3: 2, 4: 2, 5: 2}
+    planned = run("plan", *DAYS, "--tables", "daily", "--force", "--lake", root)
+    assert planned.exit_code == 0, planned.output
+    plans = json.loads(run("plan", "list", "--json", "--lake", root).stdout)
+    plan = next(p["id"] for p in plans if p["state"] == "new")
+    assert run("run", plan, "--lake", root).exit_code == 0
+    back = run("rollback", "--table", "daily", "--days", "2024-03-02..2024-03-02", "--to-version", WIDENED,
+               "--over-newer", "--yes", "--lake", root)  # fmt: skip
+    assert back.exit_code == 0, back.output
+    assert orders(root) == {1: 2, 2: 2, 3: 2, 4: 2, 5: 2}
+    narrow = run("rollback", "--table", "daily", "--days", "2024-03-03..2024-03-03", "--to-version", WIDENED - 1,
+                 "--over-newer", "--yes", "--lake", root)  # fmt: skip
+    assert narrow.exit_code == 0, narrow.output
+    assert orders(root) == {1: 2, 2: 2, 3: 2, 4: 2, 5: 2}, "also from a file of the narrower type"
+    assert open_reader(root).snapshot("kept").table("training").arrow().num_rows == kept
+    assert run("verify", "--deep", "--lake", root).exit_code == 0
+
+
+def orders(root: Path) -> dict[int, int]:
+    """Orders of each day of `daily`."""
+    rows = open_reader(root).table("daily").days("2024-03-01", "2024-03-05", unfit="take").arrow()
+    assert rows.schema.field("orders").type == pa.int64()
+    counted = Counter[int]()
+    for row in rows.to_pylist():
+        counted[row["day"].day] += row["orders"]
+    return dict(counted)

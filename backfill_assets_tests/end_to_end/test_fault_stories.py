@@ -28,8 +28,7 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.inspection import inspect, mend
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE, read_files
-from backfill_assets.lake.log import versions
-from backfill_assets.lake.log_history import commit_file
+from backfill_assets.lake.log import commit_file, versions
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import markers, sweep

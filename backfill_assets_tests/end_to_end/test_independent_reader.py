@@ -15,10 +15,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
-from backfill_assets.lake.checkpoints import move_commits
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
-from backfill_assets.lake.log import commits
-from backfill_assets.lake.log_history import logged
 from backfill_assets_tests.end_to_end.cells import fingerprint, sums
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery, unruly
@@ -102,16 +99,3 @@ def test_the_fingerprints_of_arrivals_cover_exactly_the_deliveries_of_their_keys
             if r["arrival_date"] == line["arrival_date"] and line["event_date"] in touched[r["event_key"]]
         ]
         assert line["fingerprint"] == ".".join(map(str, sums(mine, DELIVERED)))
-
-
-def test_every_reader_reads_on_where_all_commits_but_the_newest_left_the_log(
-    world: World, spark: "SparkSession"
-) -> None:
-    for contract in contracts(world):
-        table, before = world.root / "tables" / contract.name, world.content(contract.name)
-        history = list(commits(table))
-        move_commits(table, history[-1].version)
-        assert logged(table) == [history[-1].version], contract.name
-        assert world.content(contract.name) == before
-        assert spark.read.format("delta").load(str(table)).count() == len(before), contract.name
-        assert list(commits(table)) == history

@@ -12,8 +12,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.log import HEAD
-from backfill_assets.lake.log_history import LOG, commit_file
+from backfill_assets.lake.log import HEAD, LOG, commit_file
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 

@@ -15,8 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import REASON, damage, mend
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, of_source, read_arrivals, read_files
-from backfill_assets.lake.log import versions
-from backfill_assets.lake.log_history import commit_file
+from backfill_assets.lake.log import commit_file, versions
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows

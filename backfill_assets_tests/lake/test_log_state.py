@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake import log
-from backfill_assets.lake.log import Commit
-from backfill_assets.lake.log_history import commit_file
+from backfill_assets.lake.log import Commit, commit_file
 from backfill_assets.lake.log_state import LOGS, LogCache
 from backfill_assets_tests.builders import STAGING, add, day, make_commit, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand

@@ -14,7 +14,7 @@ from backfill_assets.engine.cache import CACHE_VARIABLE, jars_folder
 from backfill_assets.lake.folder import VERSIONS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
-from backfill_assets.lake.log_history import commit_file
+from backfill_assets.lake.log import commit_file
 from backfill_assets.lake.versions import record
 from backfill_assets.operations.doctor import doctor
 from backfill_assets.operations.doctor_tables import Diagnosis, Level

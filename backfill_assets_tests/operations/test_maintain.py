@@ -9,33 +9,26 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import BackfillError, Cleaned
-from backfill_assets.core.states import State
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import restore_partitions
-from backfill_assets.lake.versions import entries, record, unfinished, versions_seen
+from backfill_assets.lake.versions import entries, record, unfinished
 from backfill_assets.operations.maintain import Upkeep, maintain
-from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
-from backfill_assets.operations.show import show
-from backfill_assets.operations.status import status
-from backfill_assets.operations.verify import VerifyRequest, verify
-from backfill_assets.operations.writes import audit, writes
+from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.plans.files import keep_plan, mark
 from backfill_assets.plans.model import Policy
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.lake.landed import land
-from backfill_assets_tests.operations.beside import Beside
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, scatter
 from backfill_assets_tests.operations.synthetic import landed
 
@@ -136,42 +129,6 @@ def retain(made: Planned, **days: int) -> None:
     made.lake = replace(made.lake, settings=made.lake.settings.model_copy(update={"retention": kept}))
 
 
-def test_commits_leave_the_log_after_the_days_of_lake_toml_and_every_report_is_as_before(made: Planned) -> None:
-    def reports() -> Any:
-        tables = made.lake, made.pipeline
-        healthy = [d.what for d in verify(made.lake, made.pipeline.contracts, VerifyRequest(deep=True))]
-        days = [show(*tables, "staging", day(n)).to_dict() for n in range(8)]
-        return audit(*tables), writes(*tables), days, status(*tables).to_dict(), healthy
-
-    before = reports()
-    with set_to(LATER):
-        assert not any(t.commits for t in find_upkeep(made.lake, made.pipeline).tables), "not before lake.toml says so"
-        retain(made, log_days=200)
-        assert not any(t.commits for t in find_upkeep(made.lake, made.pipeline).tables), "not yet"
-        retain(made, log_days=100)
-        done = maintain(made.lake, made.pipeline, ["staging", "raw", "arrivals"])
-        assert {t.table: len(t.commits) for t in done.tables} == {"raw": 1, "staging": 2, "arrivals": 0}
-        told = "staging: 2 commit(s) before version 2 moved from its log"
-        assert any(line.startswith(told) for line in done.lines())
-        again = maintain(made.lake, made.pipeline, ["staging", "raw"])
-        assert not any(t.commits for t in again.tables)
-    assert reports() == before
-
-
-def test_versions_that_readers_or_the_ledger_name_stay_in_the_log(made: Planned) -> None:
-    retain(made, log_days=100)
-    record(made.lake, made.pipeline.contracts, "a run")
-    made.write("raw", {2: 5})
-    for table in BUILT:
-        made.write(table, {0: 9})
-    with set_to(LATER):
-        found = find_upkeep(made.lake, made.pipeline, ["raw", "staging", "features"]).tables
-        moved = {t.table: max(t.commits, default=-1) for t in found}
-    pinned = versions_seen(made.lake)
-    assert pinned is not None
-    assert all(moved[table] < pinned[table] for table in moved), "of all tables what readers see is kept"
-
-
 def test_files_of_the_versions_that_readers_see_stay_until_a_lake_version_moves_them_on(made: Planned) -> None:
     record(made.lake, made.pipeline.contracts, "a run")
     made.write("staging", {0: 9})
@@ -200,26 +157,6 @@ def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_
         roll_back(made.lake, made.pipeline, replace(plan, plan="p2"), Provenance(""))
     assert [made.values(t) for t in BUILT] == before
     assert len(files_of(made.lake, made.contract("staging"))) == DAYS, "the day of two files has one"
-
-
-def test_a_candidate_of_a_lake_whose_log_was_cleaned_is_published_and_put_back(made: Planned) -> None:
-    made.write("staging", dict.fromkeys(range(DAYS), 2))
-    made.write("features", dict.fromkeys(range(DAYS), 2))
-    retain(made, log_days=100)
-    with set_to(LATER):
-        maintain(made.lake, made.pipeline)
-    beside = Beside.of(made, *BUILT)
-    beside.build_all(5)
-    done = beside.publish()
-    assert made.values("features") == [5] * DAYS
-    roll_back(made.lake, made.pipeline, RollbackRequest(plan=done.id), Provenance(""))
-    assert [made.values(t) for t in BUILT] == [[2] * DAYS] * 2
-    for table in BUILT:
-        release(made.lake, made.pipeline, RollbackRequest(table=table), Provenance(""))
-    assert {made.states().of(t, day(n)) for t in BUILT for n in range(DAYS)} == {State.FRESH}
-    old = RollbackRequest(table="staging", to_version=0)
-    with pytest.raises(Cleaned, match=r"version 0 left its log: .* It was not read\. .* a backup or snapshot"):
-        roll_back(made.lake, made.pipeline, replace(old, over_newer=True), Provenance(""))
 
 
 def test_copies_of_files_that_lie_in_the_landing_folder_go_where_lake_toml_says_so(made: Planned) -> None:

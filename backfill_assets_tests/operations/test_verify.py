@@ -15,8 +15,7 @@ from deltalake import write_deltalake
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.inspection import mend
-from backfill_assets.lake.log import checkpoint_file, versions
-from backfill_assets.lake.log_history import commit_file
+from backfill_assets.lake.log import checkpoint_file, commit_file, versions
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets.operations.verify import VerifyRequest, verify
