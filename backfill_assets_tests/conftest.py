@@ -57,7 +57,7 @@ ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they te
 
 # How long an example takes says something about the machine, which others use too, and nothing about the code.
 settings.register_profile("thorough", deadline=None, max_examples=THOROUGH_EXAMPLES)
-settings.register_profile(QUICK, deadline=None, max_examples=THOROUGH_EXAMPLES // 3)
+settings.register_profile(QUICK, deadline=None, max_examples=THOROUGH_EXAMPLES // 5)
 settings.load_profile("thorough")
 
 

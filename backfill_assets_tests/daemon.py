@@ -1,7 +1,7 @@
 """Dagster's daemon in small, for tests that tick the sensors themselves: ticks until nothing is asked for any more.
 
 Lives here: executing what a tick asks for, in this process, and forgetting run keys that were seen, as Dagster does.
-Does not live here: the daemon itself (`end_to_end.test_daemon`), and what ticks decide.
+Does not live here: the daemon itself (`end_to_end.test_plan_daemon`, `browser.test_ui`), and what ticks decide.
 """
 
 from collections.abc import Callable

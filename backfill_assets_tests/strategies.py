@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 
-THOROUGH_EXAMPLES = 30  # of a property that does not say otherwise; a run of the quick tests alone tries a third
+THOROUGH_EXAMPLES = 30  # of a property that does not say otherwise; a run of the quick tests alone tries a fifth
 
 
 def examples(thorough: int) -> int:

@@ -247,6 +247,7 @@ def test_of_a_file_that_grows_no_more_than_its_listed_size_is_read(tmp_path: Pat
     assert read == 10
 
 
+@pytest.mark.slow
 def test_a_hole_takes_no_disk_in_the_copy_either(tmp_path: Path) -> None:
     source, target = tmp_path / "a.parquet", tmp_path / "copy"
     with source.open("wb") as sparse:

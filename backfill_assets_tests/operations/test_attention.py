@@ -58,6 +58,7 @@ def test_a_file_that_is_torn_tells_nothing(tmp_path: Path) -> None:
     assert attention(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_tick_of_the_sensor_is_enough_for_status_to_say_what_needs_a_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,7 @@
 """The two sensors as Dagster calls them: runs and a cursor that shows what was found, or why there are none.
 
 Tested here: `orchestration.sensors` on lakes without an engine. Not tested here: what a tick decides (`test_ticks`),
-and files that land (`end_to_end.test_daemon`).
+and files that land (`browser.test_ui`).
 """
 
 from pathlib import Path
