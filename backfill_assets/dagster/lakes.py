@@ -57,5 +57,7 @@ def lake_for(folder: str | Path, start: date) -> Lake:
                 "Nothing was written", "Lower start_date, or give the asset a lake of its own",
             )  # fmt: skip
         if load_settings(root).start_date > start:
-            files.write_lines(path, [START.sub(f"start_date = {start}", text, count=1).encode()])
+            part = path.with_name(f"{path.name}.part")
+            part.write_text(START.sub(f"start_date = {start}", text, count=1), encoding="utf-8")
+            files.publish(part, path)
     return lake_at(root)
