@@ -16,6 +16,7 @@ from backfill_assets.core.errors import BackfillError
 ONE_DAY = timedelta(days=1)
 SHOWN_RANGES = 5
 # `date.fromisoformat` also takes ISO weeks (2024-W13-7), which are ten characters long too.
+SHORT_LAST = re.compile(r"([0-9]{2}-)?[0-9]{2}")  # of a span of days: the end of its last day
 DAY_FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -50,6 +51,38 @@ class DayRange:
 
     def __str__(self) -> str:
         return str(self.start) if len(self) == 1 else f"{self.start}..{self.last}"
+
+
+@dataclass(frozen=True)
+class SomeDays(DayRange):
+    """Days that are no range: those of `chosen`, from `start` up to `end`. Made by `some_days`."""
+
+    chosen: frozenset[date] = frozenset()
+
+    def __iter__(self) -> Iterator[date]:
+        return iter(sorted(self.chosen))
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def __contains__(self, day: object) -> bool:
+        return day in self.chosen
+
+    def to_dict(self) -> dict[str, str]:
+        """The first and the last day, both included, and `days` as `parse_days` reads them."""
+        return {**super().to_dict(), "days": days_text(self)}
+
+    def __str__(self) -> str:
+        return ranges(self)
+
+
+def some_days(days: Iterable[date]) -> DayRange:
+    """Exactly these days (any order, repetitions allowed): a range where they are one. Raises ValueError for none."""
+    chosen = frozenset(days)
+    if not chosen:
+        raise ValueError("some days are at least one day")
+    whole = DayRange(min(chosen), max(chosen) + ONE_DAY)
+    return whole if len(whole) == len(chosen) else SomeDays(whole.start, whole.end, chosen)
 
 
 def from_inclusive(first: date, last: date) -> DayRange:
@@ -92,6 +125,27 @@ def parse_span(text: str) -> DayRange:
     """The days that `A..B` names (both included), or the one day that `A` names; raises BackfillError otherwise."""
     first, dots, last = text.partition("..")
     return asked_days(first, last if dots else None)
+
+
+def parse_days(text: str) -> DayRange:
+    """The days of a list such as `2024-03-01,2024-03-05..07`: days and spans between commas, each span with its last
+    day whole or as the end of one (`07`, `04-02`). Raises BackfillError for what is none."""
+    found: list[date] = []
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        first, dots, last = part.partition("..")
+        if dots and SHORT_LAST.fullmatch(last):
+            last = first[: -len(last)] + last
+        found += asked_days(first, last if dots else None)
+    if not found:
+        raise BackfillError(
+            "the list of days", "it names no day", "Nothing was done", "Write e.g. 2024-03-01,2024-03-05..07"
+        )
+    return some_days(found)
+
+
+def days_text(days: Iterable[date]) -> str:
+    """These days as `parse_days` reads them."""
+    return ",".join(map(str, contiguous(days)))
 
 
 def contiguous(days: Iterable[date]) -> list[DayRange]:

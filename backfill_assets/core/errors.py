@@ -65,6 +65,10 @@ class ContractBroken(BackfillError):
     """A blocking rule failed, and nothing was written."""
 
 
+class DaysKeptBack(ContractBroken):
+    """Some days of a run were refused and stayed as they were; its other days were written."""
+
+
 class SettingsError(BackfillError):
     """A setting in `lake.toml` or the environment is missing or out of bounds."""
 

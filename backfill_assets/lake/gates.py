@@ -34,9 +34,8 @@ Facts = dict[str, int | float | str]
 
 
 class ColumnGate(Section):
-    """Bounds for one column of a day: its share of NULLs (0..1), how far that may lie above the median of 28 trailing
-    days, and its drift from them (population stability index; without `max_drift` a large one warns). `broken`: the
-    effect of a day beyond them."""
+    """Bounds for one column of a day: share of NULLs (0..1), its distance above the median of 28 trailing days, drift
+    from them (population stability index; without `max_drift` a large one warns). `broken`: effect of a day beyond."""
 
     max_null_share: float | None = Field(default=None, ge=0, le=1)
     max_null_jump: float | None = Field(default=None, ge=0, le=1)
@@ -60,6 +59,7 @@ class TableGate(Section):
     max_key_share: float | None = Field(default=None, gt=0, le=1)
     skew: Literal["warn", "refuse"] = "refuse"
     columns: dict[str, ColumnGate] = Field(default_factory=dict)
+    on_bad_days: Literal["refuse", "keep_good"] = "refuse"  # keep_good: the other days of the run are written
 
     @model_validator(mode="after")
     def _least_before_most(self) -> "TableGate":

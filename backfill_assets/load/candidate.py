@@ -7,16 +7,16 @@ import contextlib
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.engines import ENGINE
-from backfill_assets.core.errors import Altered
+from backfill_assets.core.errors import Altered, BackfillError
 from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.profiles import (
@@ -89,7 +89,8 @@ class RebuildRequest:
     """Request to rebuild `days` of `table`, with the provenance for its receipt. `force`: also up-to-date days.
 
     `look` reads the states of the lake; without it each call of `states` reads all logs. `meter` counts processor
-    seconds. `given`: the rows, of which all days are compared.
+    seconds. `given`: the rows, of which all days are compared. `on_bad_days`: whether refused days keep the others from
+    being written (`load.good_days`).
     """
 
     lake_session: LakeSession
@@ -103,6 +104,7 @@ class RebuildRequest:
     mode: WriteMode = WriteMode.OVERWRITE
     meter: CpuMeter | None = field(default=None, compare=False)
     given: ReturnedRows | None = field(default=None, compare=False)
+    on_bad_days: Literal["refuse", "keep_good"] = "refuse"
 
     @property
     def engine(self) -> str:
@@ -143,12 +145,20 @@ def made_with(contract: Contract, states: States) -> dict[str, str]:
     return {**({PARAMETERS: parameters} if parameters else {}), **chosen, **states.frontiers.tags_of(contract.name)}
 
 
+class Commits(Protocol):
+    """How the days of a candidate are published."""
+
+    def __call__(self, kept_back: Collection[date] = ()) -> Published:
+        """Publish the days but those kept back, in at most one commit per table."""
+        ...
+
+
 @dataclass(frozen=True)
 class Candidate:
     """Rows for the days of `chunk` of one table. `settled` days were not computed: they are up to date.
 
-    `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `commit` writes (at most
-    one commit per table); `release` deletes staged files that were not published.
+    `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `commit` writes; `release`
+    deletes staged files that were not published. `unready`: days that were asked for and cannot be computed, with why.
     For Dagster: `accounts` per day (`facts`: numbers by name; of a load `by_file`: rows per file and outcome), and the
     versions of the `inputs` that were read.
     """
@@ -160,23 +170,28 @@ class Candidate:
     before: TableView
     frontier: datetime | None
     staged: Staged | None
-    commit: Callable[[], Published]
+    commit: Commits
     release: Callable[[], None]
     absent: Mapping[date, list[tuple[str, date]]] = field(default_factory=dict)
     accounts: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
     inputs: Mapping[str, int] = field(default_factory=dict)
+    unready: Mapping[date, BackfillError] = field(default_factory=dict)
 
     def outside_chunk(self) -> Mapping[date | None, DayProfile]:
         """Days outside the chunk that have rows (None: rows without a day)."""
         return {d: p for d, p in self.profiles.items() if d is None or d not in self.chunk}
 
 
+def settled_days(request: RebuildRequest, states: States) -> frozenset[date]:
+    """The days of the request that need no computing; none under `force`, or where rows are given."""
+    name, upserts, computed = request.table.name, request.mode.upserts, request.force or request.given is not None
+    return frozenset(d for d in request.days if not computed and states.is_settled(name, d, upserts))
+
+
 def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
     """Candidate of the days that need no computing, because by their receipts the same work gave the rows they hold
     (none under `force`); publishing it changes nothing."""
-    name, days, upserts = request.table.name, request.days, request.mode.upserts
-    computed = request.force or request.given is not None
-    settled = frozenset[date]() if computed else frozenset(d for d in days if states.is_settled(name, d, upserts))
+    name, days, settled = request.table.name, request.days, settled_days(request, states)
     before = states.view.table(name)
     entries = {d: before.stamps[d].entry for d in settled}
     return Candidate(
@@ -187,7 +202,7 @@ def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
         before=before,
         frontier=states.frontier(name),
         staged=None,
-        commit=lambda: Published(before.version, ""),
+        commit=lambda _=(): Published(before.version, ""),
         release=lambda: None,
     )
 

@@ -1,15 +1,15 @@
 """Building the candidate of a table other than raw: rows made from pinned inputs, staged, audited, perhaps merged.
 
 Not here: raw (`raw`), the plan of the rows (`making`), the gates (`lake.gates`) and the write (`lake.replace`). A merge
-keeps rows of a day whose key the new rows lack. Mostly a correction removed or moved them, so a merge refuses without
-`--keep-removed`. A day that keeps rows gets `Built.MERGED` and shows as outdated; no sensor rebuilds it for that, late
-data replaces it.
+keeps rows of a day whose key the new rows lack, and refuses to without `--keep-removed`. Such a day gets `Built.MERGED`
+and shows as outdated; no sensor rebuilds it for that, late data replaces it.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange, from_inclusive, ranges
@@ -22,10 +22,11 @@ from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit, sample_keys
 from backfill_assets.lake.matching import differences
-from backfill_assets.lake.replace import Write, days_held, replace_days
+from backfill_assets.lake.replace import Published, Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writing import conform, keep_rows, stage
-from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate
+from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate, settled_days
+from backfill_assets.load.good_days import without_refused
 from backfill_assets.load.making import days_read, plan_rows, version_read
 from backfill_assets.load.steadiness import refuse_changed_settings, refuse_expressions
 
@@ -44,12 +45,11 @@ def build(request: RebuildRequest) -> Candidate:
         refuse_merge(contract)
     with phase("states"):
         states = request.given.states if request.given is not None else request.states()
-    refuse_unbuildable(states, contract, request.days)
-    settled = settled_candidate(request, states)
+    request, unready = without_refused(request, partial(_refuse, states, contract, settled_days(request, states)))
+    settled = replace(settled_candidate(request, states), unready=unready)
     todo = [d for d in request.days if d not in settled.settled]
     if not todo:
         return settled
-    _refuse_undelivered(states, contract, todo)
     staged = stage_days(request, states, todo)
     try:
         refuse_dependent(request, states, staged, todo)
@@ -78,15 +78,13 @@ def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, da
     """Compute the middle one of these days alone, too, and raise ContractBroken if its rows are not those in `staged`:
     a join or window that does not name the day reads rows of the other days that a run hands over at once.
 
-    Done at the first write of several days by each version of a table's code, and at later ones of little data: the
-    days of the first one may have had no key in common. For no table of this package, and not where rows of other days
-    came, which are refused by name. Values of DOUBLE columns may differ: their sums depend on the order of rows.
+    Done at the first write of several days by each version of a table's code, and at later ones of little data. For no
+    table of this package, and not where rows of other days came. Values of DOUBLE columns may differ, as their sums do.
     """
     table, came = request.table, {f.partition for f in staged.files}
     others = came - {str(d) for d in days} if table.contract.partition_column == table.contract.day_column else ()
-    if not table.brings_code or len(days) == 1 or others:
-        return
-    if _has_passed(states, table.name) and sum(f.size for f in staged.files) > ALWAYS_ALONE_BYTES:
+    is_large = sum(f.size for f in staged.files) > ALWAYS_ALONE_BYTES
+    if not table.brings_code or len(days) == 1 or others or (is_large and _has_passed(states, table.name)):
         return
     day, lake = days[len(days) // 2], request.lake_session.lake
     with request.phases.phase("alone"):
@@ -157,8 +155,10 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
         )
 
 
-def _refuse_undelivered(states: States, contract: Contract, days: Sequence[date]) -> None:
-    """Raise where deliveries for these days were loaded without a column that is never NULL here, as after a rename."""
+def _refuse(states: States, contract: Contract, up_to_date: Collection[date], wanted_days: DayRange) -> None:
+    """Raise as `refuse_unbuildable`, and where deliveries for a day were loaded without a column that is never NULL."""
+    refuse_unbuildable(states, contract, wanted_days)
+    days = [d for d in wanted_days if d not in up_to_date]
     if not (lacking := set[str]().union(*(states.undelivered(contract.name, d) for d in days))):
         return
     lacking &= {*contract.required_columns}
@@ -281,13 +281,18 @@ def _computed(
         now = request.states()
         return {d: now.digests.of(name, d) for d in days}
 
+    def commit(kept_back: Collection[date] = ()) -> Published:
+        """Write the days, but those kept back, whose staged rows are deleted."""
+        chosen = replace(write, entries={d: e for d, e in write.entries.items() if d not in kept_back})
+        return replace_days(request.lake_session.lake, chosen, digests_now)
+
     numbers = {d: facts.get(d, {}) | ({"kept_rows": kept[d]} if d in kept else {}) for d in {*facts, *kept}}
     return replace(
         settled,
         profiles=profiles,
         entries={**settled.entries, **entries},
         staged=staged,
-        commit=lambda: replace_days(request.lake_session.lake, write, digests_now),
+        commit=commit,
         release=staged.drop,
         absent={d: found for d in entries if (found := [*states.absent(name, d), *states.lacking(name, d)])},
         accounts={d: {"facts": f} for d, f in numbers.items()},

@@ -4,7 +4,7 @@ Not here: judging rows and where they go (`deliveries`). The caller holds the lo
 commit. The commits are quarantine, `too_late`, raw whose receipt names both, arrivals which names raw.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -22,6 +22,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.arrivals import commit_arrivals
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate
 from backfill_assets.load.derived import refuse_lowered
+from backfill_assets.load.good_days import without_refused
 from backfill_assets.load.placing import Accounts, Placed, PlacedPart, placed_again
 from backfill_assets.load.scan import scan
 from backfill_assets.load.steadiness import refuse_expressions
@@ -50,9 +51,9 @@ def _load(request: RebuildRequest) -> Candidate:
     with request.phases.phase("states"):
         states = request.states()
     source = states.view.source(contract.name)
-    _refuse(report, source, request.days)
+    request, unready = without_refused(request, lambda days: _refuse(report, source, days))
     refuse_lowered(states, contract)
-    settled = settled_candidate(request, states)
+    settled = replace(settled_candidate(request, states), unready=unready)
     todo = [d for d in request.days if d not in settled.settled]
     if not todo and not source.doubted_arrivals():  # any load repairs a ledger that others changed
         return settled
@@ -70,7 +71,7 @@ def _load(request: RebuildRequest) -> Candidate:
         profiles={**settled.profiles, **raw.profiles},
         entries={**settled.entries, **loading.entries(raw)},
         staged=raw.staged,
-        commit=loading.commit,
+        commit=loading.commit_but,
         release=placed.drop,
         accounts={d: {"by_file": f, "facts": facts.get(d, {})} for d, f in placed.accounts.items()},
     )
@@ -108,6 +109,10 @@ class _Loading:
     todo: Sequence[date]
     placed: Placed
 
+    def commit_but(self, kept_back: Collection[date] = ()) -> Published:
+        """Commit the load without the days kept back: none of its tables gets a row or a receipt of these."""
+        return replace(self, todo=[d for d in self.todo if d not in kept_back]).commit()
+
     def entries(self, part: PlacedPart) -> dict[date, DayEntry]:
         """The entries of a part; those of raw also count the rows that landed and went elsewhere."""
         none, name, digest = DayProfile(), self.request.table.name, self.states.digests.of
@@ -134,7 +139,7 @@ class _Loading:
     def _write(self, part: PlacedPart, inputs: Mapping[str, int]) -> Published:
         lake, contract, entries = self.request.lake_session.lake, part.contract, self.entries(part)
         before = lake.store.view(contract.name, contract.day_column)
-        concerned = any(part.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
+        concerned = any(d in part.profiles or d in before.stamps or d in before.foreign for d in self.todo)
         if part is not self.placed.raw and not concerned:  # days that have no row there and never had one
             return Published(before.version, "")
         said = self.request.signed(self.states, inputs)

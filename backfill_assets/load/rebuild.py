@@ -11,6 +11,7 @@
     7b  merge      `lake.writing.keep_rows`: only in that write mode, rows that the new ones lack come along
      8  audit      `lake.audit.audit`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.QualityContext.judge`: each day by each check; a refusal ends here, without a commit
+    9a  keep good  `load.good_days`: only where asked for, refused days are taken out and the others go on
     10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts
     11  fence      `core.errors.Superseded`: newer inputs were published meanwhile, so 2 to 9 are done again
     12  commit     `lake.store.TableStore.replace_days` (Delta: `lake.committer.commit_files`): once, with the receipt
@@ -24,15 +25,15 @@ Here: that order, and its failures as callers see them. Not here: any step (each
 decorators (`orchestration.assets`) and the IO manager's contract (`orchestration.io_manager`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 import stamina
 
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import DayRange, some_days
 from backfill_assets.core.engines import disagreement
-from backfill_assets.core.errors import ContractBroken, Superseded
+from backfill_assets.core.errors import ContractBroken, DaysKeptBack, Superseded
 from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.gates import GATES, PROFILE, Finding, with_warning
 from backfill_assets.lake.model import Table
@@ -41,6 +42,7 @@ from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import explaining_losses
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.derived import build
+from backfill_assets.load.good_days import KeptBack, keeps_good, refusal_of
 from backfill_assets.load.judging import quality_context
 from backfill_assets.load.raw import load
 
@@ -51,23 +53,30 @@ SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean wri
 class Rebuild:
     """One table, one range of days, one run. A candidate that newer inputs overtook is replaced by the next.
 
-    `disagreements`: days whose rows differ from those that the same inputs, code and settings gave before, each with
-    the difference in words.
+    `findings` are of the days that are written, or of all where none can be; `kept_back` are the days that are not
+    written with the others, where the request keeps the good ones. `disagreements`: days whose rows differ from those
+    that the same inputs, code and settings gave before, each with the difference in words.
     """
 
     request: RebuildRequest
     candidate: Candidate | None = None
     findings: list[Finding] = field(default_factory=list)
     disagreements: Mapping[date, str] = field(default_factory=dict)
+    kept_back: KeptBack = field(default_factory=KeptBack)
+    _samples: dict[tuple[str, date], list[str]] = field(default_factory=dict, repr=False)
 
     @explaining_losses()
     def prepare(self) -> list[Finding]:
         """Steps 2 to 9. Raises BackfillError kinds; returns a refusing finding instead of raising it."""
+        self._samples.clear()
+        self.kept_back = KeptBack()
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
         self._refuse_other_days()
         with self.request.phases.phase("gate"):
             self.disagreements = self._disagreements()
-            self.findings = self._judge()
+            self.findings = self._judge(self.ready.chunk)
+            if keeps_good(self.request):
+                self._keep_good()
         return self.findings
 
     @explaining_losses()
@@ -82,7 +91,7 @@ class Rebuild:
                     if any(f.refuses for f in self.prepare()):
                         raise self.refusal()
                 with self.request.phases.phase("publish"):
-                    return self.ready.commit()
+                    return self.ready.commit(self.kept_back.days)
         raise AssertionError("unreachable: the retry context returns or raises")
 
     def release(self) -> None:
@@ -97,8 +106,13 @@ class Rebuild:
 
     @property
     def days(self) -> DayRange:
-        """The days to rebuild."""
-        return self.request.days
+        """The days to rebuild; once prepared, without those kept back."""
+        return self.request.days if self.candidate is None else self.candidate.chunk
+
+    @property
+    def judged(self) -> list[Finding]:
+        """The findings of all days that were judged, also of those kept back."""
+        return [*self.findings, *self.kept_back.findings]
 
     @property
     def ready(self) -> Candidate:
@@ -109,29 +123,43 @@ class Rebuild:
 
     def refusal(self) -> ContractBroken:
         """Error for the refusing findings: days, gates, counts, sample keys, the next command."""
-        refusing = [f for f in self.findings if f.refuses]
-        first = refusing[0]
-        days = sorted({f.day for f in refusing})
-        samples = self.sample_keys(first)
-        keys = f"; for example {', '.join(samples)}" if samples else ""
-        return ContractBroken(
-            f"the table {self.table.name}",
-            f"{first.check} fails on {len(days)} of {len(self.days)} day(s), first {first.day}: {first.message}{keys}",
-            "Nothing was written, all days keep their rows",
-            f"Look with `backfill-assets show {self.table.name} {first.day}`, correct the input or the rule, then "
-            f"`backfill-assets backfill --from {days[0]} --to {days[-1]} --tables {self.table.name}`",
-        )
+        return self._error(self.findings)
 
     def sample_keys(self, finding: Finding) -> list[str]:
-        """Up to ten keys of the rows that a finding names."""
-        staged = self.ready.staged
+        """Up to ten keys of the rows that a finding names. Of days kept back they are known after the write, too."""
+        place, staged = (finding.check, finding.day), self.ready.staged
         if staged is None or not any(g.names_rows for g in GATES if g.name == finding.check):
             return []
-        lake = self.request.lake_session.lake
-        return sample_keys(lake, staged.paths, self.table.contract, finding.day, finding.check)
+        if place not in self._samples:
+            lake, contract = self.request.lake_session.lake, self.table.contract
+            self._samples[place] = sample_keys(lake, staged.paths, contract, finding.day, finding.check)
+        return self._samples[place]
+
+    def _error(self, findings: Sequence[Finding], others: int = 0) -> ContractBroken:
+        refusing = [f for f in findings if f.refuses]
+        samples = self.sample_keys(refusing[0]) if refusing else []
+        return refusal_of(self.request, refusing, self.ready.unready, samples, others)
+
+    def _keep_good(self) -> None:
+        """Take the refused days out of the candidate, if others stay; those are judged again as if the request had
+        never named the refused ones, whose rows say nothing of what is usual."""
+        candidate, refused = self.ready, list[Finding]()
+        while bad := {f.day for f in self.findings if f.refuses}:
+            good = {*self.ready.chunk} - bad
+            if not good:  # nothing is left to write
+                self.candidate, self.findings = candidate, sorted([*refused, *self.findings], key=lambda f: f.day)
+                return
+            refused += [f for f in self.findings if f.day in bad]
+            self.candidate = replace(self.ready, chunk=some_days(good))
+            self.findings = self._judge(self.ready.chunk)
+        if refused or candidate.unready:
+            for finding in {f.check: f for f in reversed(refused) if f.refuses}.values():
+                self.sample_keys(finding)  # the write deletes their rows
+            error = DaysKeptBack(*self._error(refused, len(self.days)).args)
+            self.kept_back = KeptBack(tuple(refused), candidate.unready, error)
 
     def _refuse_other_days(self) -> None:
-        rows = {d: p.rows for d, p in self.ready.outside_chunk().items()}
+        rows = {d: p.rows for d, p in self.ready.outside_chunk().items() if d not in self.ready.unready}
         if not rows:
             return
         without_day = rows.pop(None, 0)
@@ -147,10 +175,10 @@ class Rebuild:
             f"Return rows of the asked days only; if those days are meant, {advice}",
         )
 
-    def _judge(self) -> list[Finding]:
+    def _judge(self, days: DayRange) -> list[Finding]:
         candidate, contract, unlike = self.ready, self.table.contract, self.disagreements
         known = {d: s.entry for d, s in candidate.before.stamps.items()}
-        profiles = {d: candidate.profiles[d] for d in self.days}
+        profiles = {d: candidate.profiles[d] for d in days}
         settings = self.request.lake_session.lake.settings
         quality = quality_context(settings, contract, known, profiles, candidate.frontier)
         failed = self._unanswered()
@@ -158,7 +186,7 @@ class Rebuild:
             quality.judge(
                 d, profiles[d], candidate.entries[d].built, candidate.absent.get(d, ()),
                 () if d in candidate.settled else failed,
-            ) for d in self.days
+            ) for d in days
         )  # fmt: skip
         findings = [finding for findings_of_day in judged for finding in findings_of_day]
         return [with_warning(f, unlike[f.day]) if f.check == PROFILE and f.day in unlike else f for f in findings]

@@ -15,7 +15,7 @@ import dagster as dg
 from pydantic import Field
 
 from backfill_assets.core.contracts import Basis, Contract, Input
-from backfill_assets.core.days import DayRange, ranges
+from backfill_assets.core.days import DayRange, parse_days, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.ownership import BY, through_dagster
@@ -39,6 +39,7 @@ from backfill_assets.orchestration.checks import (
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, receive_interrupts
 from backfill_assets.orchestration.io_manager import Handover, as_failures
+from backfill_assets.orchestration.kept_back import on_bad_days, raise_at_the_end, told
 from backfill_assets.orchestration.ledgers import report_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, data_version, earlier_facts
 from backfill_assets.orchestration.naming import Naming
@@ -73,6 +74,12 @@ class LoadConfig(dg.Config):
 
     force: bool = Field(False, description="Compute and rewrite days even if their receipts say that they are right.")
     note: str = Field("", description="Why, in your words: it goes into every receipt of this run.")
+    on_bad_days: str = Field(
+        "", description="keep_good: write the good days though others are refused; refuse: none. Empty: as lake.toml."
+    )
+    days: str = Field(
+        "", description="Of the run's range these days only, e.g. 2024-03-01,2024-03-05..07. Empty: all of them."
+    )
     asked: dict[str, str] = Field(
         default_factory=dict,
         description="Filled in by sensors: what was asked for, and why. Changes nothing about the run; leave it empty.",
@@ -116,7 +123,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
             receive_interrupts()
             lake, _ = opened.require()
             with ends_when_interrupted(), access_of(lake):
-                days = _days(context)
+                days = _days(context, config.days)
                 if not context.selected_asset_keys or days is None:
                     yield from newest_day_results(opened, contract)
                 else:
@@ -149,9 +156,18 @@ def _mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
     )
 
 
-def _days(context: dg.AssetExecutionContext) -> DayRange | None:
-    """The days that the run is to rebuild; None where it has no partitions (a check's button)."""
+def _days(context: dg.AssetExecutionContext, chosen: str) -> DayRange | None:
+    """The days that the run is to rebuild, of its range those that are `chosen` ("": all); None where it has no
+    partitions (a check's button)."""
     days = days_of(context.run)
+    if days is not None and chosen:
+        named = parse_days(chosen)
+        if beyond := {*named} - {*days}:
+            raise BackfillError(
+                "the setting days of the run", f"{ranges(beyond)} are not in its range {days}", "Nothing was written",
+                "Choose a range that holds all of them",
+            )  # fmt: skip
+        return named
     if days is None and (context.has_partition_key or context.has_partition_key_range):
         keys = context.partition_key_range
         raise BackfillError(
@@ -187,11 +203,12 @@ def _steps(
                 raise rebuild.refusal()
             yield _output(context, rebuild, naming)
             yield from check_outputs(context)
-            yield from evaluations(context, rebuild, rebuild.findings, naming)
+            yield from told(context, rebuild, opened)
             if table.is_landed:
                 report_ledgers(instance, opened, contract, run_id)
                 _warn_of_unusable(context, rebuild)
             report_standing_checks(instance, opened, [contract.name, *others])  # others may be stale now
+            raise_at_the_end(context, opened, contract.name)
         finally:
             with contextlib.suppress(Exception):
                 rebuild.release()
@@ -222,7 +239,7 @@ def _request(
     session = LakeSession(opened.lake)
     return RebuildRequest(
         session, opened.pipeline, table, days, provenance, config.force, opened.states, mode=mode_of(tags),
-        meter=session.meter(),
+        meter=session.meter(), on_bad_days=on_bad_days(context, opened, table.name, config.on_bad_days),
     )  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def evaluations(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """One evaluation per finding of a chosen check; the first refusal carries sample keys."""
     name = rebuild.table.name
-    newest = newest_materializations(context.instance, naming.key(name), map(str, rebuild.days))
+    newest = newest_materializations(context.instance, naming.key(name), map(str, rebuild.request.days))
     chosen = {k.name for k in context.selected_asset_check_keys}
     wanted = [f for f in findings if f.check in chosen]
     refused = next((f for f in wanted if f.refuses), None)

@@ -17,6 +17,7 @@ from backfill_assets.lake.replace import Published
 from backfill_assets.lake.versions import record
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened
+from backfill_assets.orchestration.dagster_private import materialize_only
 from backfill_assets.orchestration.metadata import day_metadata
 from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import REASON_TAG
@@ -52,6 +53,8 @@ class RebuildIOManager(dg.IOManager):
             )
         with as_failures():
             published = obj.rebuild.publish()
+            if len(obj.rebuild.days) != len(context.asset_partition_keys):
+                materialize_only(context, [str(day) for day in obj.rebuild.days])
         if self.hears is not None:
             self.hears(obj.rebuild, published)
         for partition, metadata in day_metadata(obj.rebuild, published, obj.earlier, obj.naming).items():

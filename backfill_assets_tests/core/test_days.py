@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 from backfill_assets.core.days import (
     ONE_DAY,
     DayRange,
+    SomeDays,
     contiguous,
     covering,
+    days_text,
     from_inclusive,
     midnight,
     parse_day,
+    parse_days,
     parse_span,
+    some_days,
 )
 from backfill_assets.core.errors import BackfillError
 from backfill_assets_tests.strategies import day_ranges, days, near_days
@@ -163,3 +167,31 @@ def test_a_span_is_both_ends_included_or_one_day() -> None:
     for wrong in ("", "2024-03-01..", "..2024-03-01", "2024-03-02..2024-03-01"):
         with pytest.raises(BackfillError, match="Nothing was done"):
             parse_span(wrong)
+
+
+@given(st.sets(near_days, min_size=1))
+def test_days_that_are_no_range_are_held_as_if_they_were_one_without_the_others(chosen: set[date]) -> None:
+    held = some_days(chosen)
+    assert list(held) == sorted(chosen)
+    assert len(held) == len(chosen)
+    assert [d for d in DayRange(min(chosen), max(chosen) + ONE_DAY * 2) if d in held] == sorted(chosen)
+    assert isinstance(held, SomeDays) == (len(contiguous(chosen)) > 1)
+    assert parse_days(days_text(held)) == held
+    assert (held.start, held.last) == (min(chosen), max(chosen))
+
+
+def test_a_list_of_days_names_days_and_spans_with_whole_or_short_last_days() -> None:
+    days = [date(2024, 3, 1), *DayRange(date(2024, 3, 5), date(2024, 3, 8)), date(2024, 3, 31), date(2024, 4, 1)]
+    held = parse_days("2024-03-05..07, 2024-03-01,2024-03-31..04-01,")
+    assert list(held) == days
+    assert parse_days("2024-03-01,2024-03-05..2024-03-07,2024-03-31..2024-04-01") == held
+    assert held.to_dict() == {
+        "from": "2024-03-01", "to": "2024-04-01", "days": "2024-03-01,2024-03-05..2024-03-07,2024-03-31..2024-04-01",
+    }  # fmt: skip
+    assert str(held) == "2024-03-01, 2024-03-05..2024-03-07, 2024-03-31..2024-04-01"
+    assert parse_days("2024-03-01..31") == DayRange(date(2024, 3, 1), date(2024, 4, 1))
+    for wrong, told in (("2024-03-05..04", "before it starts"), ("", "names no day"), ("2024-03-05..7", "not a date")):
+        with pytest.raises(BackfillError, match=told):
+            parse_days(wrong)
+    with pytest.raises(ValueError, match="at least one day"):
+        some_days([])

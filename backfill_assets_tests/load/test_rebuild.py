@@ -4,7 +4,7 @@ Tested here: `load.rebuild` without an engine. Not tested here: runs of Dagster 
 refusals as people meet them (`end_to_end.test_fault_refusals`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -72,7 +72,7 @@ class Overtaken(Rebuild):
             self.candidate = replace(self.ready, commit=self._superseded, release=self._released)
         return findings
 
-    def _superseded(self) -> NoReturn:
+    def _superseded(self, kept_back: Collection[date] = ()) -> NoReturn:
         raise Superseded("the table staging", "newer inputs", "Nothing was written", "Wait")
 
     def _released(self) -> None:
@@ -144,6 +144,6 @@ def test_a_read_of_a_consumer_that_fails_with_the_new_rows_refuses_their_days_an
         rebuild.ready, staged=stage_by_hand(lake, contract, [row]), settled=frozenset({START + ONE_DAY})
     )
     (lake.table_path("staging") / f"event_date={START + ONE_DAY}/part-1.parquet").unlink()
-    found = {f.day: f for f in rebuild._judge() if f.check == READS}
+    found = {f.day: f for f in rebuild._judge(SPAN) if f.check == READS}
     assert (found[START].refuses, found[START + ONE_DAY].refuses) == (True, False)
     assert f"the read `{read}` fails: " in found[START].message

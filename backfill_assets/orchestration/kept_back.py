@@ -1,0 +1,74 @@
+"""Runs that keep days back: a run remembers why in its tags, and its last steps fail with it once all others are done.
+
+Not here: which days are kept back (`load.good_days`). A step that raises keeps the steps after it from running, and no
+check step can raise in its place: each check in a run costs an event per day. So a step whose table kept days back ends
+well if tables made from it follow; the last ones raise for it.
+"""
+
+import json
+from collections.abc import Iterator
+
+import dagster as dg
+
+from backfill_assets.core.contracts import Basis
+from backfill_assets.core.errors import ALSO, DaysKeptBack
+from backfill_assets.load.good_days import KEEP_GOOD, OnBadDays, chosen_mode
+from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.orchestration.checks import evaluations
+from backfill_assets.orchestration.context import Opened
+from backfill_assets.orchestration.naming import table_made_by
+from backfill_assets.orchestration.runs import TAG_CHARS
+
+KEPT_BACK = ".dagster/kept_back."  # then the table: hidden, as the text of its error is long
+TABLE_CHARS = TAG_CHARS - len("kept_.")
+
+
+def on_bad_days(context: dg.AssetExecutionContext, opened: Opened, table: str, asked: str) -> OnBadDays:
+    """What the run does with bad days of a table: as `asked`, else as the lake's settings say. After a table that kept
+    days back the next ones make the days that they can, too."""
+    mode = chosen_mode(asked, opened.lake.settings, table)
+    return KEEP_GOOD if remembered(context, opened) else mode
+
+
+def told(context: dg.AssetExecutionContext, rebuild: Rebuild, opened: Opened) -> Iterator[dg.AssetCheckEvaluation]:
+    """The evaluations of a table that was written. Where days are kept back, they are logged instead, as a refusal that
+    is yielded stops later steps; and the run's tags keep the error, for these steps in whichever process."""
+    error, naming = rebuild.kept_back.error, opened.naming
+    if error is None:
+        yield from evaluations(context, rebuild, rebuild.findings, naming)
+        return
+    context.instance.add_run_tags(context.run.run_id, {_tag(opened, rebuild.table.name): json.dumps(error.args)})
+    for evaluation in evaluations(context, rebuild, rebuild.judged, naming):
+        context.log_event(evaluation)
+
+
+def remembered(context: dg.AssetExecutionContext, opened: Opened) -> list[DaysKeptBack]:
+    """The errors of the lake's tables of which the run kept days back so far."""
+    run = context.instance.get_run_by_id(context.run.run_id)
+    names = (_tag(opened, contract.name) for contract in opened.pipeline.contracts)
+    return [DaysKeptBack(*json.loads(run.tags[name])) for name in names if run is not None and name in run.tags]
+
+
+def _tag(opened: Opened, table: str) -> str:
+    return KEPT_BACK + opened.naming.output(table)[-TABLE_CHARS:]
+
+
+def raise_at_the_end(context: dg.AssetExecutionContext, opened: Opened, table: str) -> None:
+    """Raise DaysKeptBack for all tables of the run that kept days back, unless a table made from `table` follows."""
+    made = _made(context, opened)
+    following = (c for c in opened.pipeline.contracts if c.name in made)
+    if any(i.table == table and i.basis is not Basis.FILES for c in following for i in c.inputs):
+        return
+    if errors := remembered(context, opened):
+        first, *others = errors
+        more = "".join(f".{ALSO}{error}"[: -len(".")] for error in others)
+        raise DaysKeptBack(first.object, first.culprit, first.consequence, first.fix + more)
+
+
+def _made(context: dg.AssetExecutionContext, opened: Opened) -> set[str | None]:
+    """The lake's tables that the run makes: of a run that is executed again, those of the steps that are."""
+    run = context.run
+    if run.step_keys_to_execute is not None:
+        return {table_made_by(key) for key in run.step_keys_to_execute}
+    keys = run.asset_selection or context.job_def.asset_layer.executable_asset_keys
+    return {opened.naming.table_of(key) for key in keys}
