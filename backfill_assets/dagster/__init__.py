@@ -8,19 +8,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from backfill_assets.core.contracts import Input
     from backfill_assets.dagster.checks import lake_checks
+    from backfill_assets.dagster.daily import daily_table
     from backfill_assets.dagster.definitions import build_lake_defs
     from backfill_assets.dagster.io_manager import LakeIOManager
 
 __all__ = [
+    "Input",
     "LakeIOManager",
     "build_lake_defs",
+    "daily_table",
     "lake_checks",
 ]
 
 _HOME_OF: dict[str, str] = {  # name -> the module here that has it
+    "Input": "daily",
     "LakeIOManager": "io_manager",
     "build_lake_defs": "definitions",
+    "daily_table": "daily",
     "lake_checks": "checks",
 }
 

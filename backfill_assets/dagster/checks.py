@@ -5,6 +5,7 @@ Lives here: the checks that Dagster lists, whose step answers from receipts. Doe
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -45,25 +46,34 @@ def lake_checks(
         )  # fmt: skip
     DECLARED.add(asset, rule_set)
     io_manager = asset.get_io_manager_key_for_asset_key(asset.key)
-    specs = [
-        dg.AssetCheckSpec(name, asset=asset.key, description=_description(name, rule_set)) for name in rule_set.checks
-    ]
 
     @dg.multi_asset_check(
-        name=f"{'__'.join(asset.key.path)}__lake_checks", specs=specs, can_subset=True,
+        name=f"{'__'.join(asset.key.path)}__lake_checks", specs=specs_of(asset.key, rule_set), can_subset=True,
         required_resource_keys={io_manager},
     )  # fmt: skip
     def by_receipts(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         """Judge all written days by their receipts: what a run has refused was judged, and told, before."""
         with as_failures():
             keys = sorted(context.selected_asset_check_keys)
-            yield from _standing(getattr(context.resources, io_manager).lake, keys)
+            yield from standing(getattr(context.resources, io_manager), keys)
 
     return [by_receipts]
 
 
-def _standing(folder: str, keys: Sequence[dg.AssetCheckKey]) -> Iterator[dg.AssetCheckResult]:
-    """The results of some checks of one asset, over every day that has rows."""
+def specs_of(key: dg.AssetKey, rules: Rules) -> list[dg.AssetCheckSpec]:
+    """The checks of an asset with these rules."""
+    return [dg.AssetCheckSpec(name, asset=key, description=_description(name, rules)) for name in rules.checks]
+
+
+def standing(io_manager: Any, keys: Sequence[dg.AssetCheckKey]) -> Iterator[dg.AssetCheckResult]:
+    """The results of some checks of one asset, over every day that has rows in the lake of this IO manager. Raises
+    SettingsError for an IO manager that is no LakeIOManager."""
+    folder = getattr(io_manager, "lake", None)
+    if folder is None:
+        raise SettingsError(
+            f"the asset {keys[0].asset_key.to_user_string()}", f"a {type(io_manager).__name__} stored its days",
+            "Its days were not judged", "Give it a LakeIOManager, by io_manager_key",
+        )  # fmt: skip
     lake = lake_at(folder)
     pipeline = chosen_pipeline(lake)
     contract = pipeline.contract(table_of(keys[0].asset_key), "Nothing was judged")

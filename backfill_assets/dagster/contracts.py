@@ -143,6 +143,7 @@ def unpinned(spec: dg.AssetSpec, read: Iterable[Input]) -> list[str]:
 def code_of(op: dg.OpDefinition) -> str:
     """A digest of the file with an asset's function; of a function without a file, of its compiled code."""
     function = function_of(op)
+    function = inspect.unwrap(function)  # of `daily_table`, the user's own
     path = inspect.getsourcefile(function)
     if path is not None and Path(path).is_file():
         return SourceFile.read(Path(path)).digest

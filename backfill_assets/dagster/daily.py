@@ -1,0 +1,162 @@
+"""`daily_table`: an asset whose function gets windows of its inputs' days and returns rows, with the rules of its days.
+
+Lives here: the words of a lake's table as those of `dg.asset`. Does not live here: reading, judging and writing rows
+(`io_manager`), and the verdicts of checks (`checks`).
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from functools import wraps
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.core.contracts import Input, Rule
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.dagster.checks import specs_of, standing
+from backfill_assets.dagster.contracts import DAY_COLUMN
+from backfill_assets.dagster.rules import DECLARED, Rules, as_rules
+
+OURS = {
+    "ins": "Declare inputs with `inputs`", "check_specs": "Declare rules here, and other checks with `dg.asset_check`",
+    "io_manager_def": "Name a resource: io_manager_key",
+}  # fmt: skip
+AnyInput = Input | dg.AssetKey | str | Sequence[str]
+Body = Callable[..., Any]
+
+
+def daily_table(  # noqa: PLR0913 - each is a word of a table
+    *,
+    inputs: Sequence[AnyInput] | Mapping[str, AnyInput] = (),
+    day: str = "day",
+    start: date | str | None = None,
+    partitions_def: dg.TimeWindowPartitionsDefinition | None = None,
+    unique: Sequence[str] = (),
+    not_null: Sequence[str] = (),
+    rows: tuple[int | None, int | None] = (None, None),
+    rules: Sequence[Rule] | Mapping[str, str] = (),
+    io_manager_key: str = "io_manager",
+    **asset: Any,
+) -> Callable[[Body], dg.AssetsDefinition]:
+    """Make an asset of a function that returns the rows of its days; its IO manager is a `LakeIOManager`.
+
+    A parameter gets the days of its input, pinned to one moment, in the form of its annotation. All days of a run are
+    judged before one commit: a day that breaks a rule keeps its old rows, and the checks are part of the asset.
+
+    inputs: `Input("orders", before=6)` gives the parameter `orders` the days d - 6 through d of the asset `orders` for
+      each day d of the run. A prefixed key is "shop/orders", and its parameter is `orders` too; a key alone (a text, a
+      list, a `dg.AssetKey`) gives the same day. A mapping names parameters itself: `{"eu": Input("eu/orders")}`.
+    day: the column with a row's day.
+    start: the first day, or else partitions_def: a daily partitions definition.
+    unique, not_null, rows, rules: as for `lake_checks`.
+    io_manager_key: the resource that stores the days.
+    asset: whatever else `dg.asset` takes. The backfill policy is `single_run` unless another one is given.
+
+    Raises SettingsError for an input without a parameter, a parameter without an input, a choice of an input that only
+    tables of `lake.toml` have, no first day or two, and words that stand for something here. A generator is refused.
+    """
+    rule_set = Rules(tuple(unique), tuple(not_null), rows, as_rules(rules))
+
+    def decorate(function: Body) -> dg.AssetsDefinition:
+        name = str(asset.get("name") or getattr(asset.get("key"), "path", [function.__name__])[-1])
+        windows = _windows(name, inputs)
+        _refuse(name, function, windows, asset)
+        metadata = {DAY_COLUMN: day, **asset.get("metadata", {})}
+        words = {
+            "backfill_policy": dg.BackfillPolicy.single_run(), **asset, "metadata": metadata,
+            "partitions_def": _days(name, start, partitions_def), "io_manager_key": io_manager_key,
+            "ins": {parameter: _read(window) for parameter, window in windows.items()},
+            "check_specs": specs_of(_key(function, asset), rule_set),
+            "required_resource_keys": {io_manager_key, *asset.get("required_resource_keys", ())},
+        }  # fmt: skip
+        made: dg.AssetsDefinition = dg.asset(**words)(_with_checks(function, io_manager_key, rule_set))
+        read = {p for p in made.keys_by_input_name if p in inspect.signature(function).parameters}
+        if unknown := sorted(read - {*windows}):
+            raise _refused(name, f"the parameter {', '.join(unknown)} has no input", "Name it in `inputs`")
+        DECLARED.add(made, rule_set)
+        return made
+
+    return decorate
+
+
+def _with_checks(function: Body, io_manager_key: str, rules: Rules) -> Body:
+    """The function as one that hands its rows to the IO manager, and tells its checks after the commit."""
+
+    @wraps(function)
+    def make(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        yield dg.Output(function(*args, **kwargs))
+        if rules.checks:
+            step = dg.AssetExecutionContext.get()
+            keys = [dg.AssetCheckKey(step.asset_key, name) for name in rules.checks]
+            yield from standing(getattr(step.resources, io_manager_key), keys)
+
+    # Dagster reads parameters from the signature; what the function returns is none of its types any more.
+    made: Any = make
+    made.__signature__ = inspect.signature(function).replace(return_annotation=inspect.Signature.empty)
+    made.__annotations__ = {n: kind for n, kind in function.__annotations__.items() if n != "return"}
+    return make
+
+
+def _windows(name: str, inputs: Sequence[AnyInput] | Mapping[str, AnyInput]) -> dict[str, Input]:
+    """The inputs by parameter."""
+    given: Iterable[tuple[str, AnyInput]]
+    given = inputs.items() if isinstance(inputs, Mapping) else [("", i) for i in inputs]
+    found: dict[str, Input] = {}
+    for parameter, one in given:
+        window = one if isinstance(one, Input) else Input(_text(one))
+        if window != Input(window.table, window.before, window.after) or window.by or window.columns is not None:
+            culprit = f"the input {window.table} has more than days: basis, columns or by"
+            raise _refused(name, culprit, "Leave out all but before and after: the others are of tables of a lake.toml")
+        key = parameter or dg.AssetKey.from_user_string(window.table).path[-1]
+        if key in found:
+            raise _refused(
+                name, f"{found[key].table} and {window.table} would both be the parameter {key}",
+                f'Name the parameters: inputs={{"{key}": …, "other": …}}',
+            )  # fmt: skip
+        found[key] = window
+    return found
+
+
+def _text(key: dg.AssetKey | str | Sequence[str]) -> str:
+    return key if isinstance(key, str) else dg.AssetKey.from_coercible(key).to_user_string()
+
+
+def _read(window: Input) -> dg.AssetIn:
+    # Days before the upstream's first one, or after its newest, do not exist: the window is cut there.
+    mapping = dg.TimeWindowPartitionMapping(
+        start_offset=-window.before, end_offset=window.after, allow_nonexistent_upstream_partitions=True
+    )
+    return dg.AssetIn(key=dg.AssetKey.from_user_string(window.table), partition_mapping=mapping)
+
+
+def _key(function: Body, asset: Mapping[str, Any]) -> dg.AssetKey:
+    if (key := asset.get("key")) is not None:
+        return dg.AssetKey.from_coercible(key)
+    prefix = asset.get("key_prefix") or ()
+    return dg.AssetKey([*([prefix] if isinstance(prefix, str) else prefix), asset.get("name") or function.__name__])
+
+
+def _days(
+    name: str, start: date | str | None, given: dg.TimeWindowPartitionsDefinition | None
+) -> dg.TimeWindowPartitionsDefinition:
+    if (start is None) == (given is None):
+        culprit = "it has no first day" if start is None else "start and partitions_def both give its first day"
+        raise _refused(name, culprit, 'Give one of them: start="2024-01-01"')
+    return given if given is not None else dg.DailyPartitionsDefinition(start_date=str(start))
+
+
+def _refuse(name: str, function: Body, windows: Mapping[str, Input], asset: Mapping[str, Any]) -> None:
+    """Raise SettingsError for what the function and these words cannot be together."""
+    for word in OURS:
+        if word in asset:
+            raise _refused(name, f"{word} is no word of daily_table", OURS[word])
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        raise _refused(name, "its function is a generator or a coroutine", "Return the rows of all days at once")
+    if lost := [f"{w.table} ({p})" for p, w in windows.items() if p not in inspect.signature(function).parameters]:
+        culprit = f"no parameter takes the input {', '.join(lost)}"
+        raise _refused(name, culprit, f"Add the parameter to {function.__name__}, or take the input out")
+
+
+def _refused(name: str, culprit: str, advice: str) -> SettingsError:
+    return SettingsError(f"the daily table {name}", culprit, "No asset was made", advice)

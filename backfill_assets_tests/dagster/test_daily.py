@@ -1,0 +1,201 @@
+"""Daily tables by decorator: windows of inputs by parameter, rows judged before one commit, checks of the asset itself.
+
+Tested here: `daily_table` over whole runs, on pandas and Arrow. Not tested here: writing (`test_io_manager.py`), and
+checks beside an asset (`test_checks.py`).
+"""
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from backfill_assets.core.contracts import Basis
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.dagster import Input, LakeIOManager, daily_table
+from backfill_assets.dagster.contracts import code_of
+from backfill_assets.lake.code import SourceFile
+from backfill_assets_tests.dagster.projects import Deliveries, cause, materialize, rows
+from backfill_assets_tests.dagster.test_io_manager import states, versions
+
+FIRST, LAST = "2024-01-01", "2024-01-10"
+WEEK = [Input("shop/orders", before=6)]
+
+
+def orders_table(deliveries: Deliveries, **words: Any) -> dg.AssetsDefinition:
+    """`shop/orders` of three rows a day."""
+
+    @daily_table(
+        start=FIRST, key_prefix="shop", unique=["id"], not_null=["amount"], rows=(1, None),
+        rules={"amount_is_positive": "amount > 0"}, code_version="1", **words,
+    )  # fmt: skip
+    def orders(context: dg.AssetExecutionContext) -> pa.Table:
+        """Orders of each day."""
+        return deliveries.orders(context.partition_keys)
+
+    return orders
+
+
+@daily_table(inputs=WEEK, start=FIRST, unique=["day"], code_version="1")
+def weekly(context: dg.AssetExecutionContext, orders: pd.DataFrame) -> pd.DataFrame:
+    """The sum of seven days."""
+    days = [date.fromisoformat(key) for key in context.partition_keys]
+    seen = [(pd.Timestamp(d).date(), n) for d, n in zip(orders["day"], orders["amount"], strict=True)]
+    totals = [sum(n for d, n in seen if day - timedelta(7) < d <= day) for day in days]
+    return pd.DataFrame({"day": days, "total": totals})
+
+
+def verdicts(instance: dg.DagsterInstance, asset: dg.AssetsDefinition, key: dg.AssetKey) -> dict[str, str]:
+    """The newest verdict of each check of the asset."""
+    found = {}
+    for check in asset.check_keys:
+        asked = dg.AssetCheckKey(key, check.name)
+        (record,) = instance.event_log_storage.get_asset_check_execution_history(asked, limit=1)
+        found[check.name] = record.status.value
+    return found
+
+
+def test_a_range_is_one_commit_of_each_table_and_a_parameter_gets_its_window_of_days(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders = orders_table(deliveries)
+    result = materialize(lake, [orders, weekly], FIRST, LAST, instance=instance)
+    assert result.success, cause(result)
+    assert [total for _, total in rows(lake, "weekly")] == [6, 12, 18, 24, 30, 36, 42, 42, 42, 42]
+    before = versions(lake, "shop__orders"), versions(lake, "weekly")
+    assert materialize(lake, [orders, weekly], FIRST, LAST, instance=instance).success
+    assert (versions(lake, "shop__orders"), versions(lake, "weekly")) == before
+    checks = verdicts(instance, orders, dg.AssetKey(["shop", "orders"]))
+    assert checks == {
+        "unique_key": "SUCCEEDED",
+        "not_null": "SUCCEEDED",
+        "row_count": "SUCCEEDED",
+        "rules": "SUCCEEDED",
+    }
+    deliveries.by_day["2024-01-09"] = [("a", 100)]
+    assert materialize(lake, [orders], "2024-01-09", instance=instance).success
+    assert [d for d, state in states(lake, "weekly").items() if state == "stale"] == ["2024-01-09", "2024-01-10"]
+
+
+def test_a_day_that_breaks_a_rule_keeps_its_rows_and_the_verdict_stands_on_the_check(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders = orders_table(deliveries)
+    assert materialize(lake, [orders], FIRST, "2024-01-03", instance=instance).success
+    before = rows(lake, "shop__orders")
+    deliveries.by_day["2024-01-02"] = [("a", -1)]
+    result = materialize(lake, [orders], FIRST, "2024-01-03", instance=instance)
+    assert "amount_is_positive" in cause(result)
+    assert rows(lake, "shop__orders") == before
+    assert verdicts(instance, orders, orders.key)["rules"] == "FAILED"
+    assert verdicts(instance, orders, orders.key)["unique_key"] == "SUCCEEDED"
+
+
+def test_a_table_without_rules_has_no_checks_and_a_mapping_names_parameters(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    @daily_table(inputs={"bought": dg.AssetKey(["shop", "orders"])}, start=FIRST)
+    def counted(bought: pa.Table) -> pa.Table:
+        return bought.group_by("day").aggregate([("id", "count")])
+
+    assert not [*counted.check_keys]
+    result = materialize(lake, [orders_table(deliveries), counted], FIRST, "2024-01-02", instance=instance)
+    assert result.success, cause(result)
+    assert sorted(n for row in rows(lake, "counted") for n in row if isinstance(n, int)) == [3, 3]
+
+
+def test_its_code_is_the_file_of_the_function(deliveries: Deliveries) -> None:
+    assert code_of(orders_table(deliveries).op) == SourceFile.read(Path(__file__)).digest
+
+
+def test_later_days_are_read_as_far_as_there_are_any(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    @daily_table(inputs=[Input("shop/orders", after=2)], partitions_def=dg.DailyPartitionsDefinition(FIRST))
+    def ahead(context: dg.AssetExecutionContext, orders: pa.Table) -> pa.Table:
+        day = date.fromisoformat(context.partition_key)
+        return pa.table({"day": [day], "days": [len(set(orders["day"].to_pylist()))]})
+
+    orders = orders_table(deliveries)
+    assert materialize(lake, [orders], FIRST, "2024-01-03", instance=instance).success
+    assert materialize(lake, [orders, ahead], FIRST, instance=instance).success
+    assert [n for row in rows(lake, "ahead") for n in row if isinstance(n, int)] == [3]
+
+
+def test_what_dagster_lets_people_set_is_passed_on_and_rules_hold_under_another_key(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    made = orders_table(
+        deliveries, group_name="sales", owners=["a@example.com"], metadata={"more": 1}, io_manager_key="kept",
+        backfill_policy=dg.BackfillPolicy.multi_run(5), pool="one",
+    )  # fmt: skip
+    spec = made.specs_by_key[made.key]
+    assert (spec.group_name, spec.owners, spec.metadata["more"], spec.metadata["partition_expr"]) == (
+        "sales", ["a@example.com"], 1, "day",
+    )  # fmt: skip
+    assert spec.description == "Orders of each day."
+    assert made.backfill_policy == dg.BackfillPolicy.multi_run(5)
+    moved = made.with_attributes(asset_key_replacements={made.key: dg.AssetKey(["eu", "orders"])})
+    deliveries.by_day[FIRST] = [("a", 1), ("a", 2)]
+    result = dg.materialize(
+        [moved], partition_key=FIRST, instance=instance, resources={"kept": LakeIOManager(lake=str(lake))},
+        raise_on_error=False,
+    )  # fmt: skip
+    assert "unique_key" in cause(result)
+    assert verdicts(instance, moved, dg.AssetKey(["eu", "orders"]))["unique_key"] == "FAILED"
+
+
+def test_another_io_manager_is_refused_by_name_where_rules_are_to_be_judged(
+    deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    result = dg.materialize(
+        [orders_table(deliveries)], partition_key=FIRST, instance=instance,
+        resources={"io_manager": dg.mem_io_manager}, raise_on_error=False,
+    )  # fmt: skip
+    assert "Give it a LakeIOManager" in cause(result)
+
+
+def nothing() -> None:
+    """A function without parameters."""
+
+
+def orders_in(orders: pa.Table) -> pa.Table:
+    """A function of one input."""
+    return orders
+
+
+def generated(orders: pa.Table) -> Any:
+    """A generator."""
+    yield orders
+
+
+WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
+    "an input without a parameter": (nothing, {"inputs": WEEK}, r"no parameter takes the input shop/orders \(orders\)"),
+    "a parameter without an input": (orders_in, {}, "the parameter orders has no input"),
+    "two inputs of one parameter": (
+        orders_in, {"inputs": ["eu/orders", "us/orders"]}, "eu/orders and us/orders would both be the parameter orders",
+    ),
+    "a choice that only tables of a lake.toml have": (
+        orders_in, {"inputs": [Input("orders", basis=Basis.ARRIVALS)]}, "the input orders has more than days",
+    ),
+    "no first day": (nothing, {"start": None}, "it has no first day"),
+    "two first days": (
+        nothing, {"partitions_def": dg.DailyPartitionsDefinition(FIRST)},
+        "start and partitions_def both give its first day",
+    ),
+    "inputs of Dagster": (orders_in, {"ins": {}}, "ins is no word of daily_table"),
+    "checks of Dagster": (nothing, {"check_specs": []}, "check_specs is no word of daily_table"),
+    "a generator": (generated, {"inputs": ["orders"]}, "its function is a generator"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "words", "culprit"), WRONG.values(), ids=WRONG)
+def test_a_wrong_call_makes_no_asset_and_names_what_is_wrong(
+    function: Callable[..., Any], words: dict[str, Any], culprit: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"the daily table {function.__name__}: {culprit}.*No asset was made"):
+        daily_table(**{"start": FIRST, **words})(function)
