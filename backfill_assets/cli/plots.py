@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.cli.drawing import Figure
 from backfill_assets.core.days import contiguous
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import LARGE_DRIFT
 from backfill_assets.operations.lateness import LatenessReport
 
@@ -77,10 +78,16 @@ def check_figure(histories: Sequence["CheckHistory"]) -> Figure | None:
 
 
 def svg(name: str, draw: "Callable[[Axes], None]", height_inches: float = HEIGHT_INCHES) -> str:
-    """Return the SVG element (see `inline`) of the figure that `draw` draws."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure as Canvas
-
+    """Return the SVG element (see `inline`) of the figure that `draw` draws. Raises BackfillError where the package
+    matplotlib is missing."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure as Canvas
+    except ImportError:
+        raise BackfillError(
+            "the pictures of this page", "the package matplotlib is not installed", "No page was written",
+            "Run `pip install 'backfill-assets[pictures]'`",
+        ) from None  # fmt: skip
     style: Any = {**STYLE, "svg.hashsalt": name}
     with rc_context(style):
         figure = Canvas(figsize=(WIDTH_INCHES, height_inches), layout="constrained")

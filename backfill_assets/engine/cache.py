@@ -1,7 +1,7 @@
 """Delta's jars: fetched once per user by Spark's Ivy, compared with pinned digests, then used without any network.
 
-Not here: flags of the engine (`confs`, `jvm`). A newer Delta needs its pins here first (`sha256sum` of jars that a
-trusted machine fetched).
+Not here: flags of the engine (`confs`, `jvm`). The jars of a Delta without pins here are used only where the setting
+`trust_jars` names their digest.
 """
 
 import hashlib
@@ -81,7 +81,7 @@ def package_version(name: str) -> str:
     except PackageNotFoundError:
         raise BackfillError(
             f"the package {name}", "it is not installed in this Python environment", "Spark was not started",
-            "Install the package backfill-assets again, with its dependencies",
+            "Install it, or name the engine that computes elsewhere in [spark] of lake.toml",
         ) from None  # fmt: skip
 
 
@@ -102,11 +102,11 @@ def present_jars() -> tuple[Path, ...]:
     return tuple(sorted(jars_folder().glob("*.jar")))
 
 
-def delta_jars(java: Path, options: Sequence[str]) -> tuple[Path, ...]:
+def delta_jars(java: Path, options: Sequence[str], trusted: str = "") -> tuple[Path, ...]:
     """Delta's jars, fetched with Spark's Ivy if the cache lacks them; `java` is the program that runs it.
 
-    Concurrent callers fetch once. Raises BackfillError with Ivy's reason when the fetch fails, and with the jar's name
-    where one differs from its pin.
+    Concurrent callers fetch once. Raises BackfillError with Ivy's reason when the fetch fails, with the jar's name
+    where one differs from its pin, and for a version without pins unless `trusted` is `digest_of` its jars.
     """
     folder, wanted = jars_folder(), set(PINS.get(delta_coordinate(), ()))
     try:
@@ -118,7 +118,7 @@ def delta_jars(java: Path, options: Sequence[str]) -> tuple[Path, ...]:
     except OSError as error:
         raise unusable(error, f"Name a folder that you can write to in ${CACHE_VARIABLE}") from None
     jars = present_jars()
-    prove(delta_coordinate(), jars)
+    prove(delta_coordinate(), jars, trusted)
     return jars
 
 
@@ -169,17 +169,33 @@ def _fetch(java: Path, options: Sequence[str], scratch: Path) -> str:
     return (errors or lines or ["no output"])[-1][:200]
 
 
-def prove(coordinate: str, jars: Sequence[Path]) -> None:
-    """Raise BackfillError, naming the jar, unless each of the jars is as pinned."""
+def _sha256(jar: Path) -> str:
+    with jar.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_of(jars: Sequence[Path]) -> str:
+    """One digest of all these jars, that of `sha256sum *.jar | sha256sum` in their folder."""
+    lines = "".join(f"{_sha256(jar)}  {jar.name}\n" for jar in sorted(jars))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def prove(coordinate: str, jars: Sequence[Path], trusted: str = "") -> None:
+    """Raise BackfillError, naming the jar, unless each of the jars is as pinned; of a version without pins, naming the
+    known versions, unless `trusted` is the digest of its jars."""
     pins = PINS.get(coordinate)
     if pins is None:
-        raise BackfillError(
-            f"Delta's jars ({coordinate})", "this package does not know what they must contain",
-            "Spark was not started", f"Install the versions it was made for: {', '.join(PINS)}",
-        )  # fmt: skip
+        if trusted != (found := digest_of(jars)):
+            raise BackfillError(
+                f"Delta's jars ({coordinate})",
+                "this package knows no checksums of them" + (", and trust_jars names other ones" if trusted else ""),
+                "Spark was not started",
+                f"Install the versions whose jars it knows ({', '.join(PINS)}), or, if you trust the jars in "
+                f'{jars_folder()}, write trust_jars = "{found}" below [spark] in lake.toml',
+            )  # fmt: skip
+        return
     for jar in jars:
-        with jar.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = _sha256(jar)
         if pins.get(jar.name) != digest:
             fault = f"its sha256 is {digest}, not {pins[jar.name]}" if jar.name in pins else "it is none of Delta's"
             raise BackfillError(

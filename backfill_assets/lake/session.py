@@ -105,7 +105,7 @@ class LakeSession:
         """The engine's settings, from the lake's."""
         spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
         size = spark.memory, spark.cores, spark.idle_minutes
-        return EngineSettings(spark.engine, *size, spark.confs, umask, spark.open_port)
+        return EngineSettings(spark.engine, *size, spark.confs, umask, spark.open_port, spark.trust_jars)
 
     @property
     def made_by(self) -> str:

@@ -104,7 +104,7 @@ class LatenessSettings(Section):
 class SparkSettings(Section):
     """The engine: one of OWN_SERVERS, an `sc://` address or a master URL; its heap, cores (0 = all), idle minutes, and
     `confs` (those of `spark.sql.` count as settings of every table). `open_port`: other users may reach a
-    server without a token."""
+    server without a token. `trust_jars`: SHA-256 of the jars of a Delta whose checksums the package does not know."""
 
     engine: str = "embedded"
     memory: str = Field(default="2g", pattern=r"^[1-9]\d*[mgMG]$")
@@ -112,6 +112,7 @@ class SparkSettings(Section):
     idle_minutes: float = Field(default=10, gt=0, le=60 * 24)
     confs: dict[str, str] = Field(default_factory=dict)
     open_port: bool = Field(default=False, strict=True)
+    trust_jars: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
 
     @field_validator("engine")
     @classmethod

@@ -29,13 +29,13 @@ def assemble(
     called with every table that a run in this process has published.
     """
     lake_context = LakeContext(root, tables_of)
-    return _definitions(lake_context, Opened(*lake_context.open()), rebuilt, hears)
+    return _definitions(lake_context, lake_context.load(), rebuilt, hears)
 
 
 def rebuild_job(root: Path, tables_of: TablesOf, tables: Collection[str], hears: Hears, by: str) -> dg.JobDefinition:
     """The job `rebuild` of some tables for a command of the user `by`; see `assemble`."""
     lake_context = LakeContext(root, tables_of)
-    defs = _definitions(lake_context, Opened(*lake_context.open(), by=by), tables, hears)
+    defs = _definitions(lake_context, lake_context.load(by), tables, hears)
     return defs.resolve_job_def(REBUILD)
 
 
@@ -46,7 +46,7 @@ def assemble_anyway(root: Path, tables_of: TablesOf, appearance: Appearance = AL
     """
     lake_context = LakeContext(root, tables_of, appearance)
     if lake_context.missing is None:
-        return _definitions(lake_context, Opened(*lake_context.look(), appearance=appearance), None)
+        return _definitions(lake_context, lake_context.load(), None)
     from backfill_assets.orchestration.lake_definitions import stand_in
 
     return _definitions(lake_context, stand_in(lake_context), None)
@@ -66,8 +66,9 @@ def _definitions(
 
         def rebuild_of(tables: Collection[str]) -> dg.JobDefinition:
             """The job `rebuild` of some tables, for the run of a chunk."""
-            again = Opened(*lake_context.look(), appearance=lake_context.appearance)
-            return _definitions(lake_context, again, tables).resolve_job_def(lake_context.naming.name(REBUILD))
+            return _definitions(lake_context, lake_context.load(), tables).resolve_job_def(
+                lake_context.naming.name(REBUILD)
+            )
 
         return dg.Definitions.merge(defs, browser_definitions(lake_context, opened, rebuild, rebuild_of))
 

@@ -20,6 +20,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.ownership import BY, through_dagster
 from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, mode_of
+from backfill_assets.core.process import collect_seldom
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import access_of
 from backfill_assets.lake.model import Table
@@ -120,6 +121,8 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
     def make(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[Any]:
         """Rebuild the run's days; without days (a check's button), judge the newest written day again."""
         with as_failures():
+            if not opened.appearance.is_guest:
+                collect_seldom()
             receive_interrupts()
             lake, _ = opened.require()
             with ends_when_interrupted(), access_of(lake):

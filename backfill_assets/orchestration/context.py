@@ -41,6 +41,13 @@ class LakeContext:
         lake = look_at(self.root) if self.appearance.is_guest else open_lake(self.root)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
+    def load(self, by: str = "") -> "Opened":
+        """The lake for definitions that are loaded now: neither the process nor a folder is changed, `look` and the
+        steps see to that. Raises SettingsError."""
+        lake = look_at(self.root)
+        pipeline = pipeline_of(lake, self.tables_of(lake.settings))
+        return Opened(lake, pipeline, by=by, appearance=self.appearance)
+
     @property
     def missing(self) -> SettingsError | None:
         """The error of a folder without a lake, with both ways to make one; None where there is a lake."""

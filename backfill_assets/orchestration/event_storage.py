@@ -77,6 +77,7 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
         self._open: dict[str, sa.Connection] = {}  # by file, the transaction under way: one at a time
         self._tables: set[str] = set()
         self._buffer: list[dg.EventLogEntry] = []
+        self._indexing: sa.Connection | None = None  # of the transaction in which the base writes, too
         self._lock = threading.RLock()  # reads within a transaction nest, which the lock of the base does not allow
         super().__init__(base_dir, inst_data)
 
@@ -95,6 +96,9 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
     def _connect(self, shard: str) -> Iterator[sa.Connection]:
         """Give a connection in a transaction. Buffered events are written first."""
         with self._lock, interrupts_held():
+            if self._indexing is not None and shard == INDEX_SHARD_NAME:  # asked by the base, for what `_index` writes
+                yield self._indexing
+                return
             self.flush()
             with self._transaction(shard) as connection:
                 yield connection
@@ -103,8 +107,7 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
         """Whether the index has a table; asked for each tag of each materialization, in its transaction."""
         with self._lock:
             if table_name not in self._tables:
-                own = self._open.get(INDEX_SHARD_NAME)
-                with contextlib.nullcontext(own) if own else self.index_connection() as connection:
+                with self.index_connection() as connection:
                     if not sa.inspect(connection).has_table(table_name):
                         return False
                 self._tables.add(table_name)
@@ -133,8 +136,11 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
             for run_id, of_run in by_run.items():
                 with self._transaction(run_id) as connection:
                     connection.execute(SqlEventLogStorageTable.insert(), of_run)
-            with self._transaction(INDEX_SHARD_NAME) as connection:
-                self._index(connection, events, rows)
+            try:
+                with self._transaction(INDEX_SHARD_NAME) as self._indexing:
+                    self._index(self._indexing, events, rows)
+            finally:
+                self._indexing = None
 
     def dispose(self) -> None:
         """Write what is buffered and close all files."""
@@ -192,11 +198,11 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
         for event, number in zip(events, ids, strict=True):
             of_kind[event.dagster_event_type].append((event, number))
         assets = [pair for kind in OF_ASSETS for pair in of_kind[kind]]
-        self._store_asset_event_tags(index, [e for e, _ in assets], [n for _, n in assets])
+        self.store_asset_event_tags([e for e, _ in assets], [n for _, n in assets])
         # Each event overwrites its asset's row: only the newest of each kind counts.
         newest = {(e.dagster_event_type, e.get_dagster_event().asset_key): (e, n) for e, n in assets}
         for event, number in sorted(newest.values(), key=lambda pair: pair[1]):
-            self._store_asset_event(index, event, number)
+            self.store_asset_event(event, number)
         if planned := [r for e, n in of_kind[PLANNED] for r in _planned_rows(e, n, rows[n - first])]:
             index.execute(AssetCheckExecutionsTable.insert(), planned)
         if evaluated := [_check_row(event, number, rows[number - first]) for event, number in of_kind[EVALUATED]]:

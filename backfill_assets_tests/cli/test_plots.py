@@ -3,7 +3,12 @@
 Tested here: `cli.plots`. Not tested here: the pages (`test_lateness_page`, `test_report_page`).
 """
 
-from backfill_assets.cli.plots import MOST_COLUMNS, check_figure, drift_figures, inline
+import sys
+
+import pytest
+
+from backfill_assets.cli.plots import MOST_COLUMNS, check_figure, drift_figures, inline, svg
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.gates import Finding
 from backfill_assets.operations.drift import ColumnDrift, DriftReport
 from backfill_assets.operations.report import CheckHistory
@@ -17,6 +22,12 @@ def test_an_svg_becomes_an_element_with_ids_of_its_own() -> None:
         '<svg viewBox="0 0 1 2" role="img" aria-labelledby="n-caption"><g id="n-a" fill="url(#n-b)" '
         'style="stroke: var(--accent)"/><use xlink:href="#n-a"/></svg>'
     )
+
+
+def test_without_matplotlib_the_error_names_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as where it is not installed
+    with pytest.raises(BackfillError, match=r"No page was written.*'backfill-assets\[pictures\]'"):
+        svg("name", lambda axes: None)
 
 
 def test_the_columns_that_are_off_most_are_drawn_and_a_column_that_is_not_is_left_out() -> None:

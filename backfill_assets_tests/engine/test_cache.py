@@ -23,6 +23,7 @@ from backfill_assets.engine.cache import (
     cache_folder,
     delta_coordinate,
     delta_jars,
+    digest_of,
     jars_folder,
     package_version,
     present_jars,
@@ -98,9 +99,31 @@ def test_jars_are_fetched_again_where_one_is_missing(cache: Path, monkeypatch: p
     assert len(delta_jars(NO_JAVA, ())) == len(PINS[delta_coordinate()])
 
 
-def test_versions_without_pins_are_refused(cache: Path) -> None:
-    with pytest.raises(BackfillError, match="does not know what they must contain"):
-        prove("io.delta:delta-spark_4.2_2.13:0.0.0", [cache / NAME])
+UNKNOWN = "io.delta:delta-spark_4.2_2.13:0.0.0"
+
+
+def test_jars_of_a_version_without_checksums_are_refused_by_name_with_what_would_trust_them(cache: Path) -> None:
+    jars = present_jars()
+    with pytest.raises(BackfillError, match=r"0\.0\.0.*knows no checksums.*4\.4\.0.*trust_jars = ") as refused:
+        prove(UNKNOWN, jars)
+    assert f'trust_jars = "{digest_of(jars)}" below [spark]' in str(refused.value)
+    prove(UNKNOWN, jars, digest_of(jars))
+    (cache / "a-first.jar").write_bytes(b"x")
+    with pytest.raises(BackfillError, match="trust_jars names other ones"):
+        prove(UNKNOWN, present_jars(), digest_of(jars))
+
+
+def test_jars_with_known_checksums_are_not_made_good_by_trust(cache: Path) -> None:
+    (cache / "a-first.jar").write_bytes(b"x")
+    with pytest.raises(BackfillError, match=r"a-first\.jar: it is none of Delta's"):
+        delta_jars(NO_JAVA, (), digest_of(present_jars()))
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_digest_that_trust_names_is_what_sha256sum_tells(cache: Path) -> None:
+    command = ["sh", "-c", "LC_ALL=C; sha256sum *.jar | sha256sum"]
+    told = subprocess.run(command, cwd=cache, capture_output=True, text=True, check=True)
+    assert told.stdout.split()[0] == digest_of(present_jars())
 
 
 def test_a_cache_folder_that_cannot_be_used_is_one_line_that_names_the_variable(

