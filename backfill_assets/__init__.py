@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from backfill_assets.core.days import DayRange
     from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, TransientError
     from backfill_assets.core.process import lake_folder
+    from backfill_assets.dagster.component import LakeComponent
     from backfill_assets.lake.model import Chunk, Table
     from backfill_assets.lake.settings import LakeSettings
     from backfill_assets.orchestration.assemble import assemble
@@ -31,6 +32,7 @@ __all__ = [
     "ContractBroken",
     "DayRange",
     "Input",
+    "LakeComponent",
     "LakeSettings",
     "Rule",
     "SettingsError",
@@ -49,6 +51,7 @@ _NAMES_OF = {
     "core.days": ("DayRange",),
     "core.errors": ("BackfillError", "ContractBroken", "SettingsError", "TransientError"),
     "core.process": ("lake_folder",),
+    "dagster.component": ("LakeComponent",),
     "lake.model": ("Chunk", "Table"),
     "lake.settings": ("LakeSettings",),
     "orchestration.assemble": ("assemble",),

@@ -10,23 +10,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from backfill_assets.core.contracts import Input
     from backfill_assets.dagster.checks import lake_checks
+    from backfill_assets.dagster.component import LakeComponent
     from backfill_assets.dagster.daily import daily_table
     from backfill_assets.dagster.definitions import build_lake_defs
     from backfill_assets.dagster.io_manager import LakeIOManager
+    from backfill_assets.dagster.resource import LakeResource
+    from backfill_assets.dagster.stale import is_stale
 
 __all__ = [
     "Input",
+    "LakeComponent",
     "LakeIOManager",
+    "LakeResource",
     "build_lake_defs",
     "daily_table",
+    "is_stale",
     "lake_checks",
 ]
 
 _HOME_OF: dict[str, str] = {  # name -> the module here that has it
     "Input": "daily",
+    "LakeComponent": "component",
     "LakeIOManager": "io_manager",
+    "LakeResource": "resource",
     "build_lake_defs": "definitions",
     "daily_table": "daily",
+    "is_stale": "stale",
     "lake_checks": "checks",
 }
 

@@ -4,19 +4,31 @@ Here: which names and switches of Dagster a user sets for the whole lake. Not he
 what stands beside it (`orchestration.assemble`), and our own project, where the lake is alone (`definitions`).
 """
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import dagster as dg
 
 from backfill_assets.core.process import lake_folder
+from backfill_assets.dagster.stale import is_stale
+from backfill_assets.orchestration.alerts import ALERTS
 from backfill_assets.orchestration.assemble import assemble_anyway
 from backfill_assets.orchestration.naming import GROUP, Appearance, Naming
+from backfill_assets.orchestration.plan_job import PLANS
+from backfill_assets.orchestration.proofs import CONTROLS
+from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG
+from backfill_assets.orchestration.ticks import LANDING
 from backfill_assets.pipeline.chosen import tables_at
 
-Automation = Literal["off", "sensors"]
+Automation = Literal["off", "sensors", "conditions"]
 Mappings = Literal["identity", "windows"]
+CONDITIONS: Final = "conditions"
+RUNNING: Mapping[Automation, Collection[str] | None] = {
+    "off": (), "sensors": None, CONDITIONS: (LANDING, PLANS, CONTROLS, ALERTS, CONDITIONS),
+}  # fmt: skip
+INTERVAL_SECONDS = 30
 
 
 def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
@@ -46,7 +58,9 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
       table only: `Definitions.map_asset_specs`. kinds: default `{"spark", "deltalake"}`.
     pool, op_tags: of every table's step, as for `dg.asset`.
     automation: "off": sensors and schedules are there, stopped. "sensors": `landing`, `late_data`, `plans`, `controls`
-      and the schedule `daily_load` run unless turned off in the browser.
+      and the schedule `daily_load` run unless turned off in the browser. "conditions": in place of the last two the
+      built tables bear `is_stale(…, missing=True)`, which the sensor `conditions` evaluates in the code location;
+      unlike `late_data` it asks for a day once, and again only when its inputs, code or settings changed.
     mappings: how inputs are shown. "identity": day to same day, so that Dagster never launches a week for a late day:
       which days are stale is read from receipts, exact to the column, by `late_data`. "windows": the days `before` and
       `after` of `core.contracts.Input` as `dg.TimeWindowPartitionMapping`, for lineage and eager conditions that
@@ -58,15 +72,45 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
     appearance = Appearance(
         Naming.below(key_prefix),
         is_guest=True,
-        sensors_run=automation == "sensors",
+        running=RUNNING[automation],
         mappings=mappings,
         spec=_given(
             group_name=group_name, owners=[*owners], tags={**(tags or {})}, kinds=kinds,
             automation_condition=automation_condition,
         ),
+        built={"automation_condition": _condition(root, key_prefix)}
+        if automation == CONDITIONS and automation_condition is None
+        else {},
         step=_given(pool=pool, op_tags=op_tags),
     )  # fmt: skip
-    return assemble_anyway(root, tables_at(root), appearance)
+    defs = assemble_anyway(root, tables_at(root), appearance)
+    if automation != CONDITIONS:
+        return defs
+    return dg.Definitions.merge(defs, dg.Definitions(sensors=[_conditions_sensor(root, defs, appearance)]))
+
+
+def _condition(root: Path, key_prefix: str | Sequence[str]) -> "dg.AutomationCondition[Any]":
+    """Days that need a rebuild, held until they are requested while a run of the asset or of an input is under way."""
+    stale = is_stale(root, key_prefix=key_prefix, missing=True)
+    return stale & ~dg.AutomationCondition.in_progress() & ~dg.AutomationCondition.any_deps_in_progress()
+
+
+def _conditions_sensor(
+    root: Path, defs: dg.Definitions, appearance: Appearance
+) -> dg.AutomationConditionSensorDefinition:
+    """The sensor that evaluates the conditions of the lake's assets in the code location."""
+    keys = [spec.key for spec in defs.resolve_all_asset_specs() if spec.automation_condition is not None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)  # of `use_user_code_server`, without which none is evaluated
+        return dg.AutomationConditionSensorDefinition(
+            appearance.naming.name(CONDITIONS),
+            target=keys,
+            run_tags={LAKE_TAG: str(root), REASON_TAG: CONDITIONS},
+            default_status=dg.DefaultSensorStatus.RUNNING,
+            minimum_interval_seconds=INTERVAL_SECONDS,
+            description="Requests the days that receipts say need a rebuild, upstream first.",
+            use_user_code_server=True,
+        )
 
 
 def _given(**words: object) -> dict[str, object]:

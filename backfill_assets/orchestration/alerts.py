@@ -18,6 +18,7 @@ from backfill_assets.orchestration.history import cause, evaluation_text, evalua
 from backfill_assets.orchestration.naming import ALONE, Appearance, Naming, table_made_by
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, records_of
 
+ALERTS = "alerts"  # both sensors, where it is said which ones run
 LISTED_FINDINGS, LISTED_TABLES = 10, 3
 INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
 DAY_SECONDS = 24 * 3600.0
@@ -31,8 +32,8 @@ def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorD
 
     The environment is read when definitions load and again at every tick, so that an address can be changed.
     """
-    wanted, name = appearance.sensors_run and is_wanted(), appearance.naming.name
-    status = dg.DefaultSensorStatus.RUNNING if wanted else dg.DefaultSensorStatus.STOPPED
+    name, runs = appearance.naming.name, dg.DefaultSensorStatus.RUNNING
+    status = runs if appearance.runs(ALERTS) and is_wanted() else dg.DefaultSensorStatus.STOPPED
 
     def concerns(run: dg.DagsterRun) -> bool:
         return not appearance.is_guest or works_on(run, str(root), appearance.naming)

@@ -58,7 +58,6 @@ from backfill_assets.orchestration.runs import (
 IO_MANAGER = "lake_io_manager"
 # Executors whose steps run in the process of their run: only there does the end of this process end the run.
 ONE_PROCESS = (dg.in_process_executor.name, "execute_in_process_executor")
-KINDS = frozenset(("spark", "deltalake"))
 RECEIPT_TAGS = (
     "dagster/backfill",
     "dagster/sensor_name",
@@ -107,7 +106,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
     spec = dg.AssetSpec(
         naming.key(contract.name), deps=_deps(opened, contract), description=opened.described(_described(contract)),
         code_version=opened.pipeline.codes[contract.name].code_digest, partitions_def=partitions,
-        metadata=asset_metadata(opened.lake, table, naming), **{"kinds": KINDS, **looks.spec},
+        metadata=asset_metadata(opened.lake, table, naming), **looks.of(table.is_landed),
     ).with_io_manager_key(naming.name(IO_MANAGER))  # fmt: skip
 
     @dg.multi_asset(

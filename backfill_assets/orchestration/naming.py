@@ -5,7 +5,7 @@ definitions that bear these names (`assemble`, `lake_definitions`).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -82,18 +82,29 @@ class Appearance:
 
     naming: the names of all its definitions.
     is_guest: the project has other definitions, so that the lake claims nothing that is common to all of them.
-    sensors_run: sensors and schedules that are meant to run do so unless turned off in the browser.
+    running: plain names of sensors and schedules that run unless turned off in the browser (None: all that are meant
+      to).
     mappings: which partition mappings inputs are shown with; see `build_lake_defs`.
     spec: what each asset's `dg.AssetSpec` is given besides, by the names of its parameters.
+    built: the same for assets that are made from other tables only.
     step: what each asset's `dg.multi_asset` is given besides (`pool`, `op_tags` …).
     """
 
     naming: Naming = PLAIN
     is_guest: bool = False
-    sensors_run: bool = True
+    running: Collection[str] | None = None
     mappings: Literal["identity", "windows"] = "identity"
     spec: Mapping[str, Any] = field(default_factory=lambda: {"group_name": GROUP})
+    built: Mapping[str, Any] = field(default_factory=dict)
     step: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, is_landed: bool) -> Mapping[str, Any]:
+        """What the asset's `dg.AssetSpec` of a table is given besides."""
+        return {"kinds": {"spark", "deltalake"}, **self.spec, **({} if is_landed else self.built)}
+
+    def runs(self, name: str) -> bool:
+        """Whether a sensor or schedule that is meant to run does so by itself."""
+        return self.running is None or name in self.running
 
 
 ALONE = Appearance()

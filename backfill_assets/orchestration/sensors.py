@@ -75,7 +75,7 @@ def lake_sensor(
 ) -> dg.SensorDefinition:  # fmt: skip
     """A sensor that requests the runs of `tick`; without a lake it says so."""
 
-    runs_by_itself = lake_context.appearance.sensors_run
+    runs_by_itself = lake_context.appearance.runs(name)
 
     @dg.sensor(
         name=lake_context.naming.name(name), jobs=jobs, minimum_interval_seconds=interval_seconds, description=what,
@@ -135,7 +135,7 @@ def lake_schedule(  # noqa: PLR0913 - what Dagster's decorator takes
 ) -> dg.ScheduleDefinition:  # fmt: skip
     """A schedule in UTC that requests `requests(today)`; without a lake it says so."""
 
-    is_on = is_on and lake_context.appearance.sensors_run
+    is_on = is_on and lake_context.appearance.runs(name)
 
     @dg.schedule(
         name=lake_context.naming.name(name), job=job, cron_schedule=cron, execution_timezone="UTC", description=what,

@@ -1,0 +1,136 @@
+"""`is_stale`: an automation condition that is true for the days whose receipts say that they need a rebuild.
+
+Here: asking the lake, once per tick for all assets that share it. Not here: which days need a rebuild (`core.needs`),
+and the sensors, which ask the same and try again (`orchestration.ticks`).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.needs import Needs, identities, needs
+from backfill_assets.core.process import lake_folder
+from backfill_assets.core.states import State, States
+from backfill_assets.lake.view import read_view
+from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.naming import GROUP, Appearance, Naming
+from backfill_assets.pipeline.chosen import tables_at
+
+IDENTITY_CHARS = 10
+SEEN, ASKED = "seen", "asked"  # what the cursor keeps of a tick: the days by their identities
+
+
+def is_stale(
+    lake: str | Path, *, key_prefix: str | Sequence[str] = (), missing: bool = False, while_stale: bool = False
+) -> "dg.AutomationCondition[Any]":
+    """A condition that is true for the stale days of the asset's table in the folder `lake`: by receipts they were made
+    from inputs that have changed since (to the column, whoever wrote them), and all their inputs are in place. It
+    composes: `is_stale(lake) & ~dg.AutomationCondition.in_progress()`.
+
+    A day is true until it is requested, and then again only when its inputs, code or settings change, or somebody else
+    writes it: a day whose run failed is left alone as it is. `.since(…)` is not needed.
+
+    key_prefix: as of `build_lake_defs`; an asset that returns its rows to a `LakeIOManager` needs none.
+    missing: also for days that were never made and that deliveries or written days downstream ask for.
+    while_stale: at every tick as long as the day is stale, requested or not; for conditions that keep count themselves.
+
+    The daemon cannot evaluate it: name the assets in a `dg.AutomationConditionSensorDefinition(…,
+    use_user_code_server=True)`, as `build_lake_defs(automation="conditions")` does. Days of a table that the lake does
+    not have, and of assets without daily partitions, are never true.
+    """
+    naming = Naming.below(key_prefix)
+    return _StaleDays(_tables_of(lake_folder(str(lake)), naming.prefix), missing, while_stale)
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """The lake at one tick: which days need a rebuild."""
+
+    states: States
+    found: Needs
+
+
+@dataclass(frozen=True)
+class _LakeTables:
+    """The tables of a lake by asset keys, looked at once per tick."""
+
+    context: LakeContext
+    _newest: list[tuple[datetime, _Looked]] = field(default_factory=list, compare=False, repr=False)  # at most one
+
+    def table_of(self, key: dg.AssetKey, states: States) -> str | None:
+        """The table of an asset, also of one that returns its rows to a `LakeIOManager`; None without one."""
+        names = self.context.naming.table_of(key), "__".join(key.path)
+        return next((name for name in names if name in states.contracts), None)
+
+    def looked(self, at: datetime) -> _Looked | None:
+        """The lake as the tick of the moment `at` first saw it; None where there is no lake."""
+        if self.context.missing is not None:
+            return None
+        if not self._newest or self._newest[0][0] != at:
+            lake, pipeline = self.context.look()
+            states = pipeline.states(read_view(lake, pipeline.contracts))
+            self._newest[:] = [(at, _Looked(states, needs(states, {}, at.astimezone(UTC).date())))]
+        return self._newest[0][1]
+
+
+@cache
+def _tables_of(root: Path, prefix: tuple[str, ...]) -> _LakeTables:
+    """One object per lake, which all its conditions share."""
+    appearance = Appearance(Naming.below(prefix, GROUP), is_guest=True)
+    return _LakeTables(LakeContext(root, tables_at(root), appearance))
+
+
+@dataclass(frozen=True)
+class _StaleDays(dg.AutomationCondition[Any]):
+    tables: _LakeTables
+    or_missing: bool
+    while_stale: bool
+
+    @property
+    def name(self) -> str:
+        return "is_stale"
+
+    @property
+    def description(self) -> str:
+        more = ", or never made though its inputs are there" if self.or_missing else ""
+        return f"by the receipts of its lake the day is stale{more}, and its inputs are in place"
+
+    def evaluate(self, context: "dg.AutomationContext[Any]") -> "dg.AutomationResult[Any]":
+        is_daily = isinstance(context.partitions_def, dg.DailyPartitionsDefinition)
+        looked = self.tables.looked(context.evaluation_time) if is_daily else None
+        table = self.tables.table_of(context.key, looked.states) if looked else None
+        if looked is None or table is None:
+            return dg.AutomationResult(context, context.get_empty_subset())
+        found = _identities(looked, table, self.or_missing)
+        asked = {} if self.while_stale else _asked_for(context, found)
+        days = {day for day, identity in found.items() if asked.get(day) != identity}
+        true = context.candidate_subset.compute_intersection_with_partition_keys(days)
+        return dg.AutomationResult(context, true, cursor=json.dumps({SEEN: found, ASKED: asked}))
+
+
+def _asked_for(context: "dg.AutomationContext[Any]", found: Mapping[str, str]) -> dict[str, str]:
+    """The days of `found` that were requested, each with what it would have been made from at that time."""
+    before = json.loads(context.cursor or "{}")
+    seen, asked = before.get(SEEN, {}), before.get(ASKED, {})
+    requested = context.get_previous_requested_subset(context.key)
+    newly = requested.expensively_compute_partition_keys() if requested is not None else ()
+    asked |= {day: seen[day] for day in newly if day in seen}
+    return {day: asked[day] for day in found if day in asked}
+
+
+def _identities(looked: _Looked, table: str, missing: bool) -> dict[str, str]:
+    """Per day (text) that is ready to be made again a digest of what a rebuild of it would be made from."""
+    states = looked.states
+    days = [d for d in looked.found.ready[table] if missing or states.of(table, d) is State.STALE]
+    return {str(day): _short(day, text) for day, text in identities(states, table, days).items()}
+
+
+def _short(day: date, identity: str) -> str:
+    return digest_of([str(day), identity])[:IDENTITY_CHARS]

@@ -1,0 +1,104 @@
+"""`LakeComponent` in a project: found by its entry point, scaffolded with a lake that runs, loaded from a `defs.yaml`.
+
+Tested here: by Dagster's own test tools for components, which `dg` calls, too. Not tested here: the commands of `dg`
+(they are no dependency of ours), and the definitions (`dagster.test_definitions`).
+"""
+
+import tomllib
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster.components.testing import create_defs_folder_sandbox
+
+import backfill_assets
+from backfill_assets.dagster import LakeComponent
+from backfill_assets.dagster.component import LakeScaffolder, folder_of
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.lakes import make_lake
+from backfill_assets_tests.processes import run_python
+from backfill_assets_tests.sources import CHECKOUT
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+TABLES = {"raw", "staging", "features", "features_as_known", "labels", "training"}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return make_lake(tmp_path / "lake", [], "2024-03-01")
+
+
+def test_the_entry_point_names_a_module_that_shows_the_class() -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["entry-points"]["dagster_dg_cli.registry_modules"] == {"backfill_assets": "backfill_assets"}
+    assert "LakeComponent" in dir(backfill_assets)
+    assert backfill_assets.LakeComponent is LakeComponent
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_package_and_its_door_are_imported_without_dagster() -> None:
+    said = run_python(
+        "import sys, backfill_assets, backfill_assets.dagster; dir(backfill_assets); print('dagster' in sys.modules)"
+    )
+    assert said.strip() == "False"
+
+
+def test_a_scaffold_makes_a_file_and_a_lake_that_loads() -> None:
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=LakeComponent, defs_path="my-sales", scaffold_params={"lake": "data/lake"}
+        )
+        assert (path / "defs.yaml").exists()
+        assert (sandbox.project_root / "data/lake/lake.toml").exists()
+        with sandbox.load_component_and_build_defs(defs_path=path) as (component, defs):
+            assert isinstance(component, LakeComponent)
+            assert component.lake == "data/lake"
+            specs = {s.key.to_user_string(): s for s in defs.resolve_all_asset_specs()}
+            assert {f"my_sales/{t}" for t in TABLES} <= set(specs)
+            assert {s.group_name for s in specs.values()} == {"my_sales"}
+            assert not any("No lake yet" in (s.description or "") for s in specs.values())
+
+
+def test_a_lake_that_is_there_is_left_as_it_is(lake: Lake) -> None:
+    before = {p: p.read_bytes() for p in lake.root.rglob("*") if p.is_file()}
+    with create_defs_folder_sandbox() as sandbox:
+        sandbox.scaffold_component(
+            component_cls=LakeComponent, defs_path="sales", scaffold_params={"lake": str(lake.root)}
+        )
+    assert {p: p.read_bytes() for p in lake.root.rglob("*") if p.is_file()} == before
+
+
+def test_every_field_reaches_the_definitions(lake: Lake) -> None:
+    attributes = {
+        "lake": str(lake.root), "key_prefix": ["eu", "shop"], "group_name": "sales", "owners": ["team:sales"],
+        "tags": {"tier": "gold"}, "kinds": ["delta"], "pool": "spark", "op_tags": {"memory": "2g"},
+        "automation": "sensors", "mappings": "windows",
+    }  # fmt: skip
+    assert set(attributes) == set(LakeComponent.model_fields)
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=LakeComponent,
+            defs_path="sales",
+            scaffold_params={"lake": str(lake.root)},
+            defs_yaml_contents={"type": "backfill_assets.LakeComponent", "attributes": attributes},
+        )
+        with sandbox.load_component_and_build_defs(defs_path=path) as (_, defs):
+            asset = defs.resolve_assets_def(dg.AssetKey(["eu", "shop", "features"]))
+            (spec,) = asset.specs
+            assert (spec.group_name, spec.owners, spec.kinds) == ("sales", ["team:sales"], {"delta"})
+            assert (spec.tags["tier"], asset.op.pool, asset.op.tags["memory"]) == ("gold", "spark", "2g")
+            assert {type(d.partition_mapping) for d in spec.deps} == {dg.TimeWindowPartitionMapping}
+            sensor = defs.resolve_sensor_def("eu__shop__late_data")
+            assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+
+
+def test_a_relative_folder_lies_in_the_project_and_else_in_the_working_folder(tmp_path: Path) -> None:
+    assert folder_of("lake", tmp_path) == tmp_path / "lake"
+    assert folder_of("/else/lake", tmp_path) == Path("/else/lake")
+    assert folder_of("lake", None) == Path.cwd() / "lake"
+
+
+def test_options_of_the_scaffold_say_what_they_are() -> None:
+    fields = LakeScaffolder.get_scaffold_params().model_fields
+    assert {name: bool(field.description) for name, field in fields.items()} == {"lake": True}
