@@ -18,10 +18,11 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import Needs, identities, needs
 from backfill_assets.core.process import lake_folder
 from backfill_assets.core.states import State, States
+from backfill_assets.lake.home import look_at
+from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.view import read_view
-from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.naming import GROUP, Appearance, Naming
-from backfill_assets.pipeline.chosen import tables_at
+from backfill_assets.orchestration.naming import Naming
+from backfill_assets.pipeline.chosen import chosen_pipeline
 
 IDENTITY_CHARS = 10
 SEEN, ASKED = "seen", "asked"  # what the cursor keeps of a tick: the days by their identities
@@ -61,20 +62,21 @@ class _Looked:
 class _LakeTables:
     """The tables of a lake by asset keys, looked at once per tick."""
 
-    context: LakeContext
+    root: Path
+    naming: Naming
     _newest: list[tuple[datetime, _Looked]] = field(default_factory=list, compare=False, repr=False)  # at most one
 
     def table_of(self, key: dg.AssetKey, states: States) -> str | None:
         """The table of an asset, also of one that returns its rows to a `LakeIOManager`; None without one."""
-        names = self.context.naming.table_of(key), "__".join(key.path)
+        names = self.naming.table_of(key), "__".join(key.path)
         return next((name for name in names if name in states.contracts), None)
 
     def looked(self, at: datetime) -> _Looked | None:
         """The lake as the tick of the moment `at` first saw it; None where there is no lake."""
-        if self.context.missing is not None:
+        if not (self.root / FILE_NAME).exists():
             return None
         if not self._newest or self._newest[0][0] != at:
-            lake, pipeline = self.context.look()
+            pipeline = chosen_pipeline(lake := look_at(self.root))
             states = pipeline.states(read_view(lake, pipeline.contracts))
             self._newest[:] = [(at, _Looked(states, needs(states, {}, at.astimezone(UTC).date())))]
         return self._newest[0][1]
@@ -83,8 +85,7 @@ class _LakeTables:
 @cache
 def _tables_of(root: Path, prefix: tuple[str, ...]) -> _LakeTables:
     """One object per lake, which all its conditions share."""
-    appearance = Appearance(Naming.below(prefix, GROUP), is_guest=True)
-    return _LakeTables(LakeContext(root, tables_at(root), appearance))
+    return _LakeTables(root, Naming.below(prefix))
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ def test_the_entry_point_names_a_module_that_shows_the_class() -> None:
 @pytest.mark.usefixtures("processes")
 def test_the_package_and_its_door_are_imported_without_dagster() -> None:
     said = run_python(
-        "import sys, backfill_assets, backfill_assets.dagster; dir(backfill_assets); print('dagster' in sys.modules)"
+        "import sys, backfill_assets, backfill_assets.dagster; dir(backfill_assets); print('dagster' in sys.modules)",
+        fresh=True,
     )
     assert said.strip() == "False"
 

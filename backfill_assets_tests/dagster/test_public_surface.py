@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 SIGNATURES = {
     "LakeComponent": "(*, lake, key_prefix=(), group_name='lake', owners=(), tags=None, kinds=None, pool=None, "
     "op_tags=None, automation='off', mappings='identity')",
+    "LakeIOManager": "(*, lake, schema_changes='refuse', default_form='spark')",
     "LakeResource": "(*, lake, newest=False)",
     "build_lake_defs": "(lake, *, key_prefix=(), group_name='lake', owners=(), tags=None, kinds=None, pool=None, "
     "op_tags=None, automation='off', automation_condition=None, mappings='identity')",
     "is_stale": "(lake, *, key_prefix=(), missing=False, while_stale=False)",
+    "lake_checks": "(asset, *, unique=(), not_null=(), rows=(None, None), rules=())",
 }
 
 

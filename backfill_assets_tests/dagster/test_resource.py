@@ -4,7 +4,6 @@ Tested here: the resource in a run and by itself, on lakes of logs and small fil
 reading (`operations.test_reader`), states and plans themselves.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -23,12 +22,6 @@ pytestmark = pytest.mark.usefixtures("storages")
 
 DAYS = 6
 Made = tuple[Lake, Pipeline]
-
-
-@pytest.fixture
-def instance(storages: None) -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

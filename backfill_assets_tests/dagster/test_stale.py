@@ -4,7 +4,6 @@ Tested here: which days it is true for, once and while they are stale, composed,
 `build_lake_defs`. Not tested here: which days are stale (`core.test_states`, `core.test_needs`).
 """
 
-from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from backfill_assets.dagster.stale import _tables_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration.runs import LAKE_TAG
+from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset, weekly_asset
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -25,12 +25,6 @@ pytestmark = pytest.mark.usefixtures("storages")
 DAYS = 10
 NOW = end_of(DAYS + 1)
 Made = tuple[Lake, Pipeline]
-
-
-@pytest.fixture
-def instance(storages: None) -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture
@@ -50,7 +44,7 @@ class Ticks:
     """Ticks of one asset with a condition, each with the cursor that the one before left."""
 
     def __init__(self, instance: dg.DagsterInstance, condition: dg.AutomationCondition[Any], *path: str) -> None:
-        days = dg.DailyPartitionsDefinition(START.isoformat())
+        days = dg.DailyPartitionsDefinition("2024-01-01")
 
         @dg.asset(key=dg.AssetKey(list(path)), partitions_def=days, automation_condition=condition)
         def theirs() -> None: ...
@@ -183,3 +177,16 @@ class OpenAt(dg.AutomationCondition[Any]):
         self.seen += 1
         true = context.candidate_subset if self.seen >= self.first else context.get_empty_subset()
         return dg.AutomationResult(context, true)
+
+
+def test_days_that_assets_return_to_an_io_manager_are_stale_by_the_receipts_of_their_inputs(
+    tmp_path: Path, instance: dg.DagsterInstance, deliveries: Deliveries
+) -> None:
+    root, assets = tmp_path / "theirs", [orders_asset(deliveries), weekly_asset()]
+    assert materialize(root, assets, "2024-01-01", "2024-01-12", instance=instance).success
+    ticks = Ticks(instance, is_stale(root), "weekly")
+    assert ticks.next() == set()
+    deliveries.by_day["2024-01-03"] = [("late", 7)]
+    assert materialize(root, assets[:1], "2024-01-03", instance=instance).success
+    assert ticks.next() == {f"2024-01-{n:02}" for n in range(3, 10)}
+    assert Ticks(instance, is_stale(root), "shop", "orders").next() == set(), "nothing of the lake is its input"
