@@ -101,8 +101,10 @@ def _is_meant(lake: Lake) -> bool:
 
 
 def _is_of_the_project(lake: Lake, project: Path) -> bool:
-    """Whether the project has an instance that shows this lake."""
-    return (project / FILE).exists() and _is_meant(lake) and _is_ours(project)
+    """Whether the project has an instance that shows this lake. Not one that holds what assets of another project
+    return: these run in the folder that the command was started in."""
+    is_shown = _is_meant(lake) and not lake.settings.assets_only
+    return (project / FILE).exists() and is_shown and _is_ours(project)
 
 
 def _is_ours(project: Path) -> bool:
