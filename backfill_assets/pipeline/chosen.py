@@ -45,19 +45,22 @@ def tables_at(root: Path) -> TablesOf:
         named, sql = settings.pipeline.tables, settings.pipeline.sql
         given = [Table(d.contract, code_version=d.code) for d in declared(root)]
         if not named and not sql:
-            own = () if settings.assets_only else tables(settings)
-            return _in_order("of assets", [*own, *given], settings) if given else own
+            return _in_order("of assets", [*_built_in(settings), *given], settings) if given else _built_in(settings)
         queries = sorted(root.glob(sql)) if sql else []
         if files := [*_files_of(root, named), *queries]:
             refuse_foreign(root, files)
-        built_in = [] if settings.assets_only else tables(settings)
-        python_tables = _own(root, named, settings) if named else list(built_in)
+        python_tables = _own(root, named, settings) if named else _built_in(settings)
         sql_tables = [sql_table(path, settings) for path in queries]
         if sql and not sql_tables:
             raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
         return _in_order(named or sql or "", [*python_tables, *sql_tables, *given], settings)
 
     return tables_of
+
+
+def _built_in(settings: LakeSettings) -> tuple[Table, ...]:
+    """Asked for only where they are meant: they refuse a payload that they do not know."""
+    return () if settings.assets_only else tables(settings)
 
 
 def chosen_pipeline(lake: Lake) -> Pipeline:
