@@ -297,4 +297,3 @@ GATES = (
     Gate(RULES, _rules_in_words, _rules, names_rows=True, applies=lambda contract: bool(contract.rules)),
     Gate(READS, _reads_in_words, _reads, applies=lambda contract: bool(contract.asked)),
 )
-ALL_CHECKS: Mapping[str, bool] = {gate.name: gate.blocks for gate in GATES}  # name -> blocking

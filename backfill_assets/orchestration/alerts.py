@@ -5,18 +5,21 @@ Here: the sensors and the messages. Not here: the address and posting (`alert_ch
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.orchestration.alert_channels import UI_URL, Message, Posted, webhook
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.history import cause, evaluation_text, evaluations_of
 from backfill_assets.orchestration.naming import ALONE, Appearance, Naming, table_made_by
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, records_of
+from backfill_assets.orchestration.verdicts import Standing
 
 ALERTS = "alerts"  # both sensors, where it is said which ones run
 LISTED_FINDINGS, LISTED_TABLES = 10, 3
@@ -59,11 +62,13 @@ def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorD
         """One message per run whose checks found something that was not sent before."""
         run, url = context.dagster_run, webhook(os.environ)
         if url and concerns(run):
-            judged = {_name(e): e for e in evaluations_of(context.instance, run.run_id)}
-            found = {name: evaluation_text(e) for name, e in judged.items() if not e.passed}
+            evaluations = list(evaluations_of(context.instance, run.run_id))
+            found = {str(f): f for e in evaluations for f in found_by(e)}
+            judged = tuple(_name(e) for e in evaluations)
             posted(root, context.instance).post_news(
-                url, found, lambda fresh: findings(run, [judged[name] for name in fresh]), lambda name: name in judged
-            )
+                url, {name: f.text for name, f in found.items()},
+                lambda fresh: findings(run, [found[name] for name in fresh]), lambda name: name.startswith(judged),
+            )  # fmt: skip
 
     return [alert_on_failure, alert_on_findings]
 
@@ -120,19 +125,38 @@ def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> M
     return Message(subject, cause(instance, run.run_id) or message, _facts(run))
 
 
-def findings(run: dg.DagsterRun, found: Sequence[dg.AssetCheckEvaluation]) -> Message:
+@dataclass(frozen=True)
+class Alerted:
+    """What a check of a table finds: in one day, or in the table as a whole."""
+
+    check: str
+    table: str
+    text: str
+    day: date | None = None
+
+    def __str__(self) -> str:
+        return f"{self.check}{self.day or ''}".strip()
+
+
+def found_by(evaluation: dg.AssetCheckEvaluation) -> list[Alerted]:
+    """What an evaluation finds, day by day where it names days."""
+    name, table = _name(evaluation), evaluation.asset_key.to_user_string()
+    if days := Standing.of(evaluation).days:
+        return [Alerted(name, table, why, day) for day, why in days.items()]
+    return [] if evaluation.passed else [Alerted(name, table, evaluation_text(evaluation))]
+
+
+def findings(run: dg.DagsterRun, found: Sequence[Alerted]) -> Message:
     """The alert of a run whose checks found something: tables and days as subject, counts, the first ten."""
-    listed = [f"{_name(e)}: {evaluation_text(e)}" for e in found[:LISTED_FINDINGS]]
+    listed = [f"{f}: {f.text}" for f in found[:LISTED_FINDINGS]]
     more = [f"and {len(found) - LISTED_FINDINGS} more"] if len(found) > LISTED_FINDINGS else []
-    days = sorted(parse_day(e.partition) for e in found if e.partition)
-    subject = _subject(
-        run, [e.asset_key.to_user_string() for e in found], from_inclusive(days[0], days[-1]) if days else None
-    )
+    days = sorted(f.day for f in found if f.day)
+    subject = _subject(run, [f.table for f in found], from_inclusive(days[0], days[-1]) if days else None)
     return Message(f"{len(found)} finding(s): {subject}", "\n".join([*listed, *more]), _facts(run))
 
 
 def _name(evaluation: dg.AssetCheckEvaluation) -> str:
-    return f"{evaluation.asset_key.to_user_string()} {evaluation.partition or ''} {evaluation.check_name}"
+    return f"{evaluation.asset_key.to_user_string()} {evaluation.check_name} "
 
 
 def _subject(run: dg.DagsterRun, tables: Iterable[str], days: DayRange | None) -> str:

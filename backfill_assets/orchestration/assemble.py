@@ -25,7 +25,7 @@ def assemble(
 ) -> dg.Definitions:
     """Definitions of the lake at `root`. Reads its `lake.toml` (raises SettingsError); starts no engine.
 
-    With `rebuilt` only the job `rebuild` of these tables with their checks per day (default: everything). `hears` is
+    With `rebuilt` only the job `rebuild` of these tables (default: everything). `hears` is
     called with every table that a run in this process has published.
     """
     lake_context = LakeContext(root, tables_of)
@@ -78,7 +78,7 @@ def _tables_and_rebuild(
 ) -> tuple[dg.Definitions, object]:
     """The assets with the job `rebuild`, and this job (its class has no public name).
 
-    `no_stale_days` is no part of the job: a run of days would leave a skipped row of it for every day.
+    Checks are no part of the job: Dagster would plan a row of each for every day. The runs log evaluations themselves.
     """
     lake, pipeline, naming = opened.lake, opened.pipeline, opened.naming
     is_guest = opened.appearance.is_guest
@@ -88,10 +88,9 @@ def _tables_and_rebuild(
     partitions = dg.DailyPartitionsDefinition(start_date=lake.settings.start_date.isoformat(), timezone="UTC")
     assets = [lake_asset(opened, table, partitions) for table in pipeline.tables]
     keys = [naming.key(table.name) for table in pipeline.tables if rebuilt is None or table.name in rebuilt]
-    day_checks = dg.AssetSelection.checks(*(k for a in assets for k in a.check_keys if k.asset_key in keys))
     rebuild = dg.define_asset_job(
         naming.name(REBUILD),
-        selection=dg.AssetSelection.assets(*keys).without_checks() | day_checks,
+        selection=dg.AssetSelection.assets(*keys).without_checks(),
         description="Every table over a range of days, in one run: the same load path as any other way.",
         executor_def=dg.in_process_executor,
         tags={LAKE_TAG: str(lake.root)},

@@ -1,7 +1,7 @@
 """Assets with their checks, made from contracts. An asset's body prepares a rebuild; the IO manager publishes it.
 
 Here: a table as Dagster shows it: partitions, policy, dependencies (identity mappings; windows are in the contracts),
-checks per day. Not here: the load path itself (`load.rebuild`) and the ledgers beside raw (`ledgers`).
+from contract to asset. Not here: the load path itself (`load.rebuild`) and the ledgers beside raw (`ledgers`).
 
 Order of events (facts of Dagster 1.13): a check evaluated before its materialization would be cleared by it, so a good
 run yields the output first; a bad run yields its evaluations and then fails, and nothing was written.
@@ -30,20 +30,13 @@ from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.rejected import retyped, unusable
 from backfill_assets.orchestration.alerts import report_alarms
-from backfill_assets.orchestration.checks import (
-    check_outputs,
-    check_specs,
-    evaluations,
-    newest_day_results,
-    report_standing_checks,
-)
+from backfill_assets.orchestration.checks import report_standing_checks
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, receive_interrupts
 from backfill_assets.orchestration.io_manager import Handover, as_failures
-from backfill_assets.orchestration.kept_back import on_bad_days, raise_at_the_end, told
+from backfill_assets.orchestration.kept_back import on_bad_days, raise_at_the_end, remember
 from backfill_assets.orchestration.ledgers import report_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, data_version, earlier_facts
-from backfill_assets.orchestration.naming import Naming
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import (
     DAYS_TAG,
@@ -54,6 +47,7 @@ from backfill_assets.orchestration.runs import (
     days_of,
     markers_of,
 )
+from backfill_assets.orchestration.verdicts import log_verdicts
 
 IO_MANAGER = "lake_io_manager"
 # Executors whose steps run in the process of their run: only there does the end of this process end the run.
@@ -101,7 +95,7 @@ def _described(contract: Contract) -> str:
 
 
 def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """The Dagster asset of a table, with its checks per day. Runs a range of days as one run, one commit."""
+    """The Dagster asset of a table. Runs a range of days as one run, one commit."""
     contract, naming, looks = table.contract, opened.naming, opened.appearance
     spec = dg.AssetSpec(
         naming.key(contract.name), deps=_deps(opened, contract), description=opened.described(_described(contract)),
@@ -112,24 +106,18 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
     @dg.multi_asset(
         name=naming.step(contract.name),
         specs=[spec],
-        check_specs=check_specs(contract, partitions, naming),
-        can_subset=True,
         backfill_policy=dg.BackfillPolicy.single_run(),
         **looks.step,
     )
     def make(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[Any]:
-        """Rebuild the run's days; without days (a check's button), judge the newest written day again."""
+        """Rebuild the run's days."""
         with as_failures():
             if not opened.appearance.is_guest:
                 collect_seldom()
             receive_interrupts()
             lake, _ = opened.require()
             with ends_when_interrupted(), access_of(lake):
-                days = _days(context, config.days)
-                if not context.selected_asset_keys or days is None:
-                    yield from newest_day_results(opened, contract)
-                else:
-                    yield from _steps(context, config, opened, table, days)
+                yield from _steps(context, config, opened, table, _days(context, config.days))
 
     return make
 
@@ -158,9 +146,8 @@ def _mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
     )
 
 
-def _days(context: dg.AssetExecutionContext, chosen: str) -> DayRange | None:
-    """The days that the run is to rebuild, of its range those that are `chosen` ("": all); None where it has no
-    partitions (a check's button)."""
+def _days(context: dg.AssetExecutionContext, chosen: str) -> DayRange:
+    """The days that the run is to rebuild, of its range those that are `chosen` ("": all)."""
     days = days_of(context.run)
     if days is not None and chosen:
         named = parse_days(chosen)
@@ -170,10 +157,9 @@ def _days(context: dg.AssetExecutionContext, chosen: str) -> DayRange | None:
                 "Choose a range that holds all of them",
             )  # fmt: skip
         return named
-    if days is None and (context.has_partition_key or context.has_partition_key_range):
-        keys = context.partition_key_range
+    if days is None:
         raise BackfillError(
-            "the run", f"its partitions {keys.start}..{keys.end} are no days in order", "Nothing was written",
+            "the run", "its partitions are no days in order", "Nothing was written",
             "Name days of the form YYYY-MM-DD, the earlier one first",
         )  # fmt: skip
     return days
@@ -201,11 +187,11 @@ def _steps(
         try:
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):
-                yield from evaluations(context, rebuild, findings, naming)
+                log_verdicts(context, opened, rebuild)
                 raise rebuild.refusal()
-            yield _output(context, rebuild, naming)
-            yield from check_outputs(context)
-            yield from told(context, rebuild, opened)
+            yield _output(context, opened, rebuild)
+            log_verdicts(context, opened, rebuild, rebuild.days)
+            remember(context, opened, rebuild)
             if table.is_landed:
                 report_ledgers(instance, opened, contract, run_id)
                 _warn_of_unusable(context, rebuild)
@@ -253,9 +239,13 @@ def author_tags(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
     return {BY: by or through_dagster()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
-def _output(context: dg.AssetExecutionContext, rebuild: Rebuild, naming: Naming) -> dg.Output[Handover]:
+def _output(context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild) -> dg.Output[Handover]:
     """The output by which the IO manager publishes. A single day has its fingerprint as Dagster's data version."""
-    handover = Handover(rebuild, context.add_asset_metadata, earlier_facts(context.instance, rebuild, naming), naming)
+    naming = opened.naming
+    earlier = earlier_facts(context.instance, rebuild, naming)
+    handover = Handover(
+        rebuild, context.add_asset_metadata, earlier, lambda: log_verdicts(context, opened, rebuild), naming
+    )  # fmt: skip
     version = None
     if len(rebuild.days) == 1:
         entry = rebuild.ready.entries[rebuild.days.start]

@@ -1,121 +1,75 @@
-"""Asset checks: four per day (`rules` as a fifth where the contract has any), and `no_stale_days` per table.
+"""Asset checks of a table: one per gate over its days, and `no_stale_days`.
 
-Here: their specs and evaluations, the buttons that start them without a partition, and recording `no_stale_days` when
-its result changes. Not here: the rules (`lake.gates`) and requests for stale days (`ticks`).
+Here: their specs, their buttons, and recording results that changed without a run. Not here: what an evaluation of a
+table's days says (`verdicts`), the rules (`lake.gates`) and requests for stale days (`ticks`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
-from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import State, States
-from backfill_assets.lake.audit import audit_table
-from backfill_assets.lake.gates import ALL_CHECKS, Finding, checks_of, gates_of
-from backfill_assets.load.judging import judged_by_receipts
-from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.lake.gates import gates_of
+from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.backfill_requests import GivenUp, given_up_now
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.dagster_private import check_target, newest_materializations
+from backfill_assets.orchestration.dagster_private import newest_target
 from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.metadata import show_command
 from backfill_assets.orchestration.naming import PLAIN, Naming
-from backfill_assets.orchestration.runs import LAKE_TAG
+from backfill_assets.orchestration.runs import LAKE_TAG, days_of
+from backfill_assets.orchestration.verdicts import Verdicts
 
 STANDING = "no_stale_days"
 SAMPLE_RANGES = 10
-WHICH, GIVEN_UP, NEXT = "which", "given up", "next"
-WHERE = "The tab *Partitions* names the days that fail; `next` in an evaluation says what to do."
+WHICH, GIVEN_UP = "which", "given up"
+WHEN = "Fails while any day of the table stands refused or warned of; `days` in an evaluation names them."
 
 
-def check_specs(
-    contract: Contract, partitions: dg.DailyPartitionsDefinition, naming: Naming = PLAIN
-) -> list[dg.AssetCheckSpec]:
-    """One check per day and gate of a table."""
-    return [
-        dg.AssetCheckSpec(
-            gate.name, asset=naming.key(contract.name), blocking=gate.blocks,
-            description=f"{gate.description(contract)} {WHERE}", partitions_def=partitions,
-        )
+def day_checks(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
+    """The checks of a table's days, one per gate. A run judges its days itself, before it commits, and logs the
+    evaluations; the button of a check judges all written days again by their receipts."""
+    key = opened.naming.key(contract.name)
+    specs = [
+        dg.AssetCheckSpec(gate.name, asset=key, description=f"{gate.description(contract)} {WHEN}")
         for gate in gates_of(contract)
-    ]  # fmt: skip
+    ]
+
+    @dg.multi_asset_check(name=opened.naming.name(f"check_{contract.name}"), specs=specs, can_subset=True)
+    def judge(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        """Judge now."""
+        with as_failures():
+            lake = _lake_of(context, opened)
+            is_button = days_of(context.run) is None
+            verdicts = Verdicts(context.instance, lake, opened.states(), opened.naming)
+            for verdict in verdicts.of(contract, afresh=is_button):
+                if verdict.asset_check_key in context.selected_asset_check_keys:
+                    yield dg.AssetCheckResult(
+                        passed=verdict.passed, check_name=verdict.check_name, asset_key=key,
+                        metadata=verdict.metadata, severity=verdict.severity,
+                    )  # fmt: skip
+
+    return judge
 
 
-def check_outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]]:
-    """The outputs that Dagster expects of checks whose evaluations are yielded as events, one per chosen check."""
-    for key in sorted(context.selected_asset_check_keys):
-        spec = dg.AssetCheckSpec(key.name, asset=key.asset_key)
-        yield dg.Output(None, output_name=spec.get_python_identifier())
+def report_day_checks(instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN) -> None:
+    """Record evaluations of the checks of tables that were written without them: by a run that died, by a rollback, or
+    through another instance of Dagster."""
+    verdicts = Verdicts(instance, lake, states, naming)
+    for contract in states.contracts.values():
+        if verdicts.are_behind(contract):
+            for verdict in verdicts.of(contract):
+                instance.report_runless_asset_event(verdict)
 
 
-def evaluations(
-    context: dg.AssetExecutionContext, rebuild: Rebuild, findings: Sequence[Finding], naming: Naming = PLAIN
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """One evaluation per finding of a chosen check; the first refusal carries sample keys."""
-    name = rebuild.table.name
-    newest = newest_materializations(context.instance, naming.key(name), map(str, rebuild.request.days))
-    chosen = {k.name for k in context.selected_asset_check_keys}
-    wanted = [f for f in findings if f.check in chosen]
-    refused = next((f for f in wanted if f.refuses), None)
-    for finding in wanted:
-        more = {"sample_keys": dg.MetadataValue.json(rebuild.sample_keys(finding))} if finding is refused else {}
-        yield day_evaluation(name, finding, newest.get(str(finding.day)), more, naming)
-
-
-def day_evaluation(
-    table: str, finding: Finding, newest: dg.EventLogRecord | None, more: Mapping[str, Any], naming: Naming = PLAIN
-) -> dg.AssetCheckEvaluation:
-    """The evaluation of a finding; `newest` is the newest materialization of its day, if there is one."""
-    return dg.AssetCheckEvaluation(
-        asset_key=naming.key(table), check_name=finding.check, passed=finding.passed,
-        metadata={"what": finding.message, **what_next(table, finding), **finding.facts, **more},
-        severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,
-        blocking=ALL_CHECKS[finding.check], partition=str(finding.day),
-        target_materialization_data=check_target(newest) if newest else None,
-    )  # fmt: skip
-
-
-def what_next(table: str, finding: Finding) -> dict[str, str]:
-    """What a person does about a finding, with the commands, as metadata; empty where it passed."""
-    if finding.passed:
-        return {}
-    day, look = finding.day, f"Look with `{show_command(table, finding.day)}`"
-    if not finding.refuses:
-        return {NEXT: f"{look}. If the day is right, do nothing, or move its bound in [gates.tables.{table}]"}
-    mend = f"backfill-assets backfill --from {day} --to {day} --tables {table}"
-    return {NEXT: f"{look}, correct the input or the rule, then `{mend}`"}
-
-
-def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetCheckResult]:
-    """Results for buttons that start checks without a partition: the newest written day, read and judged again, as by
-    the load against `[gates]` and the receipts of earlier days."""
-    lake, states, key = opened.lake, opened.states(), opened.naming.key(contract.name)
-    table = states.view.table(contract.name)
-    newest = max((d for d, s in table.stamps.items() if s.entry.rows), default=None)
-    if newest is None:
-        for name in checks_of(contract):
-            yield dg.AssetCheckResult(
-                passed=True, check_name=name, asset_key=key, metadata={"what": "no day has rows yet"}
-            )
-        return
-    profile = audit_table(lake, contract, table.version, [newest]).get(newest, DayProfile())
-    as_written = table.stamps[newest].entry.agrees_with(profile)
-    for finding in judged_by_receipts(lake.settings, states, contract, [newest], {newest: profile})[newest]:
-        facts: dict[str, Any] = {
-            "day": str(newest), "what": finding.message, **what_next(contract.name, finding), **finding.facts,
-        }  # fmt: skip
-        if not as_written:
-            verify = f"backfill-assets verify --tables {contract.name} --from {newest}"
-            facts[NEXT] = f"These are not the rows of its receipt: `{verify}` says what differs"
-        yield dg.AssetCheckResult(
-            passed=finding.passed and as_written, check_name=finding.check, asset_key=key,
-            metadata={**facts, "equals its receipt": as_written},
-            severity=dg.AssetCheckSeverity.WARN if as_written and not finding.refuses else dg.AssetCheckSeverity.ERROR,
-        )  # fmt: skip
+def _lake_of(context: dg.AssetCheckExecutionContext, opened: Opened) -> Lake:
+    """The lake of a check's run, which gets a tag that names it."""
+    lake, _ = opened.require()
+    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
+    return lake
 
 
 def standing_check(
@@ -128,8 +82,7 @@ def standing_check(
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         """Judge now."""
         with as_failures():
-            lake, _ = opened.require()
-            context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
+            _lake_of(context, opened)
             return judge(context.instance)
 
     return check
@@ -180,10 +133,10 @@ def changed_standing_checks(
         if not states.view.table(table).stamps and not given_up.get(table):
             continue
         passed, facts = judge_standing(states, table, given_up.get(table, ""))
-        newest = instance.fetch_materializations(naming.key(table), limit=1).records
+        key = naming.key(table)
         evaluation = dg.AssetCheckEvaluation(
-            asset_key=naming.key(table), check_name=STANDING, passed=passed, metadata=facts,
-            severity=dg.AssetCheckSeverity.WARN, target_materialization_data=next(map(check_target, newest), None),
+            asset_key=key, check_name=STANDING, passed=passed, metadata=facts,
+            severity=dg.AssetCheckSeverity.WARN, target_materialization_data=newest_target(instance, key),
         )  # fmt: skip
         record = instance.get_latest_asset_check_evaluation_record(evaluation.asset_check_key)
         # None also where a run has planned the check since and not evaluated it.

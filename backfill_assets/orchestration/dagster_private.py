@@ -6,17 +6,18 @@ Not here: anything that a public name can do, and rows of Dagster's tables, whic
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
-from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME, SqliteEventLogStorage
 
-__all__ = ["INDEX_SHARD_NAME", "AssetCheckExecutionsTable", "SqlEventLogStorageTable", "SqliteEventLogStorage"]
+__all__ = ["INDEX_SHARD_NAME", "SqlEventLogStorageTable", "SqliteEventLogStorage"]
+EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
 KEYS_PER_QUERY = 500  # SQLite takes 999 values in old builds
 
 
@@ -64,43 +65,25 @@ def tag_values(instance: dg.DagsterInstance, keys: Sequence[str]) -> dict[str, s
     return values
 
 
-def check_target(record: dg.EventLogRecord) -> AssetCheckEvaluationTargetMaterializationData:
-    """The materialization that a check evaluation belongs to. Without it Dagster shows no status of the partition."""
-    return AssetCheckEvaluationTargetMaterializationData(
-        storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
-    )
-
-
-@dataclass(frozen=True)
-class CheckRow:
-    """The newest execution of a check on a partition (None: of the whole table), which the run `run_id` planned.
-
-    `is_current`: it belongs to the newest materialization; `is_made`: there is one; `order`: its place among all.
-    """
-
-    check: str
-    partition: str | None
-    run_id: str
-    evaluated: bool
-    passed: bool
-    is_current: bool
-    is_made: bool
-    order: int
-
-
-def check_rows(instance: dg.DagsterInstance, key: dg.AssetKey, checks: Iterable[str]) -> list[CheckRow]:
-    """The newest execution per check and partition of an asset, also those never evaluated. Public names give one
-    evaluation at a time."""
-    storage: Any = instance.event_log_storage
-    keys = [dg.AssetCheckKey(key, name) for name in checks]
-    return [
-        CheckRow(
-            i.check_key.name, i.partition_key, i.latest_planned_run_id,
-            i.latest_execution_status.value != "PLANNED", i.latest_execution_status.value == "SUCCEEDED", i.is_current,
-            i.latest_materialization_storage_id is not None, i.latest_check_event_storage_id,
+def newest_target(
+    instance: dg.DagsterInstance, key: dg.AssetKey
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """The newest materialization of an asset, as that which an evaluation belongs to. Dagster shows a check as not
+    evaluated whose newest evaluation belongs to an older one; without a target it compares times, to the second."""
+    for record in instance.fetch_materializations(key, limit=1).records:
+        return AssetCheckEvaluationTargetMaterializationData(
+            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
         )
-        for i in storage.get_asset_check_partition_info(keys)
-    ]  # fmt: skip
+    return None
+
+
+def newest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> dg.AssetCheckEvaluation | None:
+    """The newest evaluation of a check. Public names give its newest row, which a run that planned it may have."""
+    storage: Any = instance.event_log_storage
+    for record in storage.get_asset_check_execution_history(check, limit=1, status=EVALUATED):
+        evaluation: dg.AssetCheckEvaluation | None = record.evaluation
+        return evaluation
+    return None
 
 
 def planned_partitions(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str]:
@@ -126,17 +109,3 @@ def newest_materializations(
         return {}  # as above
     records = instance.fetch_materializations(dg.AssetRecordsFilter(key, storage_ids=ids), limit=len(ids)).records
     return {str(r.partition_key): r for r in records}
-
-
-def report_evaluation(instance: dg.DagsterInstance, run_id: str, job: str, evaluation: dg.AssetCheckEvaluation) -> None:
-    """Record an evaluation for the run of `job` that planned it and ended without a result. The public
-    `report_runless_asset_event` adds a row without a run, and accepts one such row per partition for ever."""
-    undocumented: Any = instance
-    undocumented.report_dagster_event(
-        run_id=run_id,
-        dagster_event=dg.DagsterEvent(
-            event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION.value,
-            event_specific_data=evaluation,
-            job_name=job,
-        ),
-    )

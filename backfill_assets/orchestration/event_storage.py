@@ -4,7 +4,7 @@ Here: the class and the rows it writes in bulk, which follow Dagster 1.13 (a tes
 own class). Not here: which events a run reports (`assets`). On Postgres use Dagster's own class.
 
 Dagster's class opens an engine, a connection and a transaction for each event, 8 to 12 ms. Here a step's events of
-single days (plans, materializations, check evaluations) are buffered until another kind of event or any read, at most
+single days (plans and materializations) are buffered until another kind of event or any read, at most
 500, and written in one transaction per file. A process that dies loses its buffer: the next run reports those days
 again from their receipts (`reconcile`). An interrupt is raised when the transaction is over: one in its midst would
 leave it open, and the next event would wait for its lock. `synchronous=NORMAL` with the write-ahead log may lose the
@@ -16,17 +16,15 @@ import sqlite3
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import dagster as dg
 import sqlalchemy as sa
-from sqlalchemy.dialects import sqlite
 
 from backfill_assets.orchestration.dagster_private import (
     INDEX_SHARD_NAME,
-    AssetCheckExecutionsTable,
     SqlEventLogStorageTable,
     SqliteEventLogStorage,
 )
@@ -36,13 +34,9 @@ BUFFERED_EVENTS = 500  # about 5 MB
 OPEN_FILES = 8  # one file per run, and the index of all runs; a web server reads hundreds of runs
 BUSY_TIMEOUT_SECONDS = 60  # as in Dagster's class
 BUSY_WAIT_SECONDS = 0.5  # in SQLite, where no signal ends a wait
-PLANNED, EVALUATED = dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED, dg.DagsterEventType.ASSET_CHECK_EVALUATION
-OF_ASSETS = (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
-BATCHED = frozenset((*OF_ASSETS, PLANNED, EVALUATED))
-CHECK_IDENTITY = ("asset_key", "check_name", "run_id", "partition")
+BATCHED = (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
 LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY)
 T = TypeVar("T")
-Numbered = tuple[dg.EventLogEntry, int]  # an event and its id in the index
 
 
 class _Cursor(sqlite3.Cursor):
@@ -194,22 +188,12 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
         ids = range(first, first + len(rows))
         if further := [{**row, "id": i} for row, i in zip(rows[1:], ids[1:], strict=True)]:
             index.execute(table.insert(), further)
-        of_kind: dict[Any, list[Numbered]] = defaultdict(list)
-        for event, number in zip(events, ids, strict=True):
-            of_kind[event.dagster_event_type].append((event, number))
-        assets = [pair for kind in OF_ASSETS for pair in of_kind[kind]]
-        self.store_asset_event_tags([e for e, _ in assets], [n for _, n in assets])
+        self.store_asset_event_tags(list(events), list(ids))
         # Each event overwrites its asset's row: only the newest of each kind counts.
-        newest = {(e.dagster_event_type, e.get_dagster_event().asset_key): (e, n) for e, n in assets}
+        numbered = zip(events, ids, strict=True)
+        newest = {(e.dagster_event_type, e.get_dagster_event().asset_key): (e, n) for e, n in numbered}
         for event, number in sorted(newest.values(), key=lambda pair: pair[1]):
             self.store_asset_event(event, number)
-        if planned := [r for e, n in of_kind[PLANNED] for r in _planned_rows(e, n, rows[n - first])]:
-            index.execute(AssetCheckExecutionsTable.insert(), planned)
-        if evaluated := [_check_row(event, number, rows[number - first]) for event, number in of_kind[EVALUATED]]:
-            # Each verdict goes into the row that its run planned, else into a new one.
-            insert = sqlite.insert(AssetCheckExecutionsTable)
-            verdict = {name: insert.excluded[name] for name in evaluated[0] if name not in CHECK_IDENTITY}
-            index.execute(insert.on_conflict_do_update(index_elements=CHECK_IDENTITY, set_=verdict), evaluated)
 
 
 def _patiently(statement: Callable[[], T]) -> T:
@@ -225,42 +209,6 @@ def _patiently(statement: Callable[[], T]) -> T:
 
 
 def _is_batched(event: dg.EventLogEntry) -> bool:
-    """Whether it is a step's event about single days: other events of its process follow and flush the buffer."""
+    """Whether it is a step's event about a day: other events of its process follow and flush the buffer."""
     step_event = event.dagster_event
-    if step_event is None or step_event.event_type not in BATCHED or not event.run_id or not step_event.step_key:
-        return False
-    return step_event.event_type is not EVALUATED or step_event.asset_check_evaluation_data.partition is not None
-
-
-def _planned_rows(event: dg.EventLogEntry, number: int, stored: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The database rows of a planned check, one per day of its run; see `_check_row`. Dagster's own class serializes
-    the event again for each day."""
-    planned = event.get_dagster_event().asset_check_planned_data
-    days = planned.partitions_subset
-    row = _row(planned, event, number, stored)
-    for day in days.get_partition_keys() if days else [None]:
-        yield {**row, "partition": day, "execution_status": "PLANNED"}
-
-
-def _check_row(event: dg.EventLogEntry, number: int, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of an evaluation among the executions of checks."""
-    evaluation = event.get_dagster_event().asset_check_evaluation_data
-    target = evaluation.target_materialization_data
-    return {
-        **_row(evaluation, event, number, stored),
-        "partition": evaluation.partition,
-        "execution_status": "SUCCEEDED" if evaluation.passed else "FAILED",
-        "materialization_event_storage_id": target.storage_id if target else None,
-    }
-
-
-def _row(check: Any, event: dg.EventLogEntry, number: int, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What both rows have in common. `stored` is the event's own row: its text is reused."""
-    return {
-        "asset_key": check.asset_key.to_string(),
-        "check_name": check.check_name,
-        "run_id": event.run_id,
-        "evaluation_event": stored["event"],
-        "evaluation_event_timestamp": stored["timestamp"],
-        "evaluation_event_storage_id": number,
-    }
+    return bool(step_event and step_event.event_type in BATCHED and event.run_id and step_event.step_key)

@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.core.errors import BackfillError, GateRefused, unusable
+from backfill_assets.core.errors import BackfillError, ContractBroken, GateRefused, unusable
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.versions import record
 from backfill_assets.load.rebuild import Rebuild
@@ -27,12 +27,18 @@ Hears = Callable[[Rebuild, Published], None]
 
 @dataclass(frozen=True)
 class Handover:
-    """A rebuild to publish. `add_metadata`: `context.add_asset_metadata` of the step; `earlier`: metadata per partition
-    key that days without computing keep; `naming`: how the lake's tables are called in the project."""
+    """A rebuild to publish.
+
+    add_metadata: `context.add_asset_metadata` of the step
+    earlier: metadata per partition key that days without computing keep
+    log_refusal: logs the findings of the rebuild; called where newer inputs came meanwhile, whose rows are refused
+    naming: how the lake's tables are called in the project
+    """
 
     rebuild: Rebuild
     add_metadata: Callable[[dict[str, Any], dg.AssetKey, str], None]
     earlier: Mapping[str, Mapping[str, Any]]
+    log_refusal: Callable[[], None]
     naming: Naming = PLAIN
 
 
@@ -52,7 +58,11 @@ class RebuildIOManager(dg.IOManager):
                 allow_retries=False,
             )
         with as_failures():
-            published = obj.rebuild.publish()
+            try:
+                published = obj.rebuild.publish()
+            except ContractBroken:
+                obj.log_refusal()
+                raise
             if len(obj.rebuild.days) != len(context.asset_partition_keys):
                 materialize_only(context, [str(day) for day in obj.rebuild.days])
         if self.hears is not None:

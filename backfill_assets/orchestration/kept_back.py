@@ -6,7 +6,6 @@ well if tables made from it follow; the last ones raise for it.
 """
 
 import json
-from collections.abc import Iterator
 
 import dagster as dg
 
@@ -14,7 +13,6 @@ from backfill_assets.core.contracts import Basis
 from backfill_assets.core.errors import ALSO, DaysKeptBack
 from backfill_assets.load.good_days import KEEP_GOOD, OnBadDays, chosen_mode
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.checks import evaluations
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.naming import table_made_by
 from backfill_assets.orchestration.runs import TAG_CHARS
@@ -30,16 +28,10 @@ def on_bad_days(context: dg.AssetExecutionContext, opened: Opened, table: str, a
     return KEEP_GOOD if remembered(context, opened) else mode
 
 
-def told(context: dg.AssetExecutionContext, rebuild: Rebuild, opened: Opened) -> Iterator[dg.AssetCheckEvaluation]:
-    """The evaluations of a table that was written. Where days are kept back, they are logged instead, as a refusal that
-    is yielded stops later steps; and the run's tags keep the error, for these steps in whichever process."""
-    error, naming = rebuild.kept_back.error, opened.naming
-    if error is None:
-        yield from evaluations(context, rebuild, rebuild.findings, naming)
-        return
-    context.instance.add_run_tags(context.run.run_id, {_tag(opened, rebuild.table.name): json.dumps(error.args)})
-    for evaluation in evaluations(context, rebuild, rebuild.judged, naming):
-        context.log_event(evaluation)
+def remember(context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild) -> None:
+    """Where days are kept back, the run's tags keep the error, for the steps that follow in whichever process."""
+    if (error := rebuild.kept_back.error) is not None:
+        context.instance.add_run_tags(context.run.run_id, {_tag(opened, rebuild.table.name): json.dumps(error.args)})
 
 
 def remembered(context: dg.AssetExecutionContext, opened: Opened) -> list[DaysKeptBack]:

@@ -18,7 +18,7 @@ from backfill_assets.lake.model import pipeline_of
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.operations.example_lakes import days_until, sample_settings
 from backfill_assets.orchestration.alerts import alert_sensors
-from backfill_assets.orchestration.checks import no_stale_days
+from backfill_assets.orchestration.checks import day_checks, no_stale_days
 from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.orchestration.plan_job import backfill_job, plans_sensor
 from backfill_assets.orchestration.proofs import (
@@ -49,6 +49,7 @@ def browser_definitions(
     proving = [proof_job(lake_context)] if proof.days_per_day else []
     return dg.Definitions(
         asset_checks=[
+            *(day_checks(opened, table.contract) for table in opened.pipeline.tables),
             *(no_stale_days(opened, table.contract) for table in opened.pipeline.tables),
             *control_checks(opened),
             *proof_checks(opened),

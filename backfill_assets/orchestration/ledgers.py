@@ -9,9 +9,9 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.operations.rejected import Reason, SetAside, contracts_beside, set_aside
+from backfill_assets.operations.rejected import SetAside, contracts_beside, set_aside
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.metadata import VERSION, table_metadata
+from backfill_assets.orchestration.metadata import VERSION, markdown_table, table_metadata
 
 OF_BUILT = ("kinds", "automation_condition", "skippable")  # what says nothing of a ledger, which a load reports
 
@@ -56,17 +56,7 @@ def _ledger_metadata(ledger: SetAside, run_id: str) -> dict[str, Any]:
     if ledger.newest is not None:
         metadata["newest arrival day"] = str(ledger.newest)
     if ledger.reasons:
-        metadata["newest reasons"] = dg.MetadataValue.md(reasons_table(list(ledger.reasons)))
+        metadata["newest reasons"] = markdown_table(
+            ["newest day", "rows", "reason"], [(str(r.newest), f"{r.rows:,}", r.text) for r in ledger.reasons]
+        )
     return {**metadata, VERSION: str(ledger.version), "loaded by": dg.MetadataValue.dagster_run(run_id)}
-
-
-def reasons_table(reasons: list[Reason]) -> str:
-    """The reasons as a small Markdown table, the newest first."""
-    lines = ["| newest day | rows | reason |", "|---|---:|---|"]
-    return "\n".join([*lines, *(f"| {r.newest} | {r.rows:,} | {_plain(r.text)} |" for r in reasons)])
-
-
-def _plain(text: str) -> str:
-    """A reason may quote what a file holds: as code on one line nothing of it is Markdown, neither a tag nor a link."""
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return f"`{printable.replace('`', chr(39)).replace('|', '¦')}`"  # a table's cell ends at | in code, too

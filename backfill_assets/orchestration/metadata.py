@@ -6,8 +6,10 @@ from the receipt. Not here: recording them (`io_manager`, `reconcile`).
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import date
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import dagster as dg
@@ -21,6 +23,7 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States, written_as
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.data_files import day_bytes
+from backfill_assets.lake.gates import Finding
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Provenance, Published
@@ -38,7 +41,9 @@ SHOW, WHY, INPUTS, PLAN_RUNS = (PREFIX + name for name in ("show", "why", "input
 SUMMARY, PHASES = PREFIX + "summary", PREFIX + "phases"
 RECORDED_FROM = PREFIX + "recorded_from"
 BY_FILE = "backfill_assets/files"  # rows per landed file and outcome
-ONCE = (SUMMARY, PREFIX + "compare", RECORDED_FROM, REWRITTEN, PHASES)  # of one run, not of the day
+FIGURES, FINDINGS = PREFIX + "figures", PREFIX + "findings"  # of the checks: measured values; what failed, in words
+ELSEWHERE = ("rows", "nulls ")  # figures that a day has under names of their own
+ONCE = (SUMMARY, PREFIX + "compare", RECORDED_FROM, REWRITTEN, PHASES, FINDINGS)  # of one run, not of the day
 IDENTITIES = (VERSION, WRITE_ID, FINGERPRINT, INPUT_DIGEST)
 LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
 
@@ -89,6 +94,18 @@ def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
 def data_version(entry: DayEntry) -> str:
     """Dagster's data version of a day that is recorded alone; days of a range run share one that Dagster makes."""
     return f"{entry.rows}.{entry.fingerprint}"
+
+
+def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> dg.MarkdownMetadataValue:
+    """A table in Markdown. The last cell of each row may quote what a file holds: as code on one line nothing of it is
+    Markdown, neither a tag nor a link."""
+    lines = [names, ["---"] * len(names), *([*row[:-1], _plain(row[-1])] for row in rows)]
+    return dg.MetadataValue.md("\n".join(f"| {' | '.join(line)} |" for line in lines))
+
+
+def _plain(text: str) -> str:
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return f"`{printable.replace('`', chr(39)).replace('|', '¦')}`" if text else ""  # | ends a cell in code, too
 
 
 def recorded(key: dg.AssetKey, day: date, entry: DayEntry, metadata: Mapping[str, Any]) -> dg.AssetMaterialization:
@@ -155,6 +172,8 @@ def day_metadata(
     for day in days:
         cost = {PREFIX + "bytes": sizes.get(day, 0), PREFIX + "seconds_per_day": seconds}
         by_day[day] = _one_day(rebuild, published, day, cost, states, naming)
+    for day, findings in groupby(rebuild.findings, key=attrgetter("day")):
+        by_day[day] |= _judged([*findings], is_computed=day not in candidate.settled)
     for day in candidate.settled:
         by_day[day] = {**by_day[day], **earlier.get(str(day), {}), **by_day[day]}
     after = {d: candidate.entries[d] for d in days}
@@ -189,6 +208,14 @@ def _one_day(
         for outcome in (QUARANTINE, "duplicate", "too late"):
             metadata[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(f.get(outcome, 0) for f in files.values())
     return metadata | {PREFIX + name: round(number, 6) for name, number in account.get("facts", {}).items()}
+
+
+def _judged(findings: Sequence[Finding], *, is_computed: bool) -> dict[str, Any]:
+    """What the checks measured in a day, where its rows were computed: receipts keep a part of it; and what failed."""
+    figures = {n: v for f in findings for n, v in f.facts.items() if not n.startswith(ELSEWHERE)} if is_computed else {}
+    failed = "; ".join(f"{f.check}: {f.message}" for f in findings if not f.passed)
+    shown = {FIGURES: dg.MetadataValue.json(figures)} if figures else {}
+    return {**shown, FINDINGS: failed} if failed else shown
 
 
 def earlier_facts(instance: dg.DagsterInstance, rebuild: Rebuild, naming: Naming = PLAIN) -> dict[str, dict[str, Any]]:

@@ -8,8 +8,7 @@ Left as they are: days without a receipt; stale days (a failed attempt is news);
 that go on, until they end.
 """
 
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence, Set
 from datetime import UTC, date
 from functools import cache, partial
 from typing import NamedTuple
@@ -23,29 +22,20 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import Stamp
 from backfill_assets.lake.files import write_json
-from backfill_assets.lake.gates import checks_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
-from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.checks import day_evaluation
-from backfill_assets.orchestration.dagster_private import (
-    CheckRow,
-    check_rows,
-    newest_materializations,
-    planned_partitions,
-    report_evaluation,
-)
+from backfill_assets.orchestration.checks import report_day_checks
+from backfill_assets.orchestration.dagster_private import newest_materializations, planned_partitions
 from backfill_assets.orchestration.metadata import WRITE_ID, receipt_metadata, recorded
 from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
+from backfill_assets.orchestration.verdicts import Verdicts
 
 RecordedBy = Callable[[str], Set[tuple[dg.AssetKey, str]]]
-DAYS_PER_CALL = 100  # of all tables: five hundred events, two or three seconds; the next call goes on
+DAYS_PER_CALL = 100  # of all tables: a second; the next call goes on
 NEWEST_FAILURE = "ended runs"  # key beside the versions of tables: no table has a blank in its name
-UNDONE = "days undone"  # 1 while checks of days after a rollback or release are to be recorded again
 LOST_SOURCE = "the receipt: the run ended before it could say so"
-CURRENT_SOURCE = "the receipt of the rows that stand there now"
 UNSUCCESSFUL = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 UNDOING = (ROLLBACK, RELEASE, PUBLISH)
 UNDONE_SOURCE = "a rollback, release or publish: no run made it"
@@ -78,11 +68,10 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States, na
                     done += lines
                     if not settled:
                         break
-                    if commit.receipt.reason in UNDOING:
-                        seen[UNDONE] = 1
                 seen[table] = commit.version
         done += repair_events(instance, lake, states, seen, naming)
         if seen != before:
+            report_day_checks(instance, lake, states, naming)
             write_json(markers.reported, seen)
     return done
 
@@ -138,42 +127,29 @@ def receipt_event(
     return recorded(naming.key(table), day, made.entry, metadata)
 
 
-@dataclass(frozen=True)
-class WrongDays:
-    """The days of one table that Dagster shows wrong, in the order of their newest plans.
-
-    `unmade` need a materialization, `rows` (by day and check) an evaluation. `postponed`: a run still works on others.
-    """
-
-    days: list[date]
-    unmade: Set[date]
-    rows: Mapping[tuple[date, str], CheckRow]
-    postponed: bool
-
-
 def repair_events(
     instance: dg.DagsterInstance, lake: Lake, states: States, seen: dict[str, int], naming: Naming = PLAIN,
     limit: int = DAYS_PER_CALL,
 ) -> list[str]:  # fmt: skip
-    """Repair up to `limit` days, if a run failed since the last call or days were put back (`UNDONE` in `seen`).
+    """Repair up to `limit` days, if a run failed since the last call.
 
     `seen` says what earlier calls finished, and is updated once no day is left. Returns a line per table.
     """
     failure = _newest_failure(instance)
-    if failure == seen.get(NEWEST_FAILURE, 0) and not seen.get(UNDONE):
+    if failure == seen.get(NEWEST_FAILURE, 0):
         return []
     busy = runs.busy_days(instance, str(lake.root), list(states.contracts), naming)
     remaining, lines, is_complete = limit, [], True
-    for contract in states.contracts.values():
-        wrong = wrong_days(instance, states, contract, busy.get(contract.name, frozenset()), naming)
-        due = replace(wrong, days=wrong.days[:remaining])
-        remaining -= len(due.days)
-        is_complete = is_complete and not wrong.postponed and len(due.days) == len(wrong.days)
-        if due.days:
-            _repair(instance, lake, states, contract, due, naming)
-            lines.append(f"{contract.name}: {len(due.days)} day(s) shown again from their receipts")
+    for name, contract in states.contracts.items():
+        unmade = unmade_days(instance, lake, states, contract, naming)
+        due = [d for d in unmade if d not in busy.get(name, ())][:remaining]
+        remaining -= len(due)
+        is_complete = is_complete and len(due) == len(unmade)
+        if due:
+            _repair(instance, states, name, due, naming)
+            lines.append(f"{name}: {len(due)} day(s) shown again from their receipts")
     if is_complete:
-        seen |= {UNDONE: 0, NEWEST_FAILURE: failure}
+        seen[NEWEST_FAILURE] = failure
     return lines
 
 
@@ -186,31 +162,18 @@ def _newest_failure(instance: dg.DagsterInstance) -> int:
     return at + instance.get_runs_count(wanted)
 
 
-def wrong_days(
-    instance: dg.DagsterInstance, states: States, contract: Contract, busy: Set[date], naming: Naming = PLAIN
-) -> WrongDays:
-    """The written days of a table whose newest plan came to nothing, or whose checks belong to an older write."""
-    blocks, key = checks_of(contract), naming.key(contract.name)
-    rows = [(day, r) for r in check_rows(instance, key, blocks) if (day := _day(r.partition)) is not None]
-    plans = {d: run_id for p, run_id in planned_partitions(instance, key).items() if (d := _day(p))}
+def unmade_days(
+    instance: dg.DagsterInstance, lake: Lake, states: States, contract: Contract, naming: Naming = PLAIN
+) -> list[date]:
+    """The written days of a table whose newest plan came to nothing although their rows are right, ascending."""
+    planned = planned_partitions(instance, naming.key(contract.name))
+    plans = {d: run_id for p, run_id in planned.items() if (d := _day(p))}
     # After the plans: a run that began meanwhile has none among them.
     alive = {run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=runs.ACTIVE))}
     stamps = states.view.table(contract.name).stamps
-    refused = {d for d, r in rows if r.evaluated and not r.passed and blocks[r.check] and plans.get(d) == r.run_id}
-    unmade = {
-        d
-        for d, run_id in plans.items()
-        if run_id not in alive and d in stamps and d not in refused and states.of(contract.name, d) is not State.STALE
-    }
-    unjudged = {
-        (d, r.check): r
-        for d, r in rows
-        if d in unmade or (d in stamps and r.is_made and not (r.is_current if r.evaluated else r.run_id in alive))
-    }
-    orders = {d: r.order for d, r in rows}
-    ordered = sorted(unmade | {d for d, _ in unjudged}, key=lambda d: (orders.get(d, 0), d))
-    days = [d for d in ordered if d not in busy]
-    return WrongDays(days, unmade, unjudged, len(days) < len(ordered))
+    lost = [d for d, run_id in plans.items() if run_id not in alive and d in stamps]
+    refused = Verdicts(instance, lake, states, naming).refused(contract) if lost else frozenset()
+    return sorted(d for d in lost if d not in refused and states.of(contract.name, d) is not State.STALE)
 
 
 def _day(partition: str | None) -> date | None:
@@ -220,24 +183,11 @@ def _day(partition: str | None) -> date | None:
         return None  # of the whole table, or of definitions that had other partitions
 
 
-def _repair(
-    instance: dg.DagsterInstance, lake: Lake, states: States, contract: Contract, wrong: WrongDays, naming: Naming
-) -> None:
-    """One materialization per unmade day, then the evaluations of all days for their newest materializations."""
-    name, key, stamps = contract.name, naming.key(contract.name), states.view.table(contract.name).stamps
-    keys = [str(d) for d in wrong.days]
-    before = newest_materializations(instance, key, keys)
-    for day in (d for d in wrong.days if d in wrong.unmade):
+def _repair(instance: dg.DagsterInstance, states: States, name: str, days: Sequence[date], naming: Naming) -> None:
+    """One materialization per day."""
+    stamps, key = states.view.table(name).stamps, naming.key(name)
+    before = newest_materializations(instance, key, map(str, days))
+    for day in days:
         stamp = stamps[day]
         metadata = receipt_metadata(name, day, before.get(str(day)), stamp.entry, stamp.version, LOST_SOURCE)
         instance.report_runless_asset_event(recorded(key, day, stamp.entry, metadata))
-    newest = newest_materializations(instance, key, keys)
-    wanted = list({r.run_id for r in wrong.rows.values() if r.run_id})
-    jobs = {r.run_id: r.job_name for r in instance.get_runs(dg.RunsFilter(run_ids=wanted))} if wanted else {}
-    for day, findings in judged_by_receipts(lake.settings, states, contract, wrong.days).items():
-        source = LOST_SOURCE if day in wrong.unmade else CURRENT_SOURCE
-        for finding in findings:
-            row = wrong.rows.get((day, finding.check))
-            if row is not None and row.run_id:  # else no run ever planned it
-                evaluation = day_evaluation(name, finding, newest.get(str(day)), {"source": source}, naming)
-                report_evaluation(instance, row.run_id, jobs.get(row.run_id, ""), evaluation)

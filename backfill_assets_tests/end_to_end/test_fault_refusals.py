@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pytest
 
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.log_state import LOGS
+from backfill_assets.orchestration.history import evaluations_of
+from backfill_assets.orchestration.verdicts import Standing
 from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.lakes import (
     backfill,
@@ -92,11 +95,12 @@ def test_a_contract_broken_on_one_day_of_a_month_changes_nothing_and_shows_the_d
     assert not result.success
     assert not content(lake, "echo")
     assert not snapshot(lake, toy())["echo"]
-    told = result.get_asset_check_evaluations()
-    assert Counter(e.check_name for e in told) == dict.fromkeys(CHECKS, DAYS)
-    errors = [e for e in told if not e.passed and e.severity is dg.AssetCheckSeverity.ERROR]
-    assert [(e.check_name, e.partition, e.metadata["repeats"].value) for e in errors] == [("unique_key", str(BAD), 1)]
-    assert "again" in str(errors[0].metadata["sample_keys"].value)
+    told = list(evaluations_of(instance, result.run_id))
+    assert Counter(e.check_name for e in told) == dict.fromkeys(CHECKS, 1)
+    (error,) = [e for e in told if not e.passed]
+    assert (error.check_name, error.severity) == ("unique_key", dg.AssetCheckSeverity.ERROR)
+    assert list(Standing.of(error).refused) == [BAD]
+    assert "again" in str(error.metadata["sample_keys"].value)
     description, metadata = failure(result)
     assert f"unique_key fails on 1 of {DAYS} day(s), first {BAD}" in description
     assert "again" in description
@@ -105,8 +109,13 @@ def test_a_contract_broken_on_one_day_of_a_month_changes_nothing_and_shows_the_d
     assert not result.get_asset_materialization_events()
     assert "make_sums" not in {e.step_key for e in result.all_events if e.is_step_start}
 
+    others = run_rebuild(lake, BAD + ONE_DAY, LAST, instance, ["echo"], toy("good"))
+    assert others.success
+    (standing,) = [e for e in others.get_asset_check_evaluations() if not e.passed]
+    assert list(Standing.of(standing).refused) == [BAD], "days that pass do not hide the one that stands refused"
     fixed = run_rebuild(lake, FIRST, LAST, instance, ["echo", "sums"], toy("good"))
     assert fixed.success
+    assert all(e.passed for e in fixed.get_asset_check_evaluations() if e.check_name == "unique_key")
     assert len(content(lake, "echo")) == DAYS
     assert materialized(fixed, "sums").keys() == materialized(fixed, "echo").keys()
     before = snapshot(lake, toy()), version(lake, "echo")

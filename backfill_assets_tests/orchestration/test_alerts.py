@@ -6,6 +6,7 @@ Tested here: `orchestration.alerts`. Not tested here: the address and posting (`
 import logging
 import pickle
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError, GateRefused, SettingsError
 from backfill_assets.orchestration.alert_channels import MAIL_TO, UI_URL, WEBHOOK
-from backfill_assets.orchestration.alerts import alert_sensors, failure, findings, report_alarms
+from backfill_assets.orchestration.alerts import Alerted, alert_sensors, failure, findings, report_alarms
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, RANGE_END, RANGE_START
+from backfill_assets.orchestration.verdicts import STANDING, Standing
 from backfill_assets_tests.orchestration.sinks import Hook
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -32,15 +34,9 @@ def staging(config: dict[str, Any]) -> Iterator[Any]:
     if "found" not in config:
         raise as_failure(BROKEN)
     yield dg.MaterializeResult()
-    for n in range(config["found"]):
-        yield dg.AssetCheckEvaluation(
-            asset_key=dg.AssetKey("staging"), check_name="profile", passed=False, partition=f"2024-03-{n + 1:02}",
-            severity=dg.AssetCheckSeverity.WARN, metadata={"what": "the day is <empty>"},
-        )  # fmt: skip
-    if not config["found"]:
-        yield dg.AssetCheckResult(passed=True, check_name="profile")
-    else:
-        yield dg.Output(None, output_name=dg.AssetCheckSpec("profile", asset="staging").get_python_identifier())
+    days = {date(2024, 3, n + 1): "the day is <empty>" for n in range(config["found"])}
+    standing = dg.MetadataValue.json(Standing(warned=days).to_json())
+    yield dg.AssetCheckResult(passed=not days, check_name="profile", metadata={STANDING: standing})
 
 
 def ran(
@@ -93,7 +89,7 @@ def test_findings_of_a_run_that_succeeded_are_told_counted_and_capped(
     tick(tmp_path, instance, *ran(instance, found=12))
     (told,) = hook.kept
     assert told["subject"].startswith("12 finding(s): ")
-    assert "staging 2024-03-01 profile: the day is &lt;empty&gt;" in told["text"]
+    assert "staging profile 2024-03-01: the day is &lt;empty&gt;" in told["text"]
     assert "\nand 2 more\n" in told["text"]
 
 
@@ -140,6 +136,7 @@ def test_findings_that_were_told_are_not_told_again_until_they_were_good_in_betw
     assert [told["subject"] for told in hook.kept] == [
         "1 finding(s): staging, 2024-03-01",
         "1 finding(s): staging, 2024-03-02",
+        "2 finding(s): staging, 2024-03-01..2024-03-02",
     ]
 
 
@@ -149,10 +146,7 @@ def test_the_subject_names_what_failed_or_was_found_and_not_all_that_the_run_was
     run, _ = ran(instance)
     wide = run._replace(asset_selection=frozenset(map(dg.AssetKey, ("labels", "raw", "staging", "training"))))
     assert failure(instance, wide, "").subject == "Failed: staging, 2024-03-01..2024-03-31"
-    found = [
-        dg.AssetCheckEvaluation(asset_key=dg.AssetKey("labels"), check_name="profile", passed=False, partition=day)
-        for day in ("2024-03-04", "2024-03-02")
-    ]
+    found = [Alerted("labels profile ", "labels", "", date(2024, 3, n)) for n in (4, 2)]
     assert findings(wide, found).subject == "2 finding(s): labels, 2024-03-02..2024-03-04"
 
 

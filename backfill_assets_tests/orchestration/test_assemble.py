@@ -18,6 +18,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.assets import IO_MANAGER
 from backfill_assets.orchestration.io_manager import RebuildIOManager
+from backfill_assets.orchestration.naming import PLAIN
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets_tests.builders import CHECKS
@@ -77,21 +78,20 @@ def test_dependencies_are_the_contracts_inputs_by_identity_mappings(definitions:
     assert all(isinstance(m, dg.IdentityPartitionMapping) for deps in found.values() for m in deps.values())
 
 
-def test_every_asset_has_its_checks_per_day_and_one_standing_fact(definitions: dg.Definitions) -> None:
-    for name, asset in assets_of(definitions).items():
-        specs = {s.name: s for s in asset.check_specs}
-        assert {n: s.blocking for n, s in specs.items()} == {**CHECKS, **({RULES: True} if name in RULED else {})}
-        assert all(s.partitions_def == asset.partitions_def and s.description for s in specs.values()), name
-    standing = [s for c in definitions.asset_checks or () if isinstance(c, dg.AssetsDefinition) for s in c.check_specs]
-    assert {(s.asset_key.path[-1], s.name) for s in standing} == {(n, "no_stale_days") for n in TABLES}
-    assert not any(s.partitions_def for s in standing)
+def test_every_table_has_a_check_per_gate_and_one_standing_fact_none_of_them_per_day(
+    definitions: dg.Definitions,
+) -> None:
+    specs = [s for c in definitions.asset_checks or () if isinstance(c, dg.AssetsDefinition) for s in c.check_specs]
+    wanted = {(t, c) for t in TABLES for c in (*CHECKS, "no_stale_days", *([RULES] if t in RULED else []))}
+    assert {(s.asset_key.path[-1], s.name) for s in specs} == wanted
+    assert all(s.description and not s.partitions_def for s in specs)
+    assert not any(asset.check_specs for asset in assets_of(definitions).values())
 
 
-def test_the_job_holds_all_tables_with_their_checks_per_day_in_one_process(definitions: dg.Definitions) -> None:
+def test_the_job_holds_all_tables_and_plans_no_check_in_one_process(definitions: dg.Definitions) -> None:
     job = definitions.resolve_job_def(REBUILD)
     assert {k.path[-1] for k in job.asset_layer.executable_asset_keys} == set(TABLES)
-    names = {k.name for k in job.asset_layer.asset_graph.asset_check_keys}
-    assert set(CHECKS) <= names
+    assert {n.name for n in job.nodes} == {PLAIN.step(t) for t in TABLES}
     assert job.executor_def is dg.in_process_executor
     assert definitions.executor is dg.in_process_executor
 

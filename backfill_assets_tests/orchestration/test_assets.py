@@ -18,7 +18,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assets import author_tags
-from backfill_assets.orchestration.dagster_private import check_rows, planned_partitions
+from backfill_assets.orchestration.dagster_private import newest_target, planned_partitions
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.runs import BY_TAG, DAYS_TAG, LAKE_TAG, TABLES_TAG
 from backfill_assets_tests.builders import CHECKS
@@ -65,7 +65,7 @@ def test_a_run_of_one_day_shows_what_dagster_shows_of_it_and_its_data_version(
     assert (record.asset_materialization.tags or {})["dagster/data_version"].startswith("3.F")
 
 
-def test_checks_come_after_the_materialization_that_they_are_about(lake: Made, instance: dg.DagsterInstance) -> None:
+def test_verdicts_come_after_the_materialization_that_they_are_about(lake: Made, instance: dg.DagsterInstance) -> None:
     done = run_rebuild(lake[0], START, START, instance, ["staging"])
     told = [e.event_type_value for e in done.all_events if e.event_type_value.startswith("ASSET_")]
     made = [n for n in told if n in ("ASSET_MATERIALIZATION", "ASSET_CHECK_EVALUATION")]
@@ -92,17 +92,22 @@ def events_of_days(instance: dg.DagsterInstance, result: Any) -> Counter[str]:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_every_run_records_every_one_of_its_days_and_checks(
+def test_every_run_records_each_of_its_days_and_each_check_once(
     lake: Made, instance: dg.DagsterInstance, before: int
 ) -> None:
     for _ in range(before + 1):
         done = run_rebuild(lake[0], START, NEXT, instance, ["staging"])
     counted = events_of_days(instance, done)
     assert counted["ASSET_MATERIALIZATION"] == counted["ASSET_MATERIALIZATION_PLANNED"] == 2
-    assert counted["ASSET_CHECK_EVALUATION"] == 2 * len(CHECKS)
-    rows = check_rows(instance, dg.AssetKey("staging"), CHECKS)
-    assert len(rows) == 2 * len(CHECKS)
-    assert all(row.evaluated and row.passed and row.is_current for row in rows)
+    assert counted["ASSET_CHECK_EVALUATION"] == len(CHECKS)
+    assert counted["ASSET_CHECK_EVALUATION_PLANNED"] == 0
+    target = newest_target(instance, dg.AssetKey("staging"))
+    for check in CHECKS:
+        record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(dg.AssetKey("staging"), check))
+        assert record is not None
+        assert isinstance(record.evaluation, dg.AssetCheckEvaluation)
+        assert (record.run_id, record.partition, record.evaluation.passed) == (done.run_id, None, True)
+        assert record.evaluation.target_materialization_data == target
 
 
 def test_a_failed_attempt_at_a_day_is_seen_and_days_that_were_right_are_shown_again(

@@ -1,24 +1,23 @@
-"""Checks as people see them: what their specs say, and what a button without a partition finds in the newest day.
+"""Checks as people see them: what their specs say, and what their buttons do.
 
-Tested here: `orchestration.checks` on real files without an engine. Not tested here: the rules (`lake.test_gates`),
-and what days are judged against (`load.test_judging`).
+Tested here: `orchestration.checks` without an engine. Not tested here: the evaluations (`test_verdicts`), the rules
+(`lake.test_gates`), `no_stale_days` (`test_no_stale_days`).
 """
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
 
 from backfill_assets.core.contracts import Rule
-from backfill_assets.lake.gates import NOT_NULL, RULES, Finding, gates_of
-from backfill_assets.orchestration.checks import WHERE, check_specs, day_evaluation, newest_day_results
+from backfill_assets.lake.gates import RULES, GateSettings, TableGate, gates_of
+from backfill_assets.orchestration.checks import WHEN, day_checks
 from backfill_assets.orchestration.context import Opened
-from backfill_assets_tests.builders import CHECKS, STAGING, day, write_rows
+from backfill_assets_tests.builders import CHECKS, day
 from backfill_assets_tests.operations.planned import DAYS, Planned
 
-PARTITIONS = dg.DailyPartitionsDefinition(start_date=str(day(0)), timezone="UTC")
+pytestmark = pytest.mark.usefixtures("storages")
 
 
 @pytest.fixture
@@ -26,70 +25,35 @@ def made(tmp_path: Path) -> Planned:
     return Planned(tmp_path / "lake")
 
 
-def found(made: Planned, table: str = "staging") -> dict[str, tuple[bool, dict[str, Any]]]:
-    """Per check whether it passed, and what it says."""
-    return {str(r.check_name): (r.passed, facts(r)) for r in results(made, table)}
+def button(made: Planned, instance: dg.DagsterInstance, only: str = "") -> dict[str, tuple[bool, str]]:
+    """What the button of all checks of staging gives, or that of one: per check whether it passed, and its words."""
+    checks = day_checks(Opened(made.lake, made.pipeline), made.contract("staging"))
+    wanted = [k for k in checks.check_keys if only in k.name]
+    defs = dg.Definitions(asset_checks=[checks], jobs=[dg.define_asset_job("j", dg.AssetSelection.checks(*wanted))])
+    done = defs.resolve_job_def("j").execute_in_process(instance=instance)
+    return {e.check_name: (e.passed, str(e.metadata["what"].value)) for e in done.get_asset_check_evaluations()}
 
 
-def results(made: Planned, table: str) -> list[dg.AssetCheckResult]:
-    return list(newest_day_results(Opened(made.lake, made.pipeline), made.contract(table)))
-
-
-def facts(result: dg.AssetCheckResult) -> dict[str, Any]:
-    return {name: value.value for name, value in (result.metadata or {}).items()}
-
-
-def test_a_table_has_its_four_checks_per_day_and_rules_where_its_contract_has_any() -> None:
-    specs = {s.name: s for s in check_specs(STAGING, PARTITIONS)}
-    assert {n: s.blocking for n, s in specs.items()} == dict(CHECKS)
-    assert [s.description for s in specs.values()] == [f"{g.description(STAGING)} {WHERE}" for g in gates_of(STAGING)]
-    ruled = replace(STAGING, rules=(Rule("positive", "value > 0", "no refunds"),))
-    rules = {s.name: s for s in check_specs(ruled, PARTITIONS)}[RULES]
-    assert rules.blocking
-    assert rules.description == (
+def test_a_table_has_its_four_checks_and_rules_where_its_contract_has_any(made: Planned) -> None:
+    opened, staging = Opened(made.lake, made.pipeline), made.contract("staging")
+    specs = {s.name: s for s in day_checks(opened, staging).check_specs}
+    assert set(specs) == set(CHECKS)
+    assert [s.description for s in specs.values()] == [f"{g.description(staging)} {WHEN}" for g in gates_of(staging)]
+    ruled = replace(staging, rules=(Rule("positive", "value > 0", "no refunds"),))
+    assert str({s.name: s for s in day_checks(opened, ruled).check_specs}[RULES].description).startswith(
         "The day's rows keep the rules of the contract: positive: no refunds (`value > 0`). "
-        f"Blocks the write, but for rules that only warn. {WHERE}"
+        "Blocks the write, but for rules that only warn. "
     )
 
 
-@pytest.mark.parametrize(
-    ("passed", "refuses", "told"),
-    [
-        (True, False, None),
-        (False, True, f"then `backfill-assets backfill --from {day(1)} --to {day(1)} --tables staging`"),
-        (False, False, "If the day is right, do nothing, or move its bound in [gates.tables.staging]"),
-    ],
-)
-def test_a_failing_check_says_how_to_look_and_what_mends_it(passed: bool, refuses: bool, told: str | None) -> None:
-    finding = Finding(NOT_NULL, day(1), passed, refuses, "2 rows")
-    said = {name: v.value for name, v in day_evaluation("staging", finding, None, {}).metadata.items()}
-    assert ("next" in said) == (told is not None)
-    if told:
-        assert str(said["next"]).startswith(f"Look with `backfill-assets show staging {day(1)}`")
-        assert told in str(said["next"])
+def test_the_buttons_judge_every_written_day_by_its_receipt(made: Planned, instance: dg.DagsterInstance) -> None:
+    assert button(made, instance) == dict.fromkeys(CHECKS, (True, "no written day fails"))
+    gates = GateSettings(tables={"staging": TableGate(min_rows=2)})
+    made.lake = replace(made.lake, settings=made.lake.settings.model_copy(update={"gates": gates}))
+    span = f"{day(0)}..{day(DAYS - 1)}"
+    why = f"{DAYS} day(s) warned of: {span}; {day(0)}: 1 rows, fewer than min_rows = 2"
+    assert button(made, instance)["row_count"] == (False, why)
 
 
-def test_a_button_judges_the_newest_day_that_has_rows_against_its_receipt(made: Planned) -> None:
-    told = found(made)
-    assert set(told) == set(CHECKS)
-    assert all(passed for passed, _ in told.values())
-    assert {(said["day"], said["equals its receipt"]) for _, said in told.values()} == {(str(day(DAYS - 1)), True)}
-
-
-def test_a_day_that_is_not_as_it_was_written_fails_every_check(made: Planned) -> None:
-    row = {"entity": "B", "value": 2, "event_date": day(DAYS - 1)}
-    write_rows(made.lake.table_path("staging"), made.contract("staging"), [row])
-    found = results(made, "staging")
-    assert not any(r.passed for r in found)
-    assert {r.severity for r in found} == {dg.AssetCheckSeverity.ERROR}
-    assert not any(facts(r)["equals its receipt"] for r in found)
-    verify = f"backfill-assets verify --tables staging --from {day(DAYS - 1)}"
-    assert all(verify in facts(r)["next"] for r in found)
-
-
-def test_a_table_without_a_day_that_has_rows_passes_and_says_so(made: Planned) -> None:
-    for log in (made.lake.table_path("features") / "_delta_log").iterdir():
-        log.unlink()
-    told = found(made, "features")
-    assert {passed for passed, _ in told.values()} == {True}
-    assert {said["what"] for _, said in told.values()} == {"no day has rows yet"}
+def test_the_button_of_one_check_gives_that_check_alone(made: Planned, instance: dg.DagsterInstance) -> None:
+    assert set(button(made, instance, "profile")) == {"profile"}

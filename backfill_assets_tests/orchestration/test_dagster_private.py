@@ -3,19 +3,47 @@
 Tested here: `orchestration.dagster_private`. Not tested here: who uses it.
 """
 
-from types import SimpleNamespace
-from typing import Any
-
 import dagster as dg
 
 from backfill_assets.orchestration import dagster_private
 
-INSIDE: Any = dagster_private
+
+def test_an_evaluation_belongs_to_the_newest_materialization_of_its_table() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        table = dg.AssetKey("t")
+        assert dagster_private.newest_target(instance, table) is None
+        for partition in ("b", "a"):
+            instance.report_runless_asset_event(dg.AssetMaterialization("t", partition=partition))
+        (newest,) = instance.fetch_materializations(table, limit=1).records
+        target = dagster_private.newest_target(instance, table)
+        assert target is not None
+        assert (target.storage_id, target.run_id, target.timestamp) == (newest.storage_id, "", newest.timestamp)
 
 
-def test_the_private_things_of_dagster_are_where_they_were() -> None:
-    target = INSIDE.check_target(SimpleNamespace(storage_id=3, run_id="r", timestamp=1.5))
-    assert (target.storage_id, target.run_id, target.timestamp) == (3, "r", 1.5)
+def test_the_newest_evaluation_is_found_behind_the_plan_of_a_run_that_gave_none() -> None:
+    @dg.asset
+    def t() -> None:
+        """A table."""
+
+    @dg.asset_check(asset=t)
+    def c() -> dg.AssetCheckResult:
+        """Passes."""
+        return dg.AssetCheckResult(passed=True)
+
+    defs = dg.Definitions([t], asset_checks=[c], jobs=[dg.define_asset_job("j")], executor=dg.in_process_executor)
+    check = dg.AssetCheckKey(dg.AssetKey("t"), "c")
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert dagster_private.newest_evaluation(instance, check) is None
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(asset_key=check.asset_key, check_name="c", passed=False)
+        )
+        instance.create_run_for_job(defs.resolve_job_def("j"))
+        record = instance.get_latest_asset_check_evaluation_record(check)
+        assert record is not None
+        assert record.status.value == "PLANNED"
+        found = dagster_private.newest_evaluation(instance, check)
+        assert found is not None
+        assert not found.passed
 
 
 def test_the_newest_materializations_are_those_of_the_partitions_asked_for() -> None:

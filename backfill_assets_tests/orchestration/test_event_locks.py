@@ -20,11 +20,10 @@ import dagster as dg
 import pytest
 
 from backfill_assets_tests.homes import opened_home
+from backfill_assets_tests.orchestration.test_event_storage import RUN, step_event
 from backfill_assets_tests.processes import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("storages")
-
-RUN = "5f1b2f0e-0c3e-4f0e-9f5e-000000000002"
 
 
 @pytest.fixture
@@ -32,19 +31,6 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
     """An instance with our storage."""
     with opened_home(tmp_path) as made:
         yield made
-
-
-def of_a_day() -> dg.EventLogEntry:
-    """A verdict about a day as a step of a run records it, which is buffered."""
-    verdict = dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey("a"), check_name="good", passed=True, partition="2024-03-01"
-    )
-    event = dg.DagsterEvent("ASSET_CHECK_EVALUATION", "job", step_key="make_a", event_specific_data=verdict)
-    make: Any = dg.EventLogEntry
-    return make(  # type: ignore[no-any-return]
-        error_info=None, level=20, user_message="", run_id=RUN, timestamp=1.7e9, step_key="make_a", job_name="job",
-        dagster_event=event,
-    )  # fmt: skip
 
 
 class StopAt:
@@ -70,10 +56,10 @@ class StopAt:
 
 def stored(instance: dg.DagsterInstance, trace: StopAt) -> None:
     """Store an event of a day, what the buffer holds, and a materialization of no run, under the trace."""
-    storage, before = instance.event_log_storage, sys.gettrace()
+    storage, event, before = instance.event_log_storage, step_event("2024-03-01"), sys.gettrace()
     sys.settrace(trace)
     try:
-        storage.store_event(of_a_day())
+        storage.store_event(event)
         storage.flush()  # type: ignore[attr-defined]
         instance.report_runless_asset_event(dg.AssetMaterialization("a", partition="2024-03-01"))
     finally:
@@ -129,7 +115,7 @@ sys.stdin.read()
 
 @pytest.mark.usefixtures("processes", "interruptible")
 def test_an_interrupt_ends_the_wait_for_a_lock_of_another_process(instance: dg.DagsterInstance, tmp_path: Path) -> None:
-    instance.store_event(of_a_day())
+    instance.store_event(step_event("2024-03-01"))
     instance.event_log_storage.flush()  # type: ignore[attr-defined]
     file = tmp_path / "history" / "runs" / f"{RUN}.db"
     command = [sys.executable, "-c", HOLDER, str(file)]

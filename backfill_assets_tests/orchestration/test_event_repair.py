@@ -5,7 +5,6 @@ tested here: runs that are really killed (`end_to_end.test_killed`) and what a p
 """
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
@@ -18,6 +17,7 @@ import pytest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import Built, Receipt
+from backfill_assets.lake.gates import Finding
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
@@ -25,15 +25,10 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import reconcile, runs
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.dagster_private import (
-    check_rows,
-    check_target,
-    newest_materializations,
-    planned_partitions,
-    report_evaluation,
-)
+from backfill_assets.orchestration.dagster_private import newest_materializations, newest_target, planned_partitions
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.ticks import late_data_tick
+from backfill_assets.orchestration.verdicts import RunFindings, Verdicts
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, make_commit
 from backfill_assets_tests.homes import opened_home
@@ -88,26 +83,28 @@ def made(lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named
 
 
 def shown(instance: dg.DagsterInstance, table: str) -> dict[str, int]:
-    """How many days of a table Dagster shows as what: made or failed, and the four checks of each by their words."""
+    """How many days of a table Dagster shows as made, and as failed."""
     run_of = planned_partitions(instance, dg.AssetKey(table))
     failed = instance.get_runs(dg.RunsFilter(run_ids=list(run_of.values()), statuses=[FAILURE])) if run_of else []
     ids = {r.run_id for r in failed}
-    counted = Counter(f"check {_word(instance, row)}" for row in check_rows(instance, dg.AssetKey(table), CHECKS))
-    counted["made"] = len(instance.get_materialized_partitions(dg.AssetKey(table)))
-    counted["failed"] = sum(run_id in ids for run_id in run_of.values())
+    counted = {
+        "made": len(instance.get_materialized_partitions(dg.AssetKey(table))),
+        "failed": sum(run_id in ids for run_id in run_of.values()),
+    }
     return {word: n for word, n in counted.items() if n}
 
 
-def _word(instance: dg.DagsterInstance, row: Any) -> str:
-    if not row.evaluated:
-        run = instance.get_run_by_id(row.run_id)
-        assert run is not None
-        return "failed to run" if run.status is FAILURE else "skipped" if run.is_finished else "running"
-    return "cleared" if not row.is_current else "good" if row.passed else "bad"
+def checked(instance: dg.DagsterInstance, table: str) -> dict[str, bool]:
+    """Which checks of a table passed; those whose newest row is no evaluation of the table as it is are left out."""
+    key = dg.AssetKey(table)
+    found = (instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(key, c)) for c in CHECKS)
+    evaluations = [r.evaluation for r in found if r is not None and isinstance(r.evaluation, dg.AssetCheckEvaluation)]
+    target = newest_target(instance, key)
+    return {e.check_name: e.passed for e in evaluations if e.target_materialization_data == target}
 
 
 def healed(days: int) -> dict[str, int]:
-    return {"check good": 4 * days, "made": days}
+    return {"made": days}
 
 
 def events(instance: dg.DagsterInstance) -> int:
@@ -116,16 +113,17 @@ def events(instance: dg.DagsterInstance) -> int:
     return sum(len(storage.get_event_records(dg.EventRecordsFilter(kind))) for kind in kinds)
 
 
-@pytest.mark.parametrize(("status", "words"), [(FAILURE, "check failed to run"), (CANCELED, "check skipped")])
+@pytest.mark.parametrize("status", [FAILURE, CANCELED])
 def test_days_that_a_dead_run_planned_are_told_from_their_receipts_at_the_next_tick(
-    lake: Made, on_disk: dg.DagsterInstance, status: dg.DagsterRunStatus, words: str
+    lake: Made, on_disk: dg.DagsterInstance, status: dg.DagsterRunStatus
 ) -> None:
     instance = on_disk
     run = planned(lake, instance, range(DAYS), ["staging", "features"])
     ended(instance, run, status)
-    assert shown(instance, "staging")[words] == 4 * DAYS
+    assert shown(instance, "staging") == ({"failed": DAYS} if status is FAILURE else {})
     tick = late_data_tick(instance, LakeContext(lake[0].root, tables), end_of(DAYS + 1))
     assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
+    assert checked(instance, "staging") == checked(instance, "features") == dict.fromkeys(CHECKS, True)
     assert f"staging: {DAYS} day(s) shown again from their receipts" in tick.notes
     (record,) = newest_materializations(instance, dg.AssetKey("staging"), [str(day(1))]).values()
     assert record.asset_materialization is not None
@@ -154,6 +152,7 @@ def test_what_was_healed_is_not_told_again(lake: Made, instance: dg.DagsterInsta
     ended(instance, planned(lake, instance, [0], ["labels"]), FAILURE)  # another look, at another table's day
     assert follow_receipts(instance, *seen(*lake)) == ["labels: 1 day(s) shown again from their receipts"]
     assert events(instance) == before + 6  # a materialization, the four checks, and `rules`
+    assert checked(instance, "labels") == dict.fromkeys(CHECKS, True)
 
 
 def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(lake: Made, instance: dg.DagsterInstance) -> None:
@@ -168,23 +167,8 @@ def test_days_of_a_run_that_goes_on_are_left_until_it_ends(lake: Made, instance:
     going = planned(lake, instance, [0, 1], ["staging"])
     ended(instance, planned(lake, instance, range(DAYS), ["staging"]), CANCELED)
     follow_receipts(instance, *seen(*lake))
-    assert shown(instance, "staging") == {"check good": 8, "check skipped": 8, "made": 2}
+    assert shown(instance, "staging") == healed(2)
     ended(instance, going, CANCELED)
-    follow_receipts(instance, *seen(*lake))
-    assert shown(instance, "staging") == healed(DAYS)
-
-
-def test_an_overtaken_run_does_not_hide_the_verdicts_of_the_one_that_made_the_days(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
-    making = planned(lake, instance, range(DAYS), ["staging"])
-    overtaken = planned(lake, instance, range(DAYS), ["staging"])
-    for number in range(DAYS):
-        told = dg.AssetMaterialization("staging", partition=str(day(number)))
-        instance.report_runless_asset_event(told)
-    ended(instance, making, CANCELED)
-    ended(instance, overtaken, CANCELED)
-    assert shown(instance, "staging") == {"check skipped": 4 * DAYS, "made": DAYS}
     follow_receipts(instance, *seen(*lake))
     assert shown(instance, "staging") == healed(DAYS)
 
@@ -195,37 +179,20 @@ def test_stale_days_and_days_without_a_receipt_stay_as_they_are(lake: Made, inst
     ended(instance, planned(lake, instance, range(DAYS + 1), ["staging"]), FAILURE)
     follow_receipts(instance, *seen(*lake))
     assert set(planned_partitions(instance, dg.AssetKey("staging"))) == {str(day(n)) for n in (1, 2, DAYS)}
-    assert shown(instance, "staging") == {"check good": 12, "check failed to run": 8, "made": 3, "failed": 3}
+    assert shown(instance, "staging") == {"made": 3, "failed": 3}
 
 
 def test_a_day_that_a_check_refused_stays_red(lake: Made, instance: dg.DagsterInstance) -> None:
     made(lake, instance, range(DAYS), ["staging"])
     run = planned(lake, instance, range(DAYS), ["staging"])
-    target = newest_materializations(instance, dg.AssetKey("staging"), [str(day(2))])[str(day(2))]
-    report_evaluation(
-        instance, run.run_id, run.job_name,
-        dg.AssetCheckEvaluation(
-            asset_key=dg.AssetKey("staging"), check_name="row_count", passed=False, partition=str(day(2)),
-            target_materialization_data=check_target(target), blocking=True,
-        ),
-    )  # fmt: skip
+    refused = RunFindings([Finding("row_count", day(2), False, True, "9 rows")])
+    there, states = seen(*lake)
+    for verdict in Verdicts(instance, there, states).of(states.contracts["staging"], refused):
+        instance.report_runless_asset_event(verdict)
     ended(instance, run, FAILURE)
     follow_receipts(instance, *seen(*lake))
-    assert shown(instance, "staging") == {"check good": 4 * DAYS - 1, "check bad": 1, "made": DAYS, "failed": 1}
-
-
-def test_the_newest_row_of_every_check_speaks_of_the_newest_day_that_was_told_so_that_the_lineage_counts_it(
-    lake: Made, instance: dg.DagsterInstance
-) -> None:
-    ended(instance, planned(lake, instance, [2, 3], ["staging"]), FAILURE)
-    ended(instance, planned(lake, instance, [0, 1], ["staging"]), FAILURE)
-    follow_receipts(instance, *seen(*lake))
-    (newest,) = instance.fetch_materializations(dg.AssetKey("staging"), limit=1).records
-    storage: Any = instance.event_log_storage
-    for check in CHECKS:
-        key = dg.AssetCheckKey(dg.AssetKey("staging"), check)
-        (row,) = storage.get_asset_check_execution_history(key, limit=1)
-        assert row.evaluation.target_materialization_data.storage_id == newest.storage_id
+    assert shown(instance, "staging") == {"made": DAYS, "failed": 1}
+    assert checked(instance, "staging") == {**dict.fromkeys(CHECKS, True), "row_count": False}
 
 
 def test_facts_that_only_computing_gives_are_told_again_where_the_content_is_the_same(
@@ -250,8 +217,9 @@ def test_facts_that_only_computing_gives_are_told_again_where_the_content_is_the
 def test_where_no_run_failed_the_storage_is_hardly_asked(
     lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    follow_receipts(instance, *seen(*lake))
     asked: list[str] = []
-    monkeypatch.setattr(reconcile, "check_rows", lambda *_: asked.append("rows"))
+    monkeypatch.setattr(reconcile, "planned_partitions", lambda *_: asked.append("plans"))
     planned(lake, instance, range(DAYS), ["staging"])
     assert follow_receipts(instance, *seen(*lake)) == []
     assert asked == []
@@ -267,7 +235,8 @@ def test_checks_of_days_that_were_put_back_are_told_anew_of_the_rows_that_stand_
     path, back = there.table_path("staging"), replace(stamp.entry, rows=0, fingerprint="0", built=Built.HELD)
     make_commit(path, len(versions(path)), Receipt("w", "staging", ROLLBACK, {day(1): back}))
     follow_receipts(on_disk, *seen(*lake))
-    assert shown(on_disk, "staging") == {"check good": 4 * DAYS - 1, "check bad": 1, "made": DAYS}
+    assert shown(on_disk, "staging") == healed(DAYS)
+    assert checked(on_disk, "staging") == {**dict.fromkeys(CHECKS, True), "row_count": False}
     before = events(on_disk)
     follow_receipts(on_disk, *seen(*lake))
     assert events(on_disk) == before

@@ -4,10 +4,10 @@ Tested here: `orchestration.event_storage`. Not tested here: which events a run 
 """
 
 import sqlite3
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ import pytest
 from sqlalchemy import event
 
 from backfill_assets.orchestration import event_storage
-from backfill_assets.orchestration.dagster_private import check_target, report_evaluation
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -58,40 +57,30 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
         yield made
 
 
-def evaluation(day: str | None, passed: bool, target: Any = None) -> dg.AssetCheckEvaluation:
-    return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey("a"), check_name="good", passed=passed, partition=day, target_materialization_data=target
-    )
+def evaluation(passed: bool) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(asset_key=dg.AssetKey("a"), check_name="good", passed=passed)
 
 
-def asset_a() -> dg.AssetsDefinition:
-    """Days with metadata and tags, and a check that a run plans for each of them."""
-    days = dg.DailyPartitionsDefinition("2024-03-01")
-    with warnings.catch_warnings(action="ignore", category=dg.PreviewWarning):
-        planned = dg.AssetCheckSpec("planned", asset="a", partitions_def=days)
-
-    @dg.asset(partitions_def=days, backfill_policy=dg.BackfillPolicy.single_run(), check_specs=[planned])
-    def a() -> Iterator[dg.MaterializeResult[None]]:
-        yield dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=True)])
-
-    return a
+@dg.asset(
+    partitions_def=dg.DailyPartitionsDefinition("2024-03-01"), backfill_policy=dg.BackfillPolicy.single_run(),
+    check_specs=[dg.AssetCheckSpec("planned", asset="a")],
+)  # fmt: skip
+def a(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+    """Days with metadata and tags, a check that a run plans for each of them, and one that it only logs, twice."""
+    yield dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=True)])
+    for passed in (False, True):
+        context.log_event(evaluation(passed))
 
 
 def tell(instance: dg.DagsterInstance) -> None:
-    """A run with a check planned per day, then verdicts of all kinds: new, given again, without a day, twice a day."""
+    """A run over days, then events without a run."""
     run_tags = {
         "dagster/asset_partition_range_start": DAYS[0],
         "dagster/asset_partition_range_end": DAYS[-1],
     }
-    job = dg.Definitions(assets=[asset_a()], jobs=[dg.define_asset_job("job", "*")]).resolve_job_def("job")
+    job = dg.Definitions(assets=[a], jobs=[dg.define_asset_job("job", "*")]).resolve_job_def("job")
     assert job.execute_in_process(instance=instance, tags=run_tags, run_id=RUN).success
-    for day in DAYS:
-        report_evaluation(instance, RUN, "job", evaluation(day, passed=day != DAYS[2]))
-    (newest,) = instance.fetch_materializations(dg.AssetKey("a"), limit=1).records
-    for passed in (False, True):
-        report_evaluation(instance, RUN, "job", evaluation(DAYS[0], passed, check_target(newest)))
-    report_evaluation(instance, "another", "job", evaluation(DAYS[1], passed=False))
-    instance.report_runless_asset_event(evaluation(None, passed=True))
+    instance.report_runless_asset_event(evaluation(passed=True))
     instance.report_runless_asset_event(dg.AssetMaterialization("a", partition=DAYS[3], metadata={"n": 1}))
 
 
@@ -120,24 +109,22 @@ def test_the_rows_are_those_of_dagsters_own_storage(tmp_path: Path) -> None:
     assert found[1] == found[0]
 
 
-def step_event(day: str, passed: bool = True) -> dg.EventLogEntry:
-    """An evaluation of a day as a step of a run records it."""
-    event = dg.DagsterEvent(
-        event_type_value="ASSET_CHECK_EVALUATION", job_name="job", step_key="make_a",
-        event_specific_data=evaluation(day, passed),
-    )  # fmt: skip
-    make: Any = dg.EventLogEntry
-    return make(  # type: ignore[no-any-return]
-        error_info=None, level=20, user_message="", run_id=RUN, timestamp=1.7e9, step_key="make_a", job_name="job",
-        dagster_event=event,
-    )  # fmt: skip
+@cache
+def _told() -> dg.EventLogEntry:
+    """A materialization of a day."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.report_runless_asset_event(dg.AssetMaterialization("a", partition=DAYS[0]))
+        return instance.fetch_materializations(dg.AssetKey("a"), limit=1).records[0].event_log_entry
 
 
-def statuses(instance: dg.DagsterInstance) -> set[tuple[str, str]]:
-    """Each judged day and how it was judged."""
-    storage: Any = instance.event_log_storage
-    found = storage.get_asset_check_partition_info([dg.AssetCheckKey(dg.AssetKey("a"), "good")])
-    return {(i.partition_key, i.latest_execution_status.value) for i in found}
+def step_event(day: str) -> dg.EventLogEntry:
+    """The materialization of a day as a step of a run records it."""
+    told: Any = _told()
+    made = told.dagster_event.event_specific_data
+    data = made._replace(materialization=dg.AssetMaterialization("a", partition=day))
+    step = told.dagster_event._replace(step_key="make_a", job_name="job", event_specific_data=data)
+    event: dg.EventLogEntry = told._replace(run_id=RUN, step_key="make_a", job_name="job", dagster_event=step)
+    return event
 
 
 def test_a_step_s_events_of_days_take_one_transaction_per_file_however_many_days(
@@ -152,7 +139,7 @@ def test_a_step_s_events_of_days_take_one_transaction_per_file_however_many_days
     for day in DAYS:
         instance.store_event(step_event(day))
     assert committed == []
-    assert statuses(instance) == {(day, "SUCCEEDED") for day in DAYS}, "a read sees what was buffered"
+    assert instance.get_materialized_partitions(dg.AssetKey("a")) == set(DAYS), "a read sees what was buffered"
     assert committed[:2] == [RUN, "index"]
     assert committed.count(RUN) == 1
 
@@ -168,15 +155,15 @@ def test_a_page_that_watches_the_file_of_a_run_sees_each_event_in_it(
 
 
 def test_the_buffer_is_written_before_any_other_event_of_the_run(instance: dg.DagsterInstance) -> None:
-    instance.store_event(step_event(DAYS[0], passed=False))
+    instance.store_event(step_event(DAYS[0]))
     dg.DagsterInstance.report_engine_event(instance, "something else", run_id=RUN, job_name="job")
     kinds = [r.event_log_entry.dagster_event_type for r in instance.get_records_for_run(RUN).records]
-    assert kinds == [dg.DagsterEventType.ASSET_CHECK_EVALUATION, dg.DagsterEventType.ENGINE_EVENT]
+    assert kinds == [dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ENGINE_EVENT]
 
 
 def test_an_event_outside_of_a_step_is_written_at_once(instance: dg.DagsterInstance, tmp_path: Path) -> None:
     """Nothing of the same process need follow it."""
-    report_evaluation(instance, RUN, "job", evaluation(DAYS[0], passed=True))
+    instance.report_runless_asset_event(evaluation(passed=True))
     instance.report_runless_asset_event(dg.AssetMaterialization("a", partition=DAYS[0]))
     found = rows(tmp_path)
     assert len(found["asset_check_executions"]) == 1
@@ -187,15 +174,15 @@ def test_no_more_than_the_stated_number_of_events_is_buffered(instance: dg.Dagst
     days = [str(date(2020, 1, 1) + timedelta(days=n)) for n in range(event_storage.BUFFERED_EVENTS)]
     for day in days[:-1]:
         instance.store_event(step_event(day))
-    assert rows(tmp_path)["asset_check_executions"] == []
+    assert rows(tmp_path)["event_logs"] == []
     instance.store_event(step_event(days[-1]))
-    assert len(rows(tmp_path)["asset_check_executions"]) == len(days)
+    assert len(rows(tmp_path)["event_logs"]) == len(days)
 
 
 def test_what_is_buffered_is_written_when_the_instance_closes(tmp_path: Path) -> None:
     with opened(tmp_path) as instance:
         instance.store_event(step_event(DAYS[0]))
-    assert len(rows(tmp_path)["asset_check_executions"]) == 1
+    assert len(rows(tmp_path)["event_logs"]) == 1
 
 
 def test_few_files_stay_open_however_many_runs_are_read(instance: dg.DagsterInstance) -> None:

@@ -15,7 +15,7 @@ import pytest
 from backfill_assets.core.days import ranges
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.history import runs_of
+from backfill_assets.orchestration.history import evaluations_of, runs_of
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.runs import REBUILD, range_tags
 from backfill_assets_tests.homes import opened_home
@@ -79,7 +79,7 @@ def test_good_days_are_green_bad_ones_red_later_steps_run_and_the_run_fails_nami
     assert '{"event_key":"k4"}' in told.cause
     assert f"Also: the table sums: {BAD}: it is made from echo for {BAD}, which were never made" in told.cause
     failed = [
-        e for e in result.get_asset_check_evaluations() if not e.passed and e.severity is dg.AssetCheckSeverity.ERROR
+        e for e in evaluations_of(instance, result.run_id) if not e.passed and e.severity is dg.AssetCheckSeverity.ERROR
     ]
     assert [e.check_name for e in failed] == ["unique_key"]
     assert "k4" in str(failed[0].metadata["sample_keys"].value)

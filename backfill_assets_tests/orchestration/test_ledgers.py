@@ -14,10 +14,10 @@ import pytest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.ledger import QUARANTINE
-from backfill_assets.operations.rejected import Reason
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.ledgers import reasons_table, report_ledgers
+from backfill_assets.orchestration.ledgers import report_ledgers
+from backfill_assets.orchestration.metadata import markdown_table
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -80,5 +80,5 @@ def test_a_load_tells_rows_and_the_newest_reasons_and_nothing_where_nothing_move
 
 
 def test_what_a_file_says_of_itself_is_no_markdown() -> None:
-    line = reasons_table([Reason("a|b <img> [x](y) `c`\nd http://e.f", 1, START)]).splitlines()[-1]
-    assert line == f"| {START} | 1 | `a¦b <img> [x](y) 'c' d http://e.f` |"
+    line = markdown_table(["day", "rows", "reason"], [(str(START), "1", "a|b <img> [x](y) `c`\nd http://e.f")]).value
+    assert (line or "").splitlines()[-1] == f"| {START} | 1 | `a¦b <img> [x](y) 'c' d http://e.f` |"

@@ -103,18 +103,23 @@ def test_every_row_of_a_landed_file_is_accounted_for_on_its_day(ran: Ran) -> Non
     assert last["backfill_assets/files"] == {"a.jsonl": {"raw": 1}, "b.jsonl": {"quarantine": 1}}
 
 
-def test_every_check_has_a_verdict_per_day_that_aims_at_the_days_materialization(ran: Ran) -> None:
+def test_every_check_has_one_verdict_that_aims_at_its_tables_newest_materialization(ran: Ran) -> None:
     told = ran.result.get_asset_check_evaluations()
-    assert {(e.asset_key.path[-1], e.check_name, e.partition) for e in told} == {
-        (t, c, d) for t in TABLES for c in CHECKS for d in DAYS
-    }
+    assert sorted((e.asset_key.path[-1], e.check_name) for e in told) == sorted((t, c) for t in TABLES for c in CHECKS)
     assert all(e.passed for e in told)
-    for evaluation in told:
-        wanted = dg.AssetRecordsFilter(evaluation.asset_key, asset_partitions=[str(evaluation.partition)])
+    targets = {e.asset_key.path[-1]: e.target_materialization_data for e in told}
+    for table, target in targets.items():
+        wanted = dg.AssetRecordsFilter(dg.AssetKey(table), asset_partitions=[LAST])
         made = [r.storage_id for r in ran.instance.fetch_materializations(wanted, limit=5).records]
-        assert evaluation.target_materialization_data is not None
-        assert evaluation.target_materialization_data.storage_id in made
-    assert len({e.target_materialization_data for e in told}) == 3 * len(DAYS)
+        assert target is not None
+        assert target.storage_id in made
+
+
+def test_a_day_shows_what_its_checks_measured_where_it_has_no_other_name(ran: Ran) -> None:
+    figures = ran.recorded["echo", FIRST]["backfill_assets/figures"]
+    assert figures["repeats"] == 0
+    assert not {"rows"} & figures.keys()
+    assert "backfill_assets/findings" not in ran.recorded["echo", FIRST]
 
 
 def test_the_end_of_a_run_writes_one_lake_version_that_names_all_its_tables_and_the_run(ran: Ran) -> None:
@@ -152,17 +157,7 @@ def test_a_rerun_that_changes_nothing_tells_the_same_facts_so_that_plots_stay_fu
     assert metadata(ran.instance, "raw", FIRST)["backfill_assets/duplicate_rows"] == 1
 
 
-def test_checks_started_without_a_partition_judge_the_newest_written_day_again(ran: Ran) -> None:
-    told = ran.checked("echo")
-    assert set(told) == {*CHECKS, "no_stale_days"}
-    for name in CHECKS:
-        passed, said = told[name]
-        assert passed
-        assert said["day"] == LAST
-        assert said["equals its receipt"] is True
-
-
-def test_the_button_judges_by_the_lakes_gates_as_the_load_does(ran: Ran) -> None:
+def test_the_button_judges_all_written_days_by_the_gates_of_now(ran: Ran) -> None:
     toml = ran.lake.root / "lake.toml"
     before = toml.read_text()
     toml.write_text(f"{before}\n[gates.tables.echo]\nmin_rows = 2\n")
@@ -170,8 +165,11 @@ def test_the_button_judges_by_the_lakes_gates_as_the_load_does(ran: Ran) -> None
         told = ran.checked("echo")
     finally:
         toml.write_text(before)
-    assert told["row_count"][0] is False
-    assert told["row_count"][1]["what"] == "1 rows, fewer than min_rows = 2"
+    assert set(told) == {*CHECKS, "no_stale_days"}
+    assert {name for name, (passed, _) in told.items() if not passed} == {"row_count"}
+    failing = f"{len(DAYS)} day(s) warned of: {FIRST}..{LAST}; {FIRST}: 1 rows, fewer than min_rows = 2"
+    assert told["row_count"][1]["what"] == failing
+    assert all(passed for passed, _ in ran.checked("echo").values())
 
 
 def test_a_receipt_keeps_how_many_values_of_a_day_were_null(ran: Ran) -> None:

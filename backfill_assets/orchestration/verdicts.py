@@ -1,0 +1,241 @@
+"""One evaluation per check of a table and run, which names every day that stands failed, not only those of the run.
+
+Here: which days these are, and what people read of them. Not here: the rules (`lake.gates`), what a check's button does
+(`checks`), and a day's own figures (`metadata`).
+
+A day stands *warned of* by its receipt. It stands *refused* since the newest attempt to write it was refused: its rows
+are older, or there are none. Receipts know nothing of refusals, so the newest evaluation in Dagster carries them on to
+the next one, and everything else that was judged up to its version of the table: a run of one day judges no years.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import dagster as dg
+from filelock import FileLock
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import contiguous, parse_span, ranges
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.states import States
+from backfill_assets.lake.gates import PROFILE, Finding, checks_of, with_warning
+from backfill_assets.lake.home import Lake
+from backfill_assets.load.judging import judged_by_receipts
+from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.orchestration.context import Opened
+from backfill_assets.orchestration.dagster_private import newest_evaluation, newest_target
+from backfill_assets.orchestration.metadata import markdown_table, show_command
+from backfill_assets.orchestration.naming import PLAIN, Naming
+
+LISTED_DAYS = 10
+STANDING = "standing"  # what the next evaluation reads of this one
+OTHER_ROWS = "the same inputs, code and settings gave other rows before"
+
+
+@dataclass(frozen=True)
+class RunFindings:
+    """What a run found in its days of a table.
+
+    findings: of every check and day that the run judged
+    written: days that the run wrote, or left because they were right; the others keep their older rows
+    samples: keys of rows that the first refusing finding names
+    """
+
+    findings: Sequence[Finding] = ()
+    written: Collection[date] = ()
+    samples: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The days of a table that a check finds wrong, each with its cause.
+
+    refused: days whose newest write was refused
+    warned: days whose rows as they stand break the check
+    version: the table's version up to which days were judged; -1: none were
+    lake: the lake's folder: one instance of Dagster may serve several
+    bounds: a digest of [gates]; with other bounds all days are judged again
+    """
+
+    refused: Mapping[date, str] = field(default_factory=dict)
+    warned: Mapping[date, str] = field(default_factory=dict)
+    version: int = -1
+    lake: str = ""
+    bounds: str = ""
+
+    @property
+    def days(self) -> dict[date, str]:
+        """Every day that stands failed, ascending, with its cause; that of the refusal where there are two."""
+        return dict(sorted({**self.warned, **self.refused}.items()))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values: days with the same cause stand together."""
+        return {**vars(self), "refused": _by_cause(self.refused), "warned": _by_cause(self.warned)}
+
+    @classmethod
+    def of(cls, evaluation: dg.AssetCheckEvaluation | None) -> "Standing":
+        """What an evaluation says; nothing for one that this file did not make."""
+        kept: Any = evaluation.metadata[STANDING].value if evaluation and STANDING in evaluation.metadata else {}
+        sides = {side: _by_day(kept[side]) for side in ("refused", "warned") if side in kept}
+        return cls(**{**kept, **sides})
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Evaluations of the checks of a lake's tables, after `states`, in one instance of Dagster."""
+
+    instance: dg.DagsterInstance
+    lake: Lake
+    states: States
+    naming: Naming = PLAIN
+
+    def of(
+        self, contract: Contract, run: RunFindings | None = None, *, afresh: bool = False
+    ) -> Iterator[dg.AssetCheckEvaluation]:
+        """One evaluation per check of a table. Record each before the next: meanwhile no other process judges.
+
+        `run`: findings that no receipt holds yet. `afresh`: judge all written days again, by their receipts.
+        """
+        found = run or RunFindings()
+        with FileLock(self.lake.locks / "verdicts.lock"):
+            key = self.naming.key(contract.name)
+            before = {name: self._kept(key, name) for name in checks_of(contract)}
+            target = newest_target(self.instance, key)
+            stamps = self.states.view.table(contract.name).stamps
+            unseen = set(stamps if afresh else self._unseen(contract, before.values())) - {*found.written}
+            receipts = self._by_receipts(contract, unseen)
+            for name, kept in before.items():
+                of_run = [f for f in found.findings if f.check == name]
+                standing = [f for f in receipts if f.check == name] + [f for f in of_run if f.day in found.written]
+                now = self._after(contract, kept, of_run, standing)
+                metadata = _metadata(contract.name, name, now, found)
+                yield dg.AssetCheckEvaluation(
+                    asset_key=key, check_name=name, passed=not now.days, metadata=metadata,
+                    severity=dg.AssetCheckSeverity.ERROR if now.refused else dg.AssetCheckSeverity.WARN,
+                    target_materialization_data=target,
+                )  # fmt: skip
+
+    def refused(self, contract: Contract) -> frozenset[date]:
+        """The days of a table whose newest write was refused."""
+        key = self.naming.key(contract.name)
+        return frozenset(d for name in checks_of(contract) for d in self._kept(key, name).refused)
+
+    def are_behind(self, contract: Contract) -> bool:
+        """Whether Dagster shows a check of the table as not evaluated, or one that knows no days of now."""
+        key, version = self.naming.key(contract.name), self.states.view.table(contract.name).version
+        target = newest_target(self.instance, key)
+        for name in checks_of(contract):
+            record = self.instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(key, name))
+            newest: object = record.evaluation if record is not None else None
+            if not isinstance(newest, dg.AssetCheckEvaluation) or newest.target_materialization_data != target:
+                return version >= 0
+            if self._of(newest).version < version:
+                return True
+        return False
+
+    def _kept(self, key: dg.AssetKey, check: str) -> Standing:
+        return self._of(newest_evaluation(self.instance, dg.AssetCheckKey(key, check)))
+
+    def _of(self, evaluation: dg.AssetCheckEvaluation | None) -> Standing:
+        kept = Standing.of(evaluation)
+        return kept if kept.lake == str(self.lake.root) else Standing()
+
+    def _unseen(self, contract: Contract, kept: Collection[Standing]) -> list[date]:
+        """The written days that a check has not judged yet: all of them by other bounds, or where the table was put
+        back to an older version."""
+        table, bounds = self.states.view.table(contract.name), _bounds(self.lake)
+        known = min(s.version if s.bounds == bounds and s.version <= table.version else -1 for s in kept)
+        return [day for day, stamp in table.stamps.items() if stamp.version > known]
+
+    def _by_receipts(self, contract: Contract, days: Collection[date]) -> list[Finding]:
+        """Findings of written days, by their receipts."""
+        stamps = self.states.view.table(contract.name).stamps
+        judged = judged_by_receipts(self.lake.settings, self.states, contract, sorted(days)) if days else {}
+        found = (finding for of_day in judged.values() for finding in of_day)
+        return [with_warning(f, OTHER_ROWS) if f.check == PROFILE and stamps[f.day].unlike else f for f in found]
+
+    def _after(
+        self, contract: Contract, kept: Standing, of_run: Sequence[Finding], standing: Sequence[Finding]
+    ) -> Standing:
+        """How a check stands after the findings of a run, and those about rows that stand."""
+        table = self.states.view.table(contract.name)
+        tried, again = {f.day for f in of_run}, {f.day for f in standing}
+        newer = {d for d, stamp in table.stamps.items() if stamp.version > kept.version}
+        refused = {d: why for d, why in kept.refused.items() if d not in tried | newer}
+        warned = {d: why for d, why in kept.warned.items() if d in table.stamps and d not in again}
+        refused |= {f.day: f.message for f in of_run if f.refuses}
+        warned |= {f.day: f.message for f in standing if not f.passed}
+        return Standing(refused, warned, table.version, str(self.lake.root), _bounds(self.lake))
+
+
+def log_verdicts(
+    context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild, written: Iterable[date] = ()
+) -> None:
+    """Log one evaluation per check of the table of a rebuild, after the `written` days, none where it was refused.
+
+    Logged, and not yielded: the run need not plan the checks, and a refusal stops no later step.
+    """
+    refusing = next((f for f in rebuild.judged if f.refuses), None)
+    run = RunFindings(rebuild.judged, {*written}, rebuild.sample_keys(refusing) if refusing else ())
+    verdicts = Verdicts(context.instance, opened.lake, opened.states(), opened.naming)
+    for verdict in verdicts.of(rebuild.table.contract, run):
+        context.log_event(verdict)
+
+
+def _bounds(lake: Lake) -> str:
+    return digest_of(lake.settings.gates.model_dump(mode="json"))
+
+
+def _metadata(table: str, check: str, now: Standing, run: RunFindings) -> dict[str, Any]:
+    """What an evaluation of a check says: the first days that stand failed, their causes, and what a person does."""
+    facts: dict[str, Any] = {"what": _what(now)}
+    if now.days:
+        first = min(now.refused or now.warned)
+        facts["days"] = markdown_table(["day", "stands", "cause"], _lines(now))
+        facts["next"] = _what_next(table, first, is_refused=bool(now.refused))
+    refusing = next((f for f in run.findings if f.refuses), None)
+    if refusing is not None and refusing.check == check and run.samples:
+        facts["sample_keys"] = dg.MetadataValue.json({str(refusing.day): list(run.samples)})
+    return {**facts, STANDING: dg.MetadataValue.json(now.to_json())}
+
+
+def _what(now: Standing) -> str:
+    """The verdict in words, with the first failed day's cause."""
+    if not now.days:
+        return "no written day fails"
+    day = min(now.refused or now.warned)
+    sides = (("refused", now.refused), ("warned of", now.warned))
+    counts = "; ".join(f"{len(days)} day(s) {word}: {ranges(days)}" for word, days in sides if days)
+    return f"{counts}; {day}: {now.days[day]}"
+
+
+def _lines(now: Standing) -> Iterator[tuple[str, str, str]]:
+    """The first days that stand failed, refused ones before others."""
+    listed = [*sorted(now.refused), *sorted(now.warned.keys() - now.refused.keys())]
+    for day in listed[:LISTED_DAYS]:
+        yield str(day), "refused" if day in now.refused else "warned of", now.days[day]
+    if len(listed) > LISTED_DAYS:
+        yield f"… {len(listed) - LISTED_DAYS} more", "", ""
+
+
+def _what_next(table: str, day: date, *, is_refused: bool) -> str:
+    """What a person does about a day that stands failed, with the commands."""
+    look = f"Look with `{show_command(table, day)}`"
+    if not is_refused:
+        return f"{look}. If the day is right, do nothing, or move its bound in [gates.tables.{table}]"
+    mend = f"backfill-assets backfill --from {day} --to {day} --tables {table}"
+    return f"{look}, correct the input or the rule, then `{mend}`"
+
+
+def _by_cause(days: Mapping[date, str]) -> dict[str, list[str]]:
+    of_cause = defaultdict[str, list[date]](list)
+    for day, why in days.items():
+        of_cause[why].append(day)
+    return {why: [str(span) for span in contiguous(found)] for why, found in of_cause.items()}
+
+
+def _by_day(causes: Mapping[str, Sequence[str]]) -> dict[date, str]:
+    return {day: why for why, spans in causes.items() for span in spans for day in parse_span(span)}
