@@ -13,12 +13,13 @@ import click
 
 from backfill_assets.cli.common import (
     TEXT,
-    days_options,
     json_and_lake,
+    keep_good_option,
     opened,
     overrides,
     print_json,
     say_unusable,
+    some_days_options,
     target_option,
 )
 from backfill_assets.cli.drawing import draw_table, remark, say
@@ -27,6 +28,7 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import is_lowered
+from backfill_assets.core.plans import KEEP_GOOD, ON_BAD_DAYS_TAG
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
 from backfill_assets.lake.home import Lake, refuse_unwritable, unwritable_folder
@@ -40,14 +42,17 @@ from backfill_assets.load.landed_changes import landed
 
 
 @click.command()
-@days_options(required=True)
+@some_days_options
 @click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
 @click.option("--force", is_flag=True, help="Compute and write even what is known to be right.")
+@keep_good_option
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @click.option("--profile", is_flag=True, help="Say where the time of each table went.")
 @target_option
 @json_and_lake
-def backfill(days: DayRange, named: str | None, force: bool, note: str, profile: bool, as_json: bool) -> None:
+def backfill(  # noqa: PLR0913 - the options of a command are its arguments
+    days: DayRange, named: str | None, force: bool, keep_good_days: bool, note: str, profile: bool, as_json: bool
+) -> None:
     """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run fails.
 
     Where all of them are as their inputs say, no run is made.
@@ -55,10 +60,10 @@ def backfill(days: DayRange, named: str | None, force: bool, note: str, profile:
     lake, pipeline = opened()
     days = allowed(days, lake.settings.start_date)
     tables = chosen(named, [t.name for t in pipeline.tables if lake.writes(t.name)])
-    request = BackfillRequest(days, tables, force, note)
+    request = BackfillRequest(days, tables, force, note, tags=tags_of(keep_good_days))
     outcome = run_if_needed(lake, pipeline, request)
     if as_json:
-        print_json({"from": str(days.start), "to": str(days.last), **outcome.to_dict()})
+        print_json({**days.to_dict(), **outcome.to_dict()})
     else:
         _draw(lake, request, outcome)
         if profile:
@@ -70,6 +75,11 @@ def backfill(days: DayRange, named: str | None, force: bool, note: str, profile:
         for cause in outcome.causes or ("the run failed",):
             remark(f"Error: {cause}")
         click.get_current_context().exit(1)
+
+
+def tags_of(keep_good_days: bool) -> dict[str, str]:
+    """The tags of a run of a command with `--keep-good-days`, or without."""
+    return {ON_BAD_DAYS_TAG: KEEP_GOOD} if keep_good_days else {}
 
 
 def say_warnings(lake: Lake, pipeline: Pipeline, days: Mapping[str, Collection[date]]) -> None:
@@ -160,6 +170,8 @@ def draw_outcomes(runs: Sequence[tuple[BackfillRequest, RunOutcome]], with_span:
             rows += [] if t.cause else [row]
     if rows:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
+    for t in (t for _, outcome in runs for t in outcome.tables if t.kept_back):
+        remark(f"Note: {t.table} {ranges(t.kept_back)} refused: stayed as they were, the others were made")
     for t in (t for _, outcome in runs for t in outcome.tables if t.incomplete):
         why = "input days are missing, or were made without a column that is read"
         remark(f"Note: {t.table} {ranges(t.incomplete)} incomplete: {why}; `backfill-assets status --why`")

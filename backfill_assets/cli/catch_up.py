@@ -11,11 +11,12 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.backfill import draw_outcomes, say_warnings, work
+from backfill_assets.cli.backfill import draw_outcomes, say_warnings, tags_of, work
 from backfill_assets.cli.common import (
     TEXT,
     days_options,
     json_and_lake,
+    keep_good_option,
     named_lake,
     opened,
     print_json,
@@ -64,9 +65,10 @@ class CaughtUp:
 
 
 @click.command("catch-up")
+@keep_good_option
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @json_and_lake
-def catch_up(note: str, as_json: bool) -> None:
+def catch_up(keep_good_days: bool, note: str, as_json: bool) -> None:
     """Load what landed and rebuild every day that needs it, level by level: what the sensors do by themselves.
 
     Exit code 1 if a run fails, a day still needs making afterwards, altered or missing files hold days back, a source
@@ -75,7 +77,11 @@ def catch_up(note: str, as_json: bool) -> None:
     """
     lake = named_lake()
     blocked, failed = scan_what_can_be(lake) if lake.shared is None else ((), [])
-    done = replace(until_settled(lake, note, "catch-up"), blocked=blocked, unscanned=tuple(map(str, failed)))
+    done = replace(
+        until_settled(lake, note, "catch-up", tags=tags_of(keep_good_days)),
+        blocked=blocked,
+        unscanned=tuple(map(str, failed)),
+    )
     report(replace(done, fruitless=say_unusable(lake).fruitless), as_json)
 
 
@@ -89,18 +95,25 @@ def _states_and_needs(lake: Lake) -> tuple[States, Needs]:
     return states, found
 
 
-def until_settled(lake: Lake, note: str, reason: str, left_alone: Collection[Day] = ()) -> CaughtUp:
-    """Run one request after the other, reading the states again after each. Failed days are tried again in halves,
-    down to days that fail alone; a day that succeeds and still needs a rebuild, `[lateness] attempts` times."""
+def until_settled(
+    lake: Lake, note: str, reason: str, left_alone: Collection[Day] = (), tags: Mapping[str, str] | None = None
+) -> CaughtUp:
+    """Run one request after the other, with these `tags`, reading the states again after each. Days that a run kept
+    back are left. Days of a failed run are tried again in halves, down to days that fail alone; a day that succeeds
+    and still needs a rebuild, `[lateness] attempts` times."""
     done, left_alone, in_vain = CaughtUp(), {*left_alone, *_planned(lake)}, set[Day]()
     rebuilt = Counter[Day]()
 
     def run(found: RunRequest) -> None:
-        request = BackfillRequest(found.span, (found.table, *found.downstream), note=note, reason=reason)
+        request = BackfillRequest(
+            found.span, (found.table, *found.downstream), note=note, reason=reason, tags=tags or {}
+        )
         outcome = work(lake, request, begin=True)
         done.runs.append((request, outcome))
-        days = list(map(date.fromisoformat, found.asked))
-        if outcome.success:
+        kept_back = {(t.table, day) for t in outcome.tables for day in t.kept_back}
+        in_vain.update(kept_back)
+        days = [day for day in map(date.fromisoformat, found.asked) if (found.table, day) not in kept_back]
+        if outcome.success or (kept_back and not any(t.cause for t in outcome.tables)):
             rebuilt.update((found.table, day) for day in days)
             in_vain.update(day for day, times in rebuilt.items() if times >= lake.settings.lateness.attempts)
         elif len(days) == 1 or _is_hopeless(found.table, outcome):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_span
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_days, parse_span
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.process import LAKE_OPTION, lake_folder
 from backfill_assets.core.texts import json_of, plain
@@ -90,10 +90,47 @@ TEXT, DAY, SPAN = Parsed("text", _utf8), Parsed("YYYY-MM-DD", parse_day), Parsed
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-def days_options(required: bool = False, default: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _days_in(path: str) -> DayRange:
+    """The days that a file lists, one or more a line; # begins a comment."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{plain(path)} cannot be read: {error}. Nothing was done.") from None
+    return parse_days(",".join(line.partition("#")[0] for line in lines))
+
+
+def some_days_options(command: Callable[..., None]) -> Callable[..., None]:
+    """As `days_options`, for commands that take days that are no range, too; some are required."""
+
+    @functools.wraps(command)
+    def with_days(*args: Any, listed: DayRange | None, **options: Any) -> None:
+        if listed is not None and options["days"] is not None:
+            raise click.UsageError("--days-from says the days already: leave --from, --to and --days away.")
+        if listed is None and options["days"] is None:
+            raise click.UsageError("which days? Say --from DAY --to DAY, or --days.")
+        command(*args, **{**options, "days": listed or options["days"]})
+
+    which = "Days that are no range, e.g. 2024-03-01,2024-03-05..07."
+    several = click.option("--days", "--partitions", "span", type=Parsed("DAYS", parse_days), help=which)
+    listing = "A file with such days; # begins a comment."
+    listed = click.option("--days-from", "listed", type=Parsed("FILE", _days_in), help=listing)
+    return days_options(several=several)(listed(with_days))
+
+
+keep_good_option = click.option(
+    "--keep-good-days",
+    is_flag=True,
+    help="Write the days that pass though others are refused.",
+)
+
+
+def days_options(
+    required: bool = False, default: str = "", several: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds `--from` and `--to`, both days included; the command gets them as `days` (None
     without them, unless they are `required`). `default`: the days without them, for `--help`. `--days A..B` and
-    `--partitions A..B`, as some commands of earlier releases have it, mean the same everywhere and are hidden."""
+    `--partitions A..B`, as some commands of earlier releases have it, mean the same everywhere and are hidden, unless
+    `several` is an option in their place."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
@@ -104,7 +141,7 @@ def days_options(required: bool = False, default: str = "") -> Callable[[Callabl
             command(*args, days=days, **options)
 
         usual = f"  [default: {default}]" if default else ""
-        hidden = click.option("--days", "--partitions", "span", type=SPAN, hidden=True)
+        hidden = several or click.option("--days", "--partitions", "span", type=SPAN, hidden=True)
         last = click.option("--to", "last", type=DAY, help="The last day, included.  [default: that of --from]")
         first = click.option("--from", "first", type=DAY, help=f"The first day.{usual}")
         return first(last(hidden(with_days)))

@@ -63,6 +63,7 @@ def _canary(text: str) -> int | DayRange:
 )
 @click.option("--template", type=click.Choice(TEMPLATE_NAMES), help="Safe defaults for a kind of correction.")
 @click.option("--order", type=click.Choice(("ascending", "newest-first")), help="[default: ascending]")
+@click.option("--newest-first", "order", flag_value="newest-first", help="The same as --order newest-first.")
 @click.option(
     "--write-mode",
     type=click.Choice(WRITE_MODES),

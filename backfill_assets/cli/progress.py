@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any, TextIO
 
 from backfill_assets.cli.drawing import remark
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.texts import json_of
 
 
@@ -47,6 +47,7 @@ class TableOutcome:
     phases: Mapping[str, float] = field(default_factory=dict)
     unlike: tuple[date, ...] = ()
     incomplete: tuple[date, ...] = ()
+    kept_back: tuple[date, ...] = ()  # days that were refused, and stayed as they were, while the others were made
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values; `ahead` is a key of earlier versions."""
@@ -135,4 +136,6 @@ def line_of(outcome: TableOutcome, days: DayRange) -> str:
         return f"{outcome.table} {days}: failed after {outcome.seconds:.1f} s"
     unit = "day" if outcome.days == 1 else "days"
     again = f", {outcome.rewritten} written again" if outcome.rewritten else ""
-    return f"{outcome.table} {days}: {outcome.days} {unit}, {outcome.changed} changed{again}, {outcome.seconds:.1f} s"
+    kept = f", {len(outcome.kept_back)} refused ({ranges(outcome.kept_back)})" if outcome.kept_back else ""
+    made = f"{outcome.days} {unit}, {outcome.changed} changed{again}{kept}"
+    return f"{outcome.table} {days}: {made}, {outcome.seconds:.1f} s"

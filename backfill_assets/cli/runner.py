@@ -14,9 +14,10 @@ import dagster as dg
 
 from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
-from backfill_assets.core.days import DayRange, ranges
+from backfill_assets.core.days import DayRange, SomeDays, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
+from backfill_assets.core.plans import ON_BAD_DAYS_TAG
 from backfill_assets.core.receipts import Built
 from backfill_assets.dagster.jobs import job_of
 from backfill_assets.lake.declared import declared
@@ -26,6 +27,7 @@ from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, children_ignore_interrupts, ends_when_interrupted
+from backfill_assets.orchestration.kept_back import names_kept_back
 from backfill_assets.orchestration.metadata import rewritten
 from backfill_assets.orchestration.naming import PLAIN, table_made_by
 from backfill_assets.orchestration.runs import FORCE_TAG, NOTE_TAG, REASON_TAG, markers_of, run_rebuild
@@ -52,6 +54,13 @@ def _groups(lake: Lake, tables: Sequence[str]) -> list[tuple[tuple[str, ...], bo
 
 def _run(lake: Lake, request: BackfillRequest, lines: Lines, are_given: bool) -> RunOutcome:
     """One run; `are_given`: of assets of a project."""
+    if are_given and (isinstance(request.days, SomeDays) or request.tags.get(ON_BAD_DAYS_TAG)):
+        raise BackfillError(
+            f"the tables {', '.join(request.tables)}",
+            "assets of a project return their rows: no list of days and no keeping of good days is passed on to them",
+            "Nothing was started",
+            "Name a range with --from and --to, and leave --keep-good-days away, or name other --tables",
+        )
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener, again = _Listener(lines), [t for t in request.tables if request.force and t not in request.written]
     forced = {PLAIN.step(t): t in again for t in request.tables if not are_given}
@@ -125,6 +134,7 @@ class _Listener:
             phases=rebuild.request.phases.seconds(),
             unlike=tuple(sorted(published.unlike)),
             incomplete=tuple(d for d, entry in entries.items() if entry.built is Built.INCOMPLETE),
+            kept_back=tuple(sorted(rebuild.kept_back.days)),
         )
 
     def on_event(self, entry: dg.EventLogEntry) -> None:
@@ -146,9 +156,9 @@ class _Listener:
                 self._published[name] = self.look(name)
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
-            cause = cause_of(event)
+            cause, is_own = cause_of(event), not names_kept_back(event)
             self.cause = self.cause or cause
-            self._end(name, cause)
+            self._end(name, cause if is_own else "")  # else it was made, and fails the run for the days kept back
 
     def _end(self, name: str, cause: str) -> None:
         seconds = time.perf_counter() - self._began.get(name, time.perf_counter())

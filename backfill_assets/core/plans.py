@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from typing import Final
 
 from backfill_assets.core.days import contiguous, parse_span
 from backfill_assets.core.errors import BackfillError
@@ -15,6 +16,8 @@ from backfill_assets.core.receipts import Receipt
 PLAN_TAG, CHUNK_TAG = "plan", "chunk"  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
 MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
+KEEP_GOOD: Final = "keep_good"  # the days of a run that pass are written though others are refused
+ON_BAD_DAYS_TAG = "on_bad_days"  # of runs: what is done with bad days, where it was asked for
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
 MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
 ROLLBACK, RELEASE, PUBLISH = "rollback", "release", "publish"  # reasons of receipts

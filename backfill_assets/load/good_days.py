@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
 
-from backfill_assets.core.days import DayRange, ranges, some_days
+from backfill_assets.core.days import DayRange, contiguous, days_text, ranges, some_days
 from backfill_assets.core.errors import BackfillError, ContractBroken, DaysKeptBack, SettingsError
+from backfill_assets.core.plans import KEEP_GOOD
 from backfill_assets.lake.gates import Finding, TableGate
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.candidate import RebuildRequest
 
 REFUSE: Literal["refuse"] = "refuse"
-KEEP_GOOD: Literal["keep_good"] = "keep_good"
 OnBadDays = Literal["refuse", "keep_good"]
 Refuse = Callable[[DayRange], None]
 
@@ -41,7 +41,7 @@ def chosen_mode(asked: str, settings: LakeSettings, table: str) -> OnBadDays:
     """What a run does with bad days of a table: as `asked` ("": as [gates.tables.NAME] says). Raises SettingsError for
     other words."""
     if asked in (REFUSE, KEEP_GOOD):
-        return KEEP_GOOD if asked == KEEP_GOOD else REFUSE
+        return "keep_good" if asked == KEEP_GOOD else REFUSE
     if not asked:
         return settings.gates.tables.get(table, TableGate()).on_bad_days
     raise SettingsError(
@@ -100,10 +100,12 @@ def refusal_of(
         first_error = unready[min(unready)]
         parts.append(f"{ranges(unready)}: {first_error.culprit}")
     stay = f"{ranges(days)} stayed as they were, the other {others} day(s) were made"
+    whole = len(contiguous(days)) == 1
+    span = f"--from {days[0]} --to {days[-1]}" if whole else f"--days {days_text(days)}"
     look = f"Look with `backfill-assets show {table} {days[0]}`, correct the input or the rule, then "
     return ContractBroken(
         f"the table {table}",
         "; ".join(parts),
         stay if others else "Nothing was written, all days keep their rows",
-        f"{look}`backfill-assets backfill --from {days[0]} --to {days[-1]} --tables {table}`",
+        f"{look}`backfill-assets backfill {span} --tables {table}`",
     )

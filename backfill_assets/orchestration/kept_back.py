@@ -11,7 +11,8 @@ import dagster as dg
 
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.errors import ALSO, DaysKeptBack
-from backfill_assets.load.good_days import KEEP_GOOD, OnBadDays, chosen_mode
+from backfill_assets.core.plans import KEEP_GOOD, ON_BAD_DAYS_TAG
+from backfill_assets.load.good_days import OnBadDays, chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.naming import table_made_by
@@ -22,9 +23,9 @@ TABLE_CHARS = TAG_CHARS - len("kept_.")
 
 
 def on_bad_days(context: dg.AssetExecutionContext, opened: Opened, table: str, asked: str) -> OnBadDays:
-    """What the run does with bad days of a table: as `asked`, else as the lake's settings say. After a table that kept
-    days back the next ones make the days that they can, too."""
-    mode = chosen_mode(asked, opened.lake.settings, table)
+    """What the run does with bad days of a table: as `asked`, else as its tag or the lake's settings say. After a table
+    that kept days back the next ones make the days that they can, too."""
+    mode = chosen_mode(asked or context.run.tags.get(ON_BAD_DAYS_TAG, ""), opened.lake.settings, table)
     return KEEP_GOOD if remembered(context, opened) else mode
 
 
@@ -64,3 +65,10 @@ def _made(context: dg.AssetExecutionContext, opened: Opened) -> set[str | None]:
         return {table_made_by(key) for key in run.step_keys_to_execute}
     keys = run.asset_selection or context.job_def.asset_layer.executable_asset_keys
     return {opened.naming.table_of(key) for key in keys}
+
+
+def names_kept_back(failure: dg.DagsterEvent) -> bool:
+    """Whether a step that failed was made, and failed for the days that its run kept back."""
+    shown = failure.step_failure_data.user_failure_data
+    kind = shown.metadata.get("kind") if shown is not None else None
+    return kind is not None and kind.value == DaysKeptBack.__name__

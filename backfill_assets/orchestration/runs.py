@@ -16,7 +16,7 @@ from pathlib import Path
 import dagster as dg
 from filelock import FileLock
 
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.days import DayRange, SomeDays, days_text, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.needs import RunRequest
 from backfill_assets.core.ownership import whoami
@@ -92,9 +92,10 @@ def run_rebuild(
     tags: Mapping[str, str],
 ) -> dg.ExecuteInProcessResult:  # fmt: skip
     """Run the job `rebuild` in this process, for the user of now. `forced` says for each of its steps whether days
-    that are right are made, too; `tags` with a value are the run's, and NOTE_TAG goes into the receipts."""
-    note = tags.get(NOTE_TAG, "")
-    configs = {step: {"config": {"force": force, "note": note}} for step, force in forced.items()}
+    that are right are made, too; `tags` with a value are the run's, and NOTE_TAG goes into the receipts. Of days that
+    are no range the run's range holds more, of which nothing is made."""
+    same = {"note": tags.get(NOTE_TAG, ""), "days": days_text(days) if isinstance(days, SomeDays) else ""}
+    configs = {step: {"config": {"force": force, **same}} for step, force in forced.items()}
     own_tags = {name: value for name, value in tags.items() if value}
     return job.execute_in_process(
         instance=instance, run_id=run_id, tags={**range_tags(days), BY_TAG: whoami(), **own_tags},

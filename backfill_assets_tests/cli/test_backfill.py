@@ -11,8 +11,8 @@ import pytest
 
 from backfill_assets.cli.backfill import chosen, draw_phases, foreseen
 from backfill_assets.cli.common import Overrides
-from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, line_of
+from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.model import Pipeline
@@ -190,3 +190,68 @@ def test_the_engine_is_started_for_days_to_make_and_not_for_what_will_be_refused
     assert foreseen(lake, pipeline, ["raw"], SPAN).needs_engine
     (lake.root / "landing" / f"{START}.jsonl").unlink()
     assert not foreseen(lake, pipeline, ["raw"], SPAN).needs_engine, "a file that a day was made from is gone"
+
+
+def asked_for(lake: Path, *args: object) -> BackfillRequest:
+    """What a command asks a run for."""
+    asked: list[BackfillRequest] = []
+
+    def work(_lake: Lake, request: BackfillRequest) -> RunOutcome:
+        asked.append(request)
+        return RunOutcome("run", True, (), "", 0.0)
+
+    result = run("backfill", "--lake", lake, "--tables", "staging", *args, overrides=Overrides(work=work))
+    assert result.exit_code == 0, result.output
+    return asked[0]
+
+
+def test_days_that_are_no_range_are_named_in_a_list_or_a_file_and_are_one_run(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 5)
+    listed, days = tmp_path / "days.txt", some_days([START, START + ONE_DAY * 2, START + ONE_DAY * 3])
+    listed.write_text(f"# bad ones\n{START}\n\n{START + ONE_DAY * 2}..{START + ONE_DAY * 3}  # two\n")
+    text = f"{START},{START + ONE_DAY * 2}..{START + ONE_DAY * 3}"
+    assert asked_for(tmp_path, "--days", text).days == asked_for(tmp_path, "--days-from", listed).days == days
+    assert asked_for(tmp_path, "--days", f"{START}..{START + ONE_DAY}").days == DayRange(START, START + ONE_DAY * 2)
+    found = read(run("backfill", "--lake", tmp_path, "--tables", "staging", "--days", text, "--json"))
+    assert (found["from"], found["to"], found["success"]) == (str(START), str(START + ONE_DAY * 3), True)
+    assert found["days"] == f"{START},{START + ONE_DAY * 2}..{START + ONE_DAY * 3}"
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--days", "2024-03-01", "--days-from", "DAYS"), "--days-from says the days already"),
+        (("--days-from", "nowhere"), "nowhere cannot be read"),
+        (("--days-from", "EMPTY"), "it names no day"),
+        ((), "which days? Say --from DAY --to DAY, or --days"),
+        (("--days", "2024-03-01,x"), "not a date of the form"),
+    ],
+)
+def test_days_that_contradict_each_other_or_are_none_are_wrong_usage(
+    tmp_path: Path, args: tuple[str, ...], told: str
+) -> None:
+    synthetic_lake(tmp_path / "lake", 1)
+    (tmp_path / "DAYS").write_text(str(START))
+    (tmp_path / "EMPTY").write_text("# none")
+    here = [str(tmp_path / a) if a in ("DAYS", "EMPTY") else a for a in args]
+    result = run("backfill", "--lake", tmp_path / "lake", *here)
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
+
+
+def test_good_days_are_kept_where_the_command_says_so(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 1)
+    assert dict(asked_for(tmp_path, "--from", START, "--keep-good-days").tags) == {"on_bad_days": "keep_good"}
+    assert dict(asked_for(tmp_path, "--from", START).tags) == {}
+    kept = TableOutcome("staging", 2, 1, 9, 1.5, kept_back=(START, START + ONE_DAY))
+    assert line_of(kept, DayRange(START, START + ONE_DAY * 4)) == (
+        f"staging {START}..{START + ONE_DAY * 3}: 2 days, 1 changed, 2 refused ({START}..{START + ONE_DAY}), 1.5 s"
+    )
+    outcome = RunOutcome("run", False, (kept,), "the table staging: wrong", 1.5)
+    result = run("backfill", "--lake", tmp_path, "--from", START, overrides=Overrides(work=lambda *_: outcome))
+    assert result.exit_code == 1
+    assert (
+        f"Note: staging {START}..{START + ONE_DAY} refused: stayed as they were, the others were made" in result.stderr
+    )
+    assert "Error: the table staging: wrong" in result.stderr
+    assert outcome.to_dict()["tables"][0]["kept_back"] == [str(START), str(START + ONE_DAY)]

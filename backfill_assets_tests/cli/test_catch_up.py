@@ -166,3 +166,22 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
         with click.Context(click.Command("catch-up")), pytest.raises(click.exceptions.Exit) as ended:
             report(kept, as_json=False)
         assert ended.value.exit_code == code
+
+
+def test_days_that_a_run_kept_back_are_not_tried_again_and_all_others_were_made(lake: tuple[Lake, Pipeline]) -> None:
+    stale(lake, *range(DAYS))
+    asked: list[BackfillRequest] = []
+
+    def work(_lake: Lake, request: BackfillRequest) -> RunOutcome:
+        asked.append(request)
+        made = [d for d in request.days if d != day(5)]
+        build(*lake, "training", dict.fromkeys(made, 3))
+        tables = (TableOutcome("training", len(made), len(made), 3, 0.0, kept_back=(day(5),)),)
+        return RunOutcome("run", False, tables, f"{day(5)} is refused", 0.0)
+
+    with click.Context(click.Command("catch-up"), obj=Overrides(work=work)):
+        done = until_settled(lake[0], "", "catch-up", tags={"on_bad_days": "keep_good"})
+    assert [dict(request.tags) for request in asked] == [{"on_bad_days": "keep_good"}], "one run"
+    assert done.left == {"training": [str(day(5))]}
+    assert done.why == {"training": f"1 tried in vain, the first {day(5)}"}
+    assert not done.success

@@ -158,3 +158,10 @@ def test_chunks_at_once_are_chosen_and_the_reason_is_shown(root: Path) -> None:
     assert "of the engine's memory" in made.output
     refused = call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--stop-after", "noon")
     assert (refused.exit_code, "'noon' is no point of a plan" in refused.output) == (2, True)
+
+
+def test_newest_first_is_an_order_of_chunks(root: Path) -> None:
+    words = ("plan", "--partitions", RANGE, "--tables", "staging", "--force", "--chunk", "2d", "--json")
+    same = [json.loads(call(root, *words, *more).stdout) for more in (["--newest-first"], ["--order", "newest-first"])]
+    assert [plan["policy"]["order"] for plan in same] == ["newest-first"] * 2
+    assert same[0]["chunks"] == same[1]["chunks"]

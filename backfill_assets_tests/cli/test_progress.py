@@ -65,6 +65,6 @@ def test_the_outcome_for_programs_tells_failures_as_such() -> None:
     assert {*said} == {"run_id", "success", "cause", "causes", "seconds", "tables"}
     assert {key for table in said["tables"] for key in table} == {
         "table", "days", "changed", "unchanged", "rewritten", "rows", "seconds", "failed", "phases", "ahead", "unlike",
-        "incomplete",
+        "incomplete", "kept_back",
     }  # fmt: skip
     assert RunOutcome("run-1", True, (), "", 1).to_dict()["cause"] is None

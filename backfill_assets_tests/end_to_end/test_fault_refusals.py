@@ -4,6 +4,7 @@ Tested here: runs of the job `rebuild` over a month of a toy pipeline that misbe
 tested here: writers that race (`test_fault_conflicts`) and processes that die (`test_fault_deaths`, `test_killed`).
 """
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.orchestration.history import evaluations_of
 from backfill_assets.orchestration.verdicts import Standing
-from backfill_assets_tests.homes import opened_home
+from backfill_assets_tests.cli.typed import run as command
+from backfill_assets_tests.homes import make_home, opened_home
 from backfill_assets_tests.lakes import (
     backfill,
     content,
@@ -195,3 +197,23 @@ def test_other_code_with_the_same_result_writes_its_receipt_and_no_file(
     assert (data_files(lake, "echo"), snapshot(lake, toy())) == before
     new = LOGS.state(lake.table_path("echo"), "event_date").stamps
     assert all(new[d].settings_digest != old[d].settings_digest for d in old)
+
+
+def test_a_command_that_keeps_good_days_makes_a_month_but_the_bad_day_and_fails_naming_it(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(make_home(tmp_path / "home")))
+    (lake.root / "own.py").write_text("from backfill_assets_tests.lakes import toy\n\ntables = toy('twice')\n")
+    with (lake.root / "lake.toml").open("a") as settings:
+        settings.write('[pipeline]\ntables = "own.py:tables"\n')
+    words = ("--from", FIRST, "--to", LAST, "--tables", "echo,sums", "--keep-good-days", "--json")
+    result = command("backfill", "--lake", lake.root, *words)
+    assert result.exit_code == 1
+    said = json.loads(result.stdout)
+    tables = [(t["table"], t["days"], t["kept_back"], t["failed"]) for t in said["tables"]]
+    assert tables == [("echo", DAYS - 1, [str(BAD)], False), ("sums", DAYS - 1, [str(BAD)], False)]
+    assert f"unique_key fails on 1 of {DAYS} day(s), first {BAD}: " in said["cause"]
+    assert said["causes"] == [said["cause"]]
+    assert f"echo {FIRST}..{LAST}: {DAYS - 1} days, {DAYS - 1} changed, 1 refused ({BAD}), " in result.stderr
+    assert snapshot(lake, toy())["echo"].keys() == snapshot(lake, toy())["sums"].keys()
+    assert len(content(lake, "echo")) == DAYS - 2, "no row on the empty day"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.errors import BackfillError, ContractBroken, InputMissing, SettingsError
-from backfill_assets.core.plans import WriteMode
+from backfill_assets.core.plans import KEEP_GOOD, WriteMode
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
@@ -26,7 +26,7 @@ from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.good_days import KEEP_GOOD, REFUSE, KeptBack, OnBadDays, chosen_mode
+from backfill_assets.load.good_days import REFUSE, KeptBack, OnBadDays, chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets_tests.lakes import (
@@ -156,6 +156,7 @@ def test_the_days_kept_back_are_named_with_cause_and_keys_also_after_the_write_d
             'example {"event_key":"k2"}'
         )
         assert f"{bad}, {other} stayed as they were, the other 4 day(s) were made" in str(rebuild.kept_back.error)
+        assert f"`backfill-assets backfill --days {bad},{other} --tables echo`" in str(rebuild.kept_back.error)
         refused = next(f for f in rebuild.kept_back.findings if f.refuses)
         assert any("k2" in key for key in rebuild.sample_keys(refused))
         assert {f.day for f in rebuild.findings} == {*rebuild.days} == ALL - {bad, other}
