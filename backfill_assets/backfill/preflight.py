@@ -4,37 +4,28 @@ Elsewhere: requests refused before there is a plan (`plan`), the gate after each
 pinned for the record only: late data that lands while a plan runs belongs in it.
 """
 
-import ast
 import platform
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import ranges
 from backfill_assets.core.states import States
-from backfill_assets.core.unsteady import CHANCE, CLOCK, UNDECIDED
 from backfill_assets.engine.confs import scrub
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline, source_files
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import unanswered
 from backfill_assets.lake.restore import can_restore, files_held
 from backfill_assets.plans.model import Pins, Plan, PreflightTick
 
 PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
-# Names whose value differs from call to call, and with it a day made with them: in SQL, and in Python.
-UNSTEADY_NAMES = (
-    CLOCK | CHANCE | {"monotonically_increasing_id", "today", "utcnow", "time", "time_ns", "uuid1", "uuid4"}
-)
-UNSTEADY_SQL = re.compile(rf"\b({'|'.join(sorted(UNDECIDED))})\s*\(|\bcurrent_(date|timestamp)\b", re.IGNORECASE)
 
 
 def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tuple[PreflightTick, ...]:
     """All checks, in a fixed order."""
-    first = (_deterministic(pipeline, plan), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
+    first = (_inputs(states, plan), _held(plan), _rollback(lake, states, plan))
     return (*first, _equal(pipeline, states, plan), _keys(lake, states, plan), *_skew(plan), *_reads(lake, pipeline))
 
 
@@ -48,35 +39,6 @@ def _reads(lake: Lake, pipeline: Pipeline) -> Iterator[PreflightTick]:
 def _tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick:
     """A check that passed if nothing is `wrong`."""
     return PreflightTick(name, not wrong, f"{'; '.join(wrong)}{fix}" if wrong else well)
-
-
-def _deterministic(pipeline: Pipeline, plan: Plan) -> PreflightTick:
-    tables = [pipeline.table(name) for name in plan.tables]
-    files = {path for t in tables if not t.is_landed for path in source_files(t)}
-    calls = [f"{path.name}:{line} {word}" for path in sorted(files) for line, word in _unsteady_in(path)]
-    well = f"no clock and no chance in the {len(files)} file(s) of the transforms"
-    return _tick("transforms deterministic", calls[:5], "", well)
-
-
-def _unsteady_in(path: Path) -> Iterator[tuple[int, str]]:
-    text = path.read_text("utf-8")
-    if path.suffix != ".sql":
-        return unsteady(text)
-    return ((text.count("\n", 0, match.start()) + 1, match[0]) for match in UNSTEADY_SQL.finditer(text))
-
-
-def unsteady(source: str) -> Iterator[tuple[int, str]]:
-    """Line and name of each call whose value differs from call to call, in Python or in a text that Spark parses."""
-    nodes = tuple(ast.walk(ast.parse(source)))
-    prose = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
-    for node in nodes:
-        if isinstance(node, ast.Call):
-            called = node.func
-            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-            if name in UNSTEADY_NAMES:
-                yield node.lineno, name
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
-            yield from ((node.lineno, match[0]) for match in UNSTEADY_SQL.finditer(node.value))
 
 
 def _inputs(states: States, plan: Plan) -> PreflightTick:

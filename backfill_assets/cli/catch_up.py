@@ -28,7 +28,7 @@ from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.downstream import with_downstream
-from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_ALONE, OTHER_TYPE
+from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, OTHER_TYPE
 from backfill_assets.core.needs import Needs, RunRequest, identities, needs, run_requests
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake, unwritable_folder
@@ -145,7 +145,7 @@ def _is_hopeless(table: str, outcome: RunOutcome) -> bool:
     """Whether the table's code or contract was refused whatever the rows: fewer days would fail alike."""
     causes = [failed.cause for failed in outcome.tables if failed.table == table]
     return any(
-        any(text in cause for text in (NOT_RUN, OTHER_ROWS_ALONE, OTHER_TYPE))
+        any(text in cause for text in (NOT_RUN, OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, OTHER_TYPE))
         or ("the transform of" in cause and PLANNING.search(cause))
         for cause in causes
     )

@@ -13,6 +13,7 @@ from backfill_assets.core.texts import known_names
 
 NOT_RUN = "The transform was not run, and nothing was written"  # a fault of code or contracts, whatever the days
 OTHER_ROWS_ALONE = "computed alone has other rows than among"  # likewise
+OTHER_ROWS_AGAIN = "computed again, from its inputs in another order, has other rows"  # likewise
 BREAK = re.compile(r"\s*[\r\n]\s*")  # of an expression that is written over several lines
 ALSO = " Also: "  # between the causes of one failure, each of which ends with a full stop
 OTHER_TYPE = "a column's type cannot change by a write"  # likewise

@@ -24,6 +24,8 @@ from backfill_assets.lake.home import Lake
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+PARTITIONS = "5"  # of reordered sessions: neither the one partition of small queries nor a number of cores
+
 
 def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: str) -> "DataFrame":
     """Frame of a few given rows; `schema` is `name type, …`. Timestamps are aware."""
@@ -132,3 +134,27 @@ class LakeSession:
         """The rows of some days (all if None) of a table, pinned at a version."""
         wanted = None if days is None else sorted(set(days))
         return self.lake.store.frame(self.spark(), table, version, day_column, wanted)
+
+
+@dataclass(frozen=True)
+class ReorderedSession(LakeSession):
+    """A lake's session that reads inputs in an order of their own and groups rows in another number of partitions, on
+    the engine of `base` (None: of the lake)."""
+
+    base: LakeSession | None = None
+
+    def spark(self) -> "SparkSession":
+        """The live session of `base`."""
+        return self.base.spark() if self.base is not None else super().spark()
+
+    def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
+        """The rows of some days, sorted by a hash of all columns, descending."""
+        from pyspark.sql import functions as F
+
+        frame = super().read(table, version, day_column, days)
+        return frame.orderBy(F.xxhash64(*(F.col(f"`{c}`") for c in frame.columns)).desc())
+
+    def expect(self, rows: int) -> None:
+        """Prepare the session for queries over about so many rows, in another number of partitions."""
+        confs = size_confs(self.engine, rows)
+        say(self.spark(), {**confs, **{k: PARTITIONS for k in confs if k.endswith("shuffle.partitions")}})

@@ -1,19 +1,18 @@
 """Building the candidate of a table other than raw: rows made from pinned inputs, staged, audited, perhaps merged.
 
-Not here: raw (`raw`), the plan of the rows (`making`), the gates (`lake.gates`) and the write (`lake.replace`). A merge
+Not here: raw (`raw`), computing rows (`computing`), the gates (`lake.gates`) and the write (`lake.replace`). A merge
 keeps rows of a day whose key the new rows lack, and refuses to without `--keep-removed`. Such a day gets `Built.MERGED`
 and shows as outdated; no sensor rebuilds it for that, late data replaces it.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.days import DayRange, from_inclusive, ranges
-from backfill_assets.core.errors import OTHER_ROWS_ALONE, BackfillError, ContractBroken, InputMissing, SettingsError
+from backfill_assets.core.days import DayRange, ranges
+from backfill_assets.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.profiles import DayProfile, kept_counts
@@ -21,17 +20,16 @@ from backfill_assets.core.readings import columns_of, lacking_columns, rows_read
 from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit, sample_keys
-from backfill_assets.lake.matching import differences
 from backfill_assets.lake.replace import Published, Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.writing import conform, keep_rows, stage
+from backfill_assets.lake.writing import keep_rows
 from backfill_assets.load.candidate import Candidate, RebuildRequest, day_facts, settled_candidate, settled_days
+from backfill_assets.load.computing import refuse_dependent, stage_days
 from backfill_assets.load.good_days import without_refused
-from backfill_assets.load.making import days_read, plan_rows, version_read
-from backfill_assets.load.steadiness import refuse_changed_settings, refuse_expressions
+from backfill_assets.load.making import days_read, version_read
+from backfill_assets.load.steadiness import refuse_expressions
 
 SHOWN_KEYS = 3
-ALWAYS_ALONE_BYTES = 4 * 2**20  # some hundred thousand rows: one day of them is cheap to compute twice
 
 
 def build(request: RebuildRequest) -> Candidate:
@@ -59,58 +57,6 @@ def build(request: RebuildRequest) -> Candidate:
     except BaseException:
         staged.drop()
         raise
-
-
-def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) -> Staged:
-    """Compute and stage the rows of the days `todo`. The caller deletes what it returns."""
-    contract = request.table.contract
-    if request.given is not None:
-        with request.phases.phase("write"):
-            return request.given.stage()
-    with request.phases.phase("transform"):
-        frame = plan_rows(request, states, todo)
-    with request.phases.phase("write"):
-        refuse_changed_settings(request.lake_session.spark(), f"the table {contract.name}")
-        return stage(request.lake_session.lake, contract, conform(frame, contract), len(todo))
-
-
-def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> None:
-    """Compute the middle one of these days alone, too, and raise ContractBroken if its rows are not those in `staged`:
-    a join or window that does not name the day reads rows of the other days that a run hands over at once.
-
-    Done at the first write of several days by each version of a table's code, and at later ones of little data. For no
-    table of this package, and not where rows of other days came. Values of DOUBLE columns may differ, as their sums do.
-    """
-    table, came = request.table, {f.partition for f in staged.files}
-    others = came - {str(d) for d in days} if table.contract.partition_column == table.contract.day_column else ()
-    is_large = sum(f.size for f in staged.files) > ALWAYS_ALONE_BYTES
-    if not table.brings_code or len(days) == 1 or others or (is_large and _has_passed(states, table.name)):
-        return
-    day, lake = days[len(days) // 2], request.lake_session.lake
-    with request.phases.phase("alone"):
-        alone = stage_days(request, states, [day])
-        try:
-            found = differences(lake, table.contract, staged.paths, alone.paths, from_inclusive(day, day)).days
-        finally:
-            alone.drop()
-    doubles = {c.name for c in table.contract.columns if c.kind.kind == "DOUBLE"}
-    for other in found:
-        if other.added or other.removed or set(other.columns) - doubles:
-            columns = f", in {', '.join(other.columns)}" if other.columns else ""
-            raise ContractBroken(
-                f"the transform of {table.name}",
-                f"{day} {OTHER_ROWS_ALONE} {len(days)} days: {other.added} added, {other.removed} removed, "
-                f"{other.changed} changed{columns}",
-                "Nothing was written",
-                "A run hands over all its days at once: join and aggregate within the window of each row's own day "
-                "(`backfill-assets guide own-tables`)",
-            )
-
-
-def _has_passed(states: States, table: str) -> bool:
-    """Whether one write by today's code made several of the table's present days."""
-    codes, stamps = states.codes[table], states.view.table(table).stamps.values()
-    return max(Counter(s.version for s in stamps if codes.are_of(s)).values(), default=0) > 1
 
 
 def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, DayProfile]:

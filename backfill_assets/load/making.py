@@ -17,7 +17,7 @@ from backfill_assets.core.view import LakeView
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.steadiness import explaining_mistakes, refuse_literals, refuse_unsteady, settings_kept
+from backfill_assets.load.steadiness import explaining_mistakes, refuse_reads, refuse_unsteady, settings_kept
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -97,10 +97,10 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, chunk:
         )  # fmt: skip
     frames = {i.table: _input_frame(lake_session, states, i, chunk) for i in table.contract.inputs}
     session = lake_session.spark()
+    refuse_reads(table)
     with explaining_mistakes(table), settings_kept(session, table):
         frame = transform(frames, chunk)
         refuse_unsteady(session, table, frame, frames, states.contracts)
-        refuse_literals(table, frame, lambda: transform(frames, chunk))
     return frame
 
 

@@ -7,7 +7,7 @@
      5  read       `lake.session.LakeSession.read`: the input days, pinned at the versions of step 2
      6  transform  `lake.model.Table`: the table's own pure function, over the whole range at once
      7  stage      `lake.writing.stage`: Parquet files that no log names, so that no reader sees them
-    7a  alone      `load.derived.refuse_dependent`: a user's code makes one day alone, which is compared
+    7a  alone      `load.computing.refuse_dependent`: a user's code makes one day again, which is compared
     7b  merge      `lake.writing.keep_rows`: only in that write mode, rows that the new ones lack come along
      8  audit      `lake.audit.audit`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.QualityContext.judge`: each day by each check; a refusal ends here, without a commit

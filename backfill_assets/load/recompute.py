@@ -5,7 +5,7 @@ its rows came about is passed over, with the reason.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
@@ -18,28 +18,27 @@ from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import json_of
 from backfill_assets.core.view import Deliveries, LakeView, Stamp
-from backfill_assets.engine.confs import size_confs
-from backfill_assets.engine.session import open_session, say
+from backfill_assets.engine.session import open_session
 from backfill_assets.lake.ledger import read_arrivals
 from backfill_assets.lake.matching import DayDifference, SampleRow, differences
 from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import writes_of
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.derived import profiled, stage_days
+from backfill_assets.load.computing import stage_days
+from backfill_assets.load.derived import profiled
 from backfill_assets.load.making import days_read
 from backfill_assets.load.placing import placed_again
 from backfill_assets.load.steadiness import refuse_expressions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 NOT_COMPARABLE = {
     Built.HELD: "a rollback put it back", Built.MERGED: "a merge kept rows that its inputs do not give",
     Built.PENDING: "it is pending, and empty on purpose",
 }  # fmt: skip
 UNNAMED = "its receipt does not name the versions of its inputs"
-PARTITIONS = "5"  # neither the one partition of small queries nor a number of cores
 Stamps = Mapping[date, Stamp]
 
 
@@ -52,23 +51,6 @@ class SessionElsewhere(LakeSession):
     def spark(self) -> "SparkSession":
         """A live session on that server, started if need be."""
         return open_session(self.home, self.engine)
-
-
-@dataclass(frozen=True)
-class ReorderedSession(LakeSession):
-    """A lake's session that reads inputs in an order of their own and groups rows in another number of partitions."""
-
-    def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
-        """The rows of some days, sorted by a hash of all columns, descending."""
-        from pyspark.sql import functions as F
-
-        frame = super().read(table, version, day_column, days)
-        return frame.orderBy(F.xxhash64(*(F.col(f"`{c}`") for c in frame.columns)).desc())
-
-    def expect(self, rows: int) -> None:
-        """Prepare the session for queries over about so many rows, in another number of partitions."""
-        confs = size_confs(self.engine, rows)
-        say(self.spark(), {**confs, **{k: PARTITIONS for k in confs if k.endswith("shuffle.partitions")}})
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,17 @@
 """Checks before rows are computed: a user's transform, and expressions that an engine computes otherwise than Spark.
 
-Of a transform: its source (names of the clock and the environment, which may be the same for two builds), its analysed
-plan, a second build from the same inputs, its changes of session settings, and its mistakes by file and line; what a
-library reads by itself is not found. Not here: the unsteady expressions (`core.unsteady`), and what an engine computes
-otherwise (`core.engines.Engine.differences`).
+Of a transform: its source (names of the clock and the environment), its analysed plan, its changes of session settings,
+and its mistakes by file and line; what a library reads by itself is not found. Not here: a day computed again
+(`computing.refuse_dependent`), the unsteady expressions (`core.unsteady`), and what an engine computes otherwise
+(`core.engines.Engine.differences`).
 """
 
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.engines import Engine, advice, culprit
@@ -32,16 +31,12 @@ if TYPE_CHECKING:
 FIELDS = "spark.sql.debug.maxToStringFields"  # beyond it Spark says "… more fields", which would hide expressions
 EVERY_FIELD = "1000000"
 SHOWN, SHOWN_CHARS = 3, 300
-LINE_CHARS = 80
-NUMBERED = re.compile(r"\bplan_id: \d+|_pyspark_connect_temp_view_\w+")
 CLOCK = frozenset({
     "datetime.date.today", "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow",
     "time.time", "time.time_ns",
 })  # fmt: skip
 CLOCK_UNLESS_GIVEN = {"time.strftime": 2, "time.localtime": 1, "time.gmtime": 1, "time.ctime": 1, "time.asctime": 1}
 ENVIRONMENT = frozenset({"os.environ", "os.environ.get", "os.getenv"})
-# Transforms that have passed, with the code inputs that they declared: once per loaded code is enough.
-_PASSED: "WeakKeyDictionary[Callable[..., Any], tuple[str, ...]]" = WeakKeyDictionary()
 
 
 def refuse_unsteady(
@@ -133,40 +128,16 @@ def explaining_mistakes(table: Table) -> Iterator[None]:
         ) from error  # fmt: skip
 
 
-def refuse_literals(table: Table, frame: "DataFrame", build: Callable[[], "DataFrame"]) -> None:
-    """Raise ContractBroken if the table's files read the clock or undeclared variables, or if `build()`, which gave
-    `frame`, gives another plan now. Computes nothing, and nothing at all for code that has passed in this process."""
-    transform = table.transform
-    if transform is None or not table.brings_code or _PASSED.get(transform) == tuple(table.code_inputs):
+def refuse_reads(table: Table) -> None:
+    """Raise ContractBroken if the table's Python files read the clock or undeclared variables. Computes nothing."""
+    if table.transform is None or not table.brings_code:
         return
     if reading := next((f for s in table.sources if isinstance(s, SourceFile) for f in _reads_in(s, table)), None):
-        raise _refused(table, reading)
-    first, again = plan_text(frame), plan_text(build())
-    if again != first:
-        one, two = next(pair for pair in zip([*first, ""], [*again, ""], strict=False) if pair[0] != pair[1])
-        raise _refused(
-            table,
-            "built twice from the same inputs it is another plan: "
-            f"{shortened(one, LINE_CHARS)}, then {shortened(two, LINE_CHARS)}",
-        )
-    _PASSED[transform] = tuple(table.code_inputs)
-
-
-def _refused(table: Table, why: str) -> ContractBroken:
-    return ContractBroken(
-        f"the transform of {table.name}", why, NOT_RUN,
-        "Take days and times from the chunk or from columns, chance from a hash of the key and a seed; name a variable "
-        'of the environment that it needs in `code_inputs=("env:NAME",)`',
-    )  # fmt: skip
-
-
-def plan_text(frame: "DataFrame") -> list[str]:
-    """The lines of a frame's plan as the client sends it, with its own numbers and names counted from one."""
-    plan: Any = frame
-    names: dict[str, str] = {}
-    text = str(plan._plan.to_proto(plan._session.client).root)
-    numbered = NUMBERED.sub(lambda match: names.setdefault(match[0], f"part {len(names)}"), text)
-    return [line.strip() for line in numbered.splitlines()]
+        raise ContractBroken(
+            f"the transform of {table.name}", reading, NOT_RUN,
+            "Take days and times from the chunk or from columns; name a variable of the environment that it needs in "
+            '`code_inputs=("env:NAME",)`',
+        )  # fmt: skip
 
 
 def _reads_in(source: SourceFile, table: Table) -> Iterator[str]:

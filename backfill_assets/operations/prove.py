@@ -18,8 +18,9 @@ from backfill_assets.core.errors import BackfillError, unwritten
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.session import ReorderedSession
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.recompute import Recomputation, RecomputeVerdict, ReorderedSession, recompute
+from backfill_assets.load.recompute import Recomputation, RecomputeVerdict, recompute
 from backfill_assets.operations.proof_history import (
     DIFFERS,
     EQUAL,

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.backfill.plan import PlanRequest, make_plan
-from backfill_assets.backfill.preflight import moved_pins, take_pins, unsteady
+from backfill_assets.backfill.preflight import moved_pins, take_pins
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.engines import ENGINE
@@ -37,13 +37,6 @@ from backfill_assets_tests.operations.planning import (
 
 FIRST = DayRange(DAYS.start, DAYS.start + ONE_DAY)
 Spoilt = tuple[str, Pipeline]  # what is told then, and the pipeline of that moment
-
-
-def a_clock(lake: Lake, pipeline: Pipeline) -> Spoilt:
-    file = lake.root / "transforms.py"
-    file.write_text("x = F.current_timestamp()")
-    tables = tuple(t if t.is_landed else replace(t, sources=(file,)) for t in pipeline.tables)
-    return "transforms.py:1 current_timestamp", replace(pipeline, tables=tables)
 
 
 def an_input_never_made(lake: Lake, pipeline: Pipeline) -> Spoilt:
@@ -113,7 +106,6 @@ def test_reads_of_consumers_are_tried_and_named_only_where_there_are_some(tmp_pa
 @pytest.mark.parametrize(
     ("name", "spoil", "table"),
     [
-        ("transforms deterministic", a_clock, "staging"),
         ("inputs present", an_input_never_made, "features"),
         ("no day is held", a_held_day, "staging"),
         ("last rerun equal", a_rerun_with_other_rows, "staging"),
@@ -141,15 +133,6 @@ def test_each_answer_can_fail_and_a_run_is_refused_by_its_name(
     with pytest.raises(BackfillError, match=f"its preflight failed: {name}: "):
         run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
     assert versions_of(lake) == before
-
-
-@pytest.mark.parametrize("code", ["x = F.current_timestamp()", "x = now()", "q = 'select rand()'", "uuid.uuid4()"])
-def test_what_differs_from_call_to_call_is_found(code: str) -> None:
-    assert len(list(unsteady(code))) == 1
-
-
-def test_prose_and_columns_of_such_names_are_not() -> None:
-    assert list(unsteady('"""now() is never called."""\nx = F.col("now")\n')) == []
 
 
 PINNED = Pins({"staging": "c1"}, {"staging": "s1"}, {"pyspark": "4"}, {"staging": 3})

@@ -1,9 +1,10 @@
-"""A transform that reads other days of a run is found at the first write of several days by its code, or at a later.
+"""A transform whose rows depend on other days of a run, chance or order is found at the first write by its code.
 
-Tested here: `load.derived.refuse_dependent` through the load path. Not tested here: the catch-up that stops for it
+Tested here: `load.computing.refuse_dependent` through the load path. Not tested here: the catch-up that stops for it
 (`cli.test_catch_up`), and proofs of written days (`operations.test_prove`).
 """
 
+import random
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import OTHER_ROWS_ALONE, ContractBroken
+from backfill_assets.core.errors import OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, ContractBroken
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
@@ -88,3 +89,43 @@ def test_values_of_doubles_may_depend_on_the_order_of_rows(lake: Lake) -> None:
 
     backfill(lake, FIRST, LAST, ["sums"], tables_of)
     assert len(content(lake, "sums")) == 4
+
+
+def by_chance(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+    """For every day a number of the process's own."""
+    return frames["echo"].selectExpr("event_date", f"CAST({random.randrange(10**15)} AS BIGINT) AS total")
+
+
+def test_chance_is_refused_at_the_first_write_also_of_a_day_alone(lake: Lake) -> None:
+    tables_of = reading_other_days(SUMS, by_chance)
+    for last, told in ((FIRST, OTHER_ROWS_AGAIN), (LAST, OTHER_ROWS_ALONE)):
+        with pytest.raises(ContractBroken, match=rf"2024-03-0\d {told}.*0 added, 0 removed, 1 changed, in total"):
+            backfill(lake, FIRST, last, ["sums"], tables_of)
+    assert not lake.store.exists("sums")
+
+
+def any_of_a_day(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+    """For every day the value of one of its rows."""
+    rows = frames["echo"].repartition(1).selectExpr("event_date", "CAST(value AS BIGINT) AS total")
+    return rows.dropDuplicates(["event_date"])
+
+
+def test_a_choice_by_the_order_of_rows_is_refused_at_the_first_write(lake: Lake) -> None:
+    land(lake, "more.jsonl", [delivery(n, f"{FIRST} 10:00:00", None, f"m{n}", value=n) for n in range(10, 40)])
+    backfill(lake, FIRST, FIRST, ["raw", "echo"], toy())
+    with pytest.raises(ContractBroken):
+        backfill(lake, FIRST, FIRST, ["sums"], reading_other_days(SUMS, any_of_a_day))
+    assert not lake.store.exists("sums")
+
+
+def test_a_day_alone_is_computed_once_where_its_code_made_a_day_before(lake: Lake) -> None:
+    computed = []
+
+    def counted(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+        computed.append(chunk.days)
+        return frames["echo"].selectExpr("event_date", "CAST(value AS BIGINT) AS total")
+
+    tables_of = reading_other_days(SUMS, counted)
+    for day in (FIRST, LAST):
+        backfill(lake, day, day, ["sums"], tables_of)
+    assert [str(days.start) for days in computed] == [FIRST, FIRST, LAST]

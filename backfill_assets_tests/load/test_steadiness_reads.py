@@ -1,8 +1,8 @@
 """Transforms that give other rows from the same inputs are refused, and those that look alike are not, on every path.
 
-Tested here: `load.steadiness` beside `load.steadiness`, as `load.making` calls them. Not tested here: more expressions
-(`test_steadiness.py`), the word search of plans (`backfill/test_preflight.py`). A clock whose value reaches no
-row cannot be told from one that does: it is refused, unless it only measures how long something takes.
+Tested here: `load.steadiness` as `load.making` calls it. Not tested here: more expressions (`test_steadiness.py`), and
+a day computed again (`test_computing.py`). A clock whose value reaches no row cannot be told from one that does: it
+is refused, unless it only measures how long something takes.
 """
 
 import inspect
@@ -22,7 +22,7 @@ from backfill_assets.core.days import asked_days
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.code import SourceFile
 from backfill_assets.lake.model import Chunk, Table
-from backfill_assets.load.steadiness import refuse_literals, refuse_unsteady
+from backfill_assets.load.steadiness import refuse_reads, refuse_unsteady
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,10 +52,6 @@ def the_clock_in_seconds(frames: Frames, chunk: Chunk) -> "DataFrame":
 
 def the_hour(frames: Frames, chunk: Chunk) -> "DataFrame":
     return frames["staging"].selectExpr("*", f"{int(time.strftime('%H'))} AS hour")
-
-
-def chance(frames: Frames, chunk: Chunk) -> "DataFrame":
-    return frames["staging"].selectExpr("*", f"value * {random.random()} AS jittered")
 
 
 def any_row(frames: Frames, chunk: Chunk) -> "DataFrame":
@@ -110,7 +106,6 @@ UNSTEADY = {
     the_clock: r"own\.py, line 7: datetime\.date\.today reads the clock",
     the_clock_in_seconds: r"own\.py, line 7: time\.time reads the clock",
     the_hour: r"own\.py, line 7: time\.strftime reads the clock",
-    chance: "it is another plan: ",
     any_row: "takes any row of its group",
     a_sum_of_doubles: "adds DOUBLEs in any order",
     a_list_as_it_comes: "lists rows as they come",
@@ -131,9 +126,9 @@ def judge(transform: Any, staging: "DataFrame", **declared: Any) -> None:
     text = IMPORTS + textwrap.dedent(inspect.getsource(transform))
     source = SourceFile(Path("own.py"), text.encode())
     table, frames = Table(OWN, transform, sources=(source,), **declared), {"staging": staging}
+    refuse_reads(table)
     frame = transform(frames, CHUNK)
     refuse_unsteady(staging.sparkSession, table, frame, frames, {"staging": INPUT})
-    refuse_literals(table, frame, lambda: transform(frames, CHUNK))
 
 
 @pytest.mark.parametrize("transform", UNSTEADY, ids=lambda found: str(found.__name__))
@@ -152,18 +147,6 @@ def test_what_only_looks_like_it_is_not(staging: "DataFrame", transform: Any) ->
 
 def test_a_declared_variable_is_an_input_of_the_code(staging: "DataFrame") -> None:
     judge(the_environment, staging, code_inputs=("env:FACTOR_OF_TESTS",))
-
-
-def test_code_that_has_passed_is_not_built_twice_again(staging: "DataFrame") -> None:
-    built = []
-
-    def counted(frames: Frames, chunk: Chunk) -> "DataFrame":
-        built.append(chunk)
-        return frames["staging"]
-
-    for _ in range(3):
-        judge(counted, staging)
-    assert len(built) == 4
 
 
 def test_code_that_has_passed_with_a_declared_variable_is_searched_again_without(staging: "DataFrame") -> None:
