@@ -22,7 +22,7 @@ from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets_tests.processes import run_python
 
 SERVICE = "/spark.connect.SparkConnectService/"
-MOST_SECONDS = 5.0
+MOST_SECONDS = 20.0
 SILENT_SERVER = """
 import sys, time
 from concurrent.futures import ThreadPoolExecutor
