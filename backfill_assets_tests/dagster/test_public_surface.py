@@ -57,6 +57,7 @@ def signature(public: Any) -> str:
     return str(inspect.Signature(bare))
 
 
+@pytest.mark.slow
 def test_type_checkers_see_the_names_that_python_gives() -> None:
     (init,) = [f for f in sources(PACKAGE) if f.place == f"{PACKAGE}/dagster/__init__.py"]
     imported = {i.module.rpartition(".")[2] for i in init.imports if i.module.startswith(f"{PACKAGE}.")}

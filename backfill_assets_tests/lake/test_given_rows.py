@@ -132,6 +132,7 @@ DOORS: dict[str, Callable[[pa.Table], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.lists(LINE, max_size=8))
 def test_equal_rows_are_equal_by_every_door_that_needs_no_engine(lake: Lake, lines: list[dict[str, Any]]) -> None:
     table = pa.Table.from_pylist(lines, SCHEMA)
@@ -190,6 +191,7 @@ def test_what_a_frame_of_spark_raises_is_raised_and_leaves_nothing(spark: "Spark
     assert not list(lake.root.rglob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_rows_stream_and_more_than_a_batch_of_them_arrive(lake: Lake) -> None:
     held, most = [0], [0]
 
