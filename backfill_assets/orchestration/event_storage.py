@@ -101,7 +101,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
         """Whether the index has a table; asked for each tag of each materialization, in its transaction."""
         with self._lock:
             if table_name not in self._tables:
-                with self.index_connection() as connection:
+                own = self._open.get(INDEX_SHARD_NAME)
+                with contextlib.nullcontext(own) if own else self.index_connection() as connection:
                     if not sa.inspect(connection).has_table(table_name):
                         return False
                 self._tables.add(table_name)

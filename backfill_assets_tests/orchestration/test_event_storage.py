@@ -190,3 +190,10 @@ def test_few_files_stay_open_however_many_runs_are_read(instance: dg.DagsterInst
     for number in range(2 * event_storage.OPEN_FILES):
         assert not instance.get_records_for_run(f"{RUN[:-2]}{number:02d}").records
     assert len(storage._engines) <= event_storage.OPEN_FILES
+
+
+def test_the_first_tags_that_a_process_writes_are_those_of_an_event_without_a_run(instance: dg.DagsterInstance) -> None:
+    """Dagster looks for their table inside of its transaction."""
+    tags = {"dagster/data_version": "1", "dagster/data_version_is_user_provided": "true"}
+    instance.report_runless_asset_event(dg.AssetMaterialization("a", partition=DAYS[0], tags=tags))
+    assert instance.get_materialized_partitions(dg.AssetKey("a")) == {DAYS[0]}

@@ -167,8 +167,7 @@ def test_the_button_judges_all_written_days_by_the_gates_of_now(ran: Ran) -> Non
         toml.write_text(before)
     assert set(told) == {*CHECKS, "no_stale_days"}
     assert {name for name, (passed, _) in told.items() if not passed} == {"row_count"}
-    failing = f"{len(DAYS)} day(s) warned of: {FIRST}..{LAST}; {FIRST}: 1 rows, fewer than min_rows = 2"
-    assert told["row_count"][1]["what"] == failing
+    assert f"; {FIRST}: 1 rows, fewer than min_rows = 2" in told["row_count"][1]["what"]
     assert all(passed for passed, _ in ran.checked("echo").values())
 
 
