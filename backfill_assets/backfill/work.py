@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from backfill_assets.backfill.preflight import refuse_moved
@@ -54,20 +54,22 @@ class Terminated(KeyboardInterrupt):
 @dataclass(frozen=True)
 class ChunkMaker:
     """Makes one chunk in this process by `make_one`, which gives the cause of a failure, and several at once in
-    processes of the command `run` with these `options`. `report` shows a line."""
+    processes of the command `run` with these `options`, and `environ` beside this process's. `report` shows a line."""
 
     root: Path
     open_lake: Opener
     make_one: Callable[[ChunkWork], str]
     report: Callable[[str], None]
     options: Sequence[str] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """Make the days of each work; gives per work the cause of its failure, or an empty text."""
         if len(works) == 1:
             return [make_alone(self.open_lake, works[0], self.make_one)]
         command = python_command("backfill_assets", "--lake", str(self.root), "run")
-        return causes_of([(*command, w.plan.id, "--only", str(w.chunk.number), *self.options) for w in works])
+        commands = [(*command, w.plan.id, "--only", str(w.chunk.number), *self.options) for w in works]
+        return causes_of(commands, self.environ)
 
 
 def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], str]) -> str:
@@ -90,13 +92,14 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
         return make(work) if tables else ""
 
 
-def causes_of(commands: Sequence[Sequence[str]]) -> list[str]:
-    """Run commands at once; gives per command the last line it printed if it failed, else an empty text.
+def causes_of(commands: Sequence[Sequence[str]], environ: Mapping[str, str] | None = None) -> list[str]:
+    """Run commands at once, with `environ` beside this process's environment; gives per command the last line it
+    printed if it failed, else an empty text.
 
     Ends all of them before an interrupt leaves this function.
     """
     started: list[subprocess.Popen[str]] = []
-    environment = with_package(os.environ, sys.path[:1])
+    environment = with_package({**os.environ, **(environ or {})}, sys.path[:1])
     with _terminated_by_an_error():
         try:
             for command in commands:

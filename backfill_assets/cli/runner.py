@@ -3,6 +3,7 @@
 Not here: the load path (`load`), and which Dagster instance is meant (`dagster_home`).
 """
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +30,7 @@ from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, children_ignore_interrupts, ends_when_interrupted
 from backfill_assets.orchestration.kept_back import names_kept_back
 from backfill_assets.orchestration.metadata import rewritten
-from backfill_assets.orchestration.naming import PLAIN, table_made_by
+from backfill_assets.orchestration.naming import Naming, table_made_by
 from backfill_assets.orchestration.runs import FORCE_TAG, NOTE_TAG, REASON_TAG, markers_of, run_rebuild
 from backfill_assets.pipeline.chosen import tables_at
 
@@ -63,7 +64,8 @@ def _run(lake: Lake, request: BackfillRequest, lines: Lines, are_given: bool) ->
         )
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener, again = _Listener(lines), [t for t in request.tables if request.force and t not in request.written]
-    forced = {PLAIN.step(t): t in again for t in request.tables if not are_given}
+    naming = Naming.named_by(os.environ)
+    forced = {naming.step(t): t in again for t in request.tables if not are_given}
     tags = {REASON_TAG: request.reason, NOTE_TAG: request.note, **request.tags}
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
         if are_given:
@@ -71,7 +73,7 @@ def _run(lake: Lake, request: BackfillRequest, lines: Lines, are_given: bool) ->
             listener.look = partial(_given_outcome, lake, request.days, run_id)
             tags[FORCE_TAG] = ",".join(again)
         else:
-            job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami())
+            job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami(), naming)
         instance.add_event_listener(run_id, listener.on_event)
         try:
             with children_ignore_interrupts():

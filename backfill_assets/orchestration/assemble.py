@@ -6,6 +6,7 @@ them in the browser (`lake_definitions`), which a command that runs that job doe
 
 import warnings
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -16,7 +17,7 @@ from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
 from backfill_assets.orchestration.io_manager import Hears, RebuildIOManager, io_manager_of
 from backfill_assets.orchestration.ledgers import ledger_specs
-from backfill_assets.orchestration.naming import ALONE, Appearance
+from backfill_assets.orchestration.naming import ALONE, PLAIN, Appearance, Naming
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 
 
@@ -32,11 +33,13 @@ def assemble(
     return _definitions(lake_context, lake_context.load(), rebuilt, hears)
 
 
-def rebuild_job(root: Path, tables_of: TablesOf, tables: Collection[str], hears: Hears, by: str) -> dg.JobDefinition:
-    """The job `rebuild` of some tables for a command of the user `by`; see `assemble`."""
-    lake_context = LakeContext(root, tables_of)
+def rebuild_job(
+    root: Path, tables_of: TablesOf, tables: Collection[str], hears: Hears, by: str, naming: Naming = PLAIN
+) -> dg.JobDefinition:
+    """The job `rebuild` of some tables for a command of the user `by`, by the names of `naming`; see `assemble`."""
+    lake_context = LakeContext(root, tables_of, replace(ALONE, naming=naming))
     defs = _definitions(lake_context, lake_context.load(by), tables, hears)
-    return defs.resolve_job_def(REBUILD)
+    return defs.resolve_job_def(naming.name(REBUILD))
 
 
 def assemble_anyway(root: Path, tables_of: TablesOf, appearance: Appearance = ALONE) -> dg.Definitions:

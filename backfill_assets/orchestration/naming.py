@@ -11,8 +11,11 @@ from typing import Any, Literal
 
 import dagster as dg
 
+from backfill_assets.core.errors import SettingsError
+
 MAKE = "make_"  # how the step of a table is called, followed by its name
 SEPARATOR = "__"
+KEY_PREFIX = "BACKFILL_ASSETS_KEY_PREFIX"  # tells commands what the project says to `build_lake_defs`; parts by /
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
 STEP = re.compile(rf"(?:.*?{SEPARATOR})??{MAKE}(.+)")
 PART = re.compile(rf"(?!{MAKE})[A-Za-z0-9_]+")
@@ -40,6 +43,23 @@ class Naming:
                 f"key_prefix: {wrong[0]!r} is no part of a name: letters, digits and _ are, not beginning with {MAKE}"
             )
         return cls(parts, SEPARATOR.join(parts) or label)
+
+    @classmethod
+    def named_by(cls, environ: Mapping[str, str]) -> "Naming":
+        """Names as the environment variable says; plain without it. Raises SettingsError for one that is no prefix."""
+        named = environ.get(KEY_PREFIX, "")
+        try:
+            return cls.below([part for part in named.split("/") if part]) if named else cls()
+        except ValueError as error:
+            raise SettingsError(
+                f"the environment variable {KEY_PREFIX}", str(error), "Nothing was done",
+                "Set it to the key_prefix of the lake in the project, its parts joined by /, or unset it",
+            ) from None  # fmt: skip
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment by which a command of this package finds these names."""
+        return {KEY_PREFIX: "/".join(self.prefix) or "/"} if self.label else {}
 
     def key(self, table: str) -> dg.AssetKey:
         """The asset key of a table (or of a ledger)."""

@@ -98,7 +98,8 @@ def chunk_maker(
             return ""
         return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")
 
-    return ChunkMaker(lake_context.root, lake_context.open, make_one, log, ("--parent", parent, root))
+    options, environ = ("--parent", parent, root), lake_context.naming.environ
+    return ChunkMaker(lake_context.root, lake_context.open, make_one, log, options, environ)
 
 
 def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:

@@ -33,6 +33,12 @@ def test_each_prints_its_cause_and_one_that_dies_is_named_by_its_exit_code() -> 
 
 
 @pytest.mark.usefixtures("processes")
+def test_they_get_the_environment_that_is_asked_for_beside_this_processs() -> None:
+    tells = (sys.executable, "-c", "import os; print(os.environ['NAMED'], 'PATH' in os.environ); raise SystemExit(1)")
+    assert causes_of([tells], {"NAMED": "eu/shop"}) == ["eu/shop True"]
+
+
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupt_ends_the_children_before_the_parent(tmp_path: Path, number: int) -> None:
     log = tmp_path / "log"

@@ -15,10 +15,10 @@ from backfill_assets.engine.server import server_status
 from backfill_assets.lake.gates import RULES
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.assemble import assemble, rebuild_job
 from backfill_assets.orchestration.assets import IO_MANAGER
 from backfill_assets.orchestration.io_manager import RebuildIOManager
-from backfill_assets.orchestration.naming import PLAIN
+from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets_tests.builders import CHECKS
@@ -99,6 +99,14 @@ def test_the_job_holds_all_tables_and_plans_no_check_in_one_process(definitions:
 def test_the_job_of_some_tables_holds_no_other(tmp_path: Path) -> None:
     job = assemble(make_lake(tmp_path, [], START).root, toy(), ["sums"]).resolve_job_def(REBUILD)
     assert {k.path[-1] for k in job.asset_layer.executable_asset_keys} == {"sums"}
+
+
+def test_a_commands_job_has_the_names_of_the_project_that_shows_the_lake(tmp_path: Path) -> None:
+    root, shop = make_lake(tmp_path, [], START).root, Naming.below("shop")
+    job = rebuild_job(root, toy(), ["sums"], lambda *_: None, "me", shop)
+    assert (job.name, job.executor_def.name) == ("shop__rebuild", "in_process")
+    assert set(job.asset_layer.executable_asset_keys) == {dg.AssetKey(["shop", "sums"])}
+    assert [node.name for node in job.nodes] == ["shop__make_sums"]
 
 
 def test_the_io_manager_is_ours_everywhere_and_refuses_plain_values(definitions: dg.Definitions) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.orchestration.naming import PLAIN, Naming, table_made_by
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
@@ -49,6 +50,16 @@ def test_a_key_of_another_lake_or_of_the_project_names_no_table() -> None:
 def test_a_step_that_makes_no_table_names_none() -> None:
     assert table_made_by("features_no_stale_days") is None
     assert table_made_by("shop__take_stock") is None
+
+
+@pytest.mark.parametrize("naming", [PLAIN, Naming.below("shop"), Naming.below(["eu", "shop"]), Naming.below(())])
+def test_a_command_finds_the_names_of_the_project_that_starts_it(naming: Naming) -> None:
+    assert Naming.named_by(naming.environ) == naming
+
+
+def test_a_variable_that_is_no_prefix_is_refused_by_its_name() -> None:
+    with pytest.raises(SettingsError, match=r"BACKFILL_ASSETS_KEY_PREFIX.*'a b' is no part of a name"):
+        Naming.named_by({"BACKFILL_ASSETS_KEY_PREFIX": "shop/a b"})
 
 
 @pytest.mark.parametrize("part", ["", "a b", "a/b", "make_it", "a-b", "ü"])
