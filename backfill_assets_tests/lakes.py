@@ -5,8 +5,6 @@ Also a toy pipeline that misbehaves on demand. Does not live here: what the cont
 every format and rule (`end_to_end.worlds`).
 """
 
-import json
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,12 +26,15 @@ from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Chunk, Table, make_pipeline
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.settings import FILE_NAME, LakeSettings
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets.pipeline.tables import tables as our_tables
+from backfill_assets.testing import LONG_AGO as LONG_AGO
+from backfill_assets.testing import land as land
+from backfill_assets.testing import new_lake, run_days
 from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:  # programs that load without Dagster do not import it
@@ -44,8 +45,6 @@ Delivery = dict[str, Any]
 Cells = tuple[Any, ...]
 SELECT = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
 SHARED: Mapping[str, Any] = {"memory": "2g"}  # the `spark` fixture's server serves what says no more
-LONG_AGO = 1_700_000_000  # files this old are not waited for
-RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
 DAY = Column("event_date", "DATE", "the day of the event")
@@ -142,30 +141,8 @@ def configure(folder: Path, start: date | str, **settings: Any) -> Lake:
         "spark": dict(SHARED),
     }
     body |= settings
-    top = [f"start_date = {start}"] + [_line(k, v) for k, v in body.items() if not isinstance(v, Mapping)]
-    sections = [line for k, v in body.items() if isinstance(v, Mapping) for line in _section((k,), v)]
-    (folder / FILE_NAME).write_text("\n".join([*top, *sections]) + "\n", encoding="utf-8")
+    new_lake(folder, start, **body)
     return open_lake(folder)
-
-
-def _section(names: tuple[str, ...], body: Mapping[str, Any]) -> Iterator[str]:
-    yield f"[{'.'.join(names)}]"
-    yield from (_line(k, v) for k, v in body.items() if not isinstance(v, Mapping))
-    for key, value in body.items():
-        if isinstance(value, Mapping):
-            yield from _section((*names, key), value)
-
-
-def _line(key: str, value: Any) -> str:
-    return f"{key} = {_literal(value)}"
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_literal, value))}]"
-    if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{k} = {_literal(v)}' for k, v in value.items())} }}"
-    return str(value) if isinstance(value, date) else json.dumps(value)  # JSON's literals are TOML's
 
 
 def per_arrival_day(deliveries: Iterable[Delivery]) -> dict[str, list[Delivery]]:
@@ -174,15 +151,6 @@ def per_arrival_day(deliveries: Iterable[Delivery]) -> dict[str, list[Delivery]]
     for row in deliveries:
         files[f"{str(row['arrival_ts'])[:10]}.jsonl"].append(row)
     return dict(files)
-
-
-def land(lake: Lake, name: str, deliveries: Iterable[Delivery]) -> Path:
-    """A landed file of these deliveries, whole and old enough to be read at once."""
-    path = lake.root / "landing" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in deliveries), encoding="utf-8")
-    os.utime(path, (LONG_AGO, LONG_AGO))
-    return path
 
 
 def request(
@@ -252,12 +220,7 @@ def run_rebuild(
     tables_of: TablesOf = our_tables,
 ) -> "dg.ExecuteInProcessResult":
     """One run of the job `rebuild` over the days, in this process; a failure is a result, not an exception."""
-    from backfill_assets.orchestration.assemble import assemble
-    from backfill_assets.orchestration.runs import REBUILD
-
-    rebuild = assemble(lake.root, tables_of, assets).resolve_job_def(REBUILD)
-    span = {RANGE_START: str(first), RANGE_END: str(last)}
-    return rebuild.execute_in_process(instance=instance, tags=span, raise_on_error=False)
+    return run_days(lake, first, last, tables=assets, tables_of=tables_of, instance=instance, raise_on_error=False)
 
 
 def snapshot(lake: Lake, tables_of: TablesOf = our_tables) -> dict[str, dict[date, tuple[int, str]]]:

@@ -125,15 +125,16 @@ class _AsThen(States):
 
 
 @explaining_losses()
-def recompute(request: RebuildRequest) -> RecomputeVerdict:
+def recompute(request: RebuildRequest, *, by_any_code: bool = False) -> RecomputeVerdict:
     """Compute the days of the request on the engine of its session, and compare each with its receipt.
 
-    Commits nothing and deletes what it staged. Raises what a rebuild raises before its commit.
+    `by_any_code`: also days that were made with other code or settings. Commits nothing and deletes what it staged.
+    Raises what a rebuild raises before its commit.
     """
     refuse_expressions(request.lake_session.lake.settings, [request.table])
     states, table = request.states(), request.table
     stamps = {d: s for d in request.days if (s := states.stamp(table.name, d)) is not None}
-    passed = {d: why for d, s in stamps.items() if (why := _passed_over(states, table.name, d, s))}
+    passed = {d: why for d, s in stamps.items() if (why := _passed_over(states, table.name, d, s, by_any_code))}
     verdict = RecomputeVerdict(table.name, ())
     for states_then, group in _groups(request, states, {d: s for d, s in stamps.items() if d not in passed}):
         if isinstance(states_then, str):
@@ -145,14 +146,14 @@ def recompute(request: RebuildRequest) -> RecomputeVerdict:
     return replace(verdict, days=tuple(sorted((*skipped, *verdict.days), key=lambda d: d.day)))
 
 
-def _passed_over(states: States, table: str, day: date, stamp: Stamp) -> str:
+def _passed_over(states: States, table: str, day: date, stamp: Stamp, by_any_code: bool) -> str:
     """Why a day cannot be compared with its receipt; "" where it can."""
     if stamp.entry.built in NOT_COMPARABLE:
         return NOT_COMPARABLE[stamp.entry.built]
     if day in states.view.table(table).foreign:
         return "another program wrote it"
     codes = states.codes[table]
-    if not codes.are_of(stamp) or stamp.code_digest in codes.earlier:
+    if not by_any_code and (not codes.are_of(stamp) or stamp.code_digest in codes.earlier):
         return "it was made with other code or settings"
     if states.contracts[table].is_landed and states.digests.of(table, day) != stamp.entry.input_digest:
         return "its landed files are not as they were"

@@ -14,6 +14,7 @@ import dagster as dg
 import pandas as pd
 import pyarrow as pa
 
+from backfill_assets import testing
 from backfill_assets.dagster import LakeIOManager
 from backfill_assets.reading import open_lake
 
@@ -21,7 +22,6 @@ DAYS = dg.DailyPartitionsDefinition("2024-01-01")
 ONE_RUN = dg.BackfillPolicy.single_run()
 ORDERS = pa.schema([("day", pa.date32()), ("id", pa.string()), ("amount", pa.int64())])
 WEEK = dg.TimeWindowPartitionMapping(start_offset=-6)
-START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
 @dataclass
@@ -79,10 +79,10 @@ def materialize(
     lake: Path, assets: Sequence[Any], first: str, last: str = "", *, instance: dg.DagsterInstance, **settings: Any
 ) -> dg.ExecuteInProcessResult:
     """One run over the days `first` through `last` (both included)."""
-    return dg.materialize(
-        assets, instance=instance, tags={START: first, END: last or first}, raise_on_error=False,
-        resources={"io_manager": LakeIOManager(lake=str(lake), **settings)},
-    )  # fmt: skip
+    resources = {"io_manager": LakeIOManager(lake=str(lake), **settings)}
+    return testing.materialize(
+        assets, first, last or None, resources=resources, instance=instance, raise_on_error=False
+    )
 
 
 def rows(lake: Path, table: str) -> list[tuple[Any, ...]]:

@@ -15,9 +15,9 @@ import pytest
 
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake
-from backfill_assets.orchestration.runs import LAKE_TAG, markers_of
+from backfill_assets.orchestration.runs import LAKE_TAG, RANGE_END, RANGE_START, markers_of
 from backfill_assets_tests.dagster import their_project
-from backfill_assets_tests.lakes import RANGE_END, RANGE_START, delivery, land, make_lake, snapshot
+from backfill_assets_tests.lakes import delivery, land, make_lake, snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
