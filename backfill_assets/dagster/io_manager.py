@@ -138,7 +138,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         return pinned
 
     def _session(self, lake: Lake) -> Callable[[], Any]:
-        return LakeSession(lake).spark
+        return LakeSession(lake).for_reading
 
 
 def days_of(context: dg.OutputContext) -> DayRange:

@@ -5,14 +5,16 @@ Not here: sessions (`session`), the server's process (`server`), and the user's 
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.core.errors import SettingsError
 
 EMBEDDED = "embedded"
 SAIL = "sail"
+THEIRS = "session"  # a session of the project's own
 OWN_SERVERS = (EMBEDDED, SAIL)  # engines that compute in a server of the lake's own
 LOOPBACK = "127.0.0.1"
 _LOCAL_MASTER = re.compile(r"local(-cluster)?(\[|$)")
@@ -38,13 +40,14 @@ DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """The engine and its size: `embedded`, `sail`, an `sc://` address or a master URL.
+    """The engine and its size: `embedded`, `sail`, `session`, an `sc://` address or a master URL.
 
     `memory` is the heap of the driver or server (e.g. 2g), `cores` those of a server of the lake's own (0 = all),
     `idle_minutes` how long the server outlives its last client, `confs` further Spark configuration, `umask` the
     permission bits that its files do not get, `open_port` whether a server without a token may listen where this
-    machine's other users can reach it, `trust_jars` the digest of jars without known checksums (see `cache`). Its repr
-    shows no token and no configuration value. Raises SettingsError for a configuration that the package fixes.
+    machine's other users can reach it, `trust_jars` the digest of jars without known checksums (see `cache`), `theirs`
+    what gives the session of the engine `session`. Its repr shows no token and no configuration value. Raises
+    SettingsError for a configuration that the package fixes.
     """
 
     engine: str = EMBEDDED
@@ -55,6 +58,7 @@ class EngineSettings:
     umask: int = 0o077
     open_port: bool = False
     trust_jars: str = ""
+    theirs: Callable[[], Any] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confs", {str(k): str(v) for k, v in self.confs.items()})
@@ -74,8 +78,8 @@ class EngineSettings:
 
     @property
     def has_server(self) -> bool:
-        """True where a server of the lake's own, started and stopped by us, has the sessions: not at `sc://`."""
-        return not self.engine.startswith("sc://")
+        """True where a server of the lake's own, run by us, has the sessions: not `sc://`, not `session`."""
+        return not self.engine.startswith("sc://") and self.engine != THEIRS
 
     @property
     def is_local(self) -> bool:

@@ -1,19 +1,120 @@
-"""Sessions that are not ours: writing a frame by its own session where we can read it. Nothing of one is set or ended.
+"""Sessions that are not ours: found, asked for what we need, and writing their frames where we can read them.
 
-Not here: sessions of a lake's engine (`session`), and what becomes of the files (`lake.given_rows`).
+Nothing of them is started, set or stopped. Not here: sessions of a lake's engine (`session`), and what becomes of the
+files (`lake.given_rows`).
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, SettingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HERE = "Return the rows as an Arrow table (`frame.toArrow()`), or give the server the lake's folder under the same path"
+
+# What our own tables are computed by; rows that an asset computes are its own matter. Each: values, and why.
+NEEDED = {
+    "spark.sql.session.timeZone": (("UTC", "Etc/UTC", "GMT", "Z", "+00:00"), "days end at midnight of UTC"),
+    "spark.sql.ansi.enabled": (("true",), "what overflows would become another number in silence"),
+    "spark.sql.files.ignoreCorruptFiles": (("false",), "rows would be missing in silence"),
+    "spark.sql.variable.substitute": (("false",), "${env:HOME} in a text of SQL would be the server's"),
+    "spark.sql.parquet.outputTimestampType": (("TIMESTAMP_MICROS",), "readers of Delta expect it"),
+}
+DELTA = (
+    'Make the session with .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"), '
+    '.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog") and the package '
+    "io.delta:delta-spark for its version of Spark; or run `backfill-assets doctor`, which says who changed the table"
+)
+
+
+def named(place: str) -> Callable[[], Any]:
+    """What returns the session that MODULE:FUNCTION names; imports it when called, and raises SettingsError where it
+    is not there."""
+
+    def found() -> Any:
+        """Import and call it."""
+        module, _, name = place.partition(":")
+        try:
+            function = getattr(import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise SettingsError(
+                f"[spark] session = {place!r}", str(error), "Nothing was run",
+                "Name a function of a module that this Python can import, e.g. my_project.spark:get",
+            ) from error  # fmt: skip
+        return function()
+
+    return found
+
+
+def session_of(theirs: Any) -> "SparkSession":
+    """The session behind what a project gave: itself, a resource with a `spark_session` (dagster-pyspark), or a
+    function that returns either. Raises SettingsError for anything else."""
+    given = theirs
+    for _ in range(2):
+        if given is not None and hasattr(given, "spark_session"):
+            given = given.spark_session
+        elif callable(given) and not hasattr(given, "createDataFrame"):
+            given = given()
+    if not hasattr(given, "createDataFrame"):
+        raise SettingsError(
+            "the project's Spark session", f"what was given for it is a {type(given).__name__}", "Nothing was run",
+            "Give a SparkSession, a function that returns one, or dagster-pyspark's PySparkResource",
+        )  # fmt: skip
+    session: SparkSession = given
+    return session
+
+
+def refuse_unfit(session: "SparkSession") -> None:
+    """Raise SettingsError that names every configuration by which the session would give our tables other rows."""
+    wrong = {}
+    for key, (values, why) in NEEDED.items():
+        if (value := session.conf.get(key)) not in values:
+            wrong[key] = f"{key} is {value} ({why})"
+    if not wrong and _wraps(session):
+        raise SettingsError(
+            "the project's Spark session", "it adds 1 to the greatest INT without an error, unlike Spark",
+            "Nothing was computed",
+            'Compute tables of the lake on Spark, or by engine = "sail"; assets that return frames may use this one',
+        )  # fmt: skip
+    if wrong:
+        made = "".join(f'.config("{key}", "{NEEDED[key][0][0]}")' for key in wrong)
+        raise SettingsError(
+            "the project's Spark session", "; ".join(wrong.values()), "Nothing was computed",
+            f"Make it with {made}; assets that return a frame of it, and inputs of theirs, need none of this",
+        )  # fmt: skip
+
+
+def _wraps(session: "SparkSession") -> bool:
+    """Whether whole numbers that overflow become others in silence, as on Sail, which answers with Spark's settings."""
+    from pyspark.errors import ArithmeticException
+
+    try:
+        session.sql("SELECT CAST(2147483647 AS INT) + CAST(1 AS INT)").first()
+    except ArithmeticException:
+        return False
+    return True
+
+
+def delta_frame(session: "SparkSession", table: Path, version: int) -> "DataFrame":
+    """The rows of a version by Delta's reader. Raises BackfillError where the session has none."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        frame = session.read.format("delta").option("versionAsOf", version).load(str(table))
+        _ = frame.columns  # analysed now, where a client of a server would wait
+    except AnalysisException as error:
+        if not any(sign in str(error) for sign in ("DATA_SOURCE_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION")):
+            raise
+        raise BackfillError(
+            f"the table {table.name}", "its files alone do not give its rows, and the Spark session has no reader of "
+            "Delta tables", "It was not read", DELTA,
+        ) from error  # fmt: skip
+    return frame
 
 
 def is_connect(session: "SparkSession") -> bool:
@@ -29,8 +130,7 @@ def write_parquet(frame: "DataFrame", folder: Path, observation: Callable[[], An
     """
     session = frame.sparkSession
     folder.mkdir()
-    if is_connect(session):
-        refuse_elsewhere(session, folder)
+    refuse_elsewhere(session, folder)
     is_here = not is_connect(session) and f"{session.sparkContext.master}".split("[")[0] == "local"
     counted = _write(frame, folder, None if is_here else observation or _observation)
     paths = sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith(("_", ".")))
@@ -45,7 +145,9 @@ def write_parquet(frame: "DataFrame", folder: Path, observation: Callable[[], An
 
 
 def refuse_elsewhere(session: "SparkSession", folder: Path) -> None:
-    """Raise BackfillError unless the session's server sees this folder as we do."""
+    """Raise BackfillError unless the session's server sees this folder as we do; a classic session is here."""
+    if not is_connect(session):
+        return
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyspark.errors import PySparkException

@@ -4,6 +4,7 @@ Not here: replacing the engine, which the next `open_session` does.
 """
 
 import errno
+import logging
 import re
 import shutil
 from collections.abc import Iterable, Iterator
@@ -32,9 +33,18 @@ _POISONED = re.compile(
 )
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|database or disk is full", re.IGNORECASE)
 _WRITE_FAILED = re.compile(r"TASK_WRITE_FAILED\] Task failed while writing rows to (?:file:)?(\S+?)\.? ")
+QUERY_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # print on stderr what is raised as well
 _FULL_NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Kinds of error that carry what the JVM said; others quote data and what users wrote.
 _JVM_ERRORS = _CONNECTION_ERRORS | {"UnknownException", "SparkException", "SparkRuntimeException", "CommitFailedError"}
+
+
+def silence_raised_errors() -> None:
+    """Keep pyspark from printing errors of queries, which it raises as well."""
+    from pyspark.logger import PySparkLogger  # whoever asks first for a logger decides its class
+
+    for name in QUERY_LOGS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def is_poisoned(error: BaseException) -> bool:

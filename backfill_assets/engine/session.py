@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.engines import SPARK, Engine
 from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.core.process import keep_objects
-from backfill_assets.engine.confs import EngineSettings, session_confs
+from backfill_assets.engine.confs import THEIRS, EngineSettings, session_confs
+from backfill_assets.engine.foreign import refuse_elsewhere, session_of
 from backfill_assets.engine.loss import (
     disk_full,
     engine_lost,
@@ -28,6 +29,7 @@ from backfill_assets.engine.loss import (
     is_poisoned,
     is_short_of_memory,
     memory_exceeded,
+    silence_raised_errors,
     write_failed,
 )
 from backfill_assets.engine.processes import Process
@@ -38,12 +40,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CLIENTS_LOG = "pyspark.sql.connect.logging"  # prints every error that is raised as well, as JSON
-QUERY_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # so do these, on stderr
 # Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.
 _RETRIES, _FIRST_BACKOFF_MS, _LONGEST_BACKOFF_MS = 4, 200, 2000
 # Set by this package for a moment (`load.steadiness`), and by Delta as it opens a table; no row depends on them.
 BY_DELTA = {f"spark.sql.parquet.fieldId.{what}.enabled" for what in ("read", "write")}
 NOT_FOR_ROWS = frozenset({"spark.sql.debug.maxToStringFields", *BY_DELTA})
+LINKS = Path(".staging", ".links")  # below the lake: links to files that a project's own session reads
 # So long a session of a server whose process lives is taken to be known there: servers forget one after an hour.
 _ANSWERED_SECONDS = 60.0
 
@@ -94,19 +96,11 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
             if clear_error := explained(error):
                 raise clear_error from None
             raise
-        if opened is not known:
+        if opened is not known and settings.engine != THEIRS:
             silence_raised_errors()
             _opening[lake] += time.monotonic() - began
         _open[lake] = opened
         return opened.session
-
-
-def silence_raised_errors() -> None:
-    """Keep pyspark from printing errors of queries, which it raises as well."""
-    from pyspark.logger import PySparkLogger  # whoever asks first for a logger decides its class
-
-    for name in QUERY_LOGS:
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def engine_of(session: "SparkSession") -> Engine:
@@ -117,29 +111,38 @@ def engine_of(session: "SparkSession") -> Engine:
 
 @dataclass(frozen=True)
 class OwnServer:
-    """A server of a lake's own, on this machine: its engine and its folder for temporary files."""
+    """A server that sees this machine's folders: its engine and a folder for temporary files."""
 
     engine: Engine
     scratch: Path
 
 
 def own_server(session: "SparkSession") -> OwnServer | None:
-    """The lake's own server behind a session of this process; None where the engine is another."""
+    """The server of a session of this process that sees its folders, the lake's own or a project's; else None."""
     with _lock:
         for lake, known in _open.items():
+            if known.session is session and known.settings.engine == THEIRS:
+                return OwnServer(SPARK, lake / LINKS)
             if known.session is session and known.settings.computes_here:
                 return OwnServer(server_engine(known.settings), ServerFolder.of(lake).scratch)
     return None
 
 
 def say(session: "SparkSession", confs: Mapping[str, str]) -> None:
-    """Set this configuration on a session, only where its values differ: each costs a call."""
+    """Set this configuration on a session, only where its values differ: each costs a call. Not on a project's own."""
+    if is_theirs(session):
+        return
     known = _known_confs(session)
     for key, value in confs.items():
         if known.get(key) != value:
             session.conf.set(key, value)
             if known:  # else they were never read: with a few of them all others would seem to be changed
                 known[key] = value
+
+
+def is_theirs(session: "SparkSession") -> bool:
+    """Whether a session of this process is a project's own, of which we set and stop nothing."""
+    return any(o.session is session and o.settings.engine == THEIRS for o in [*_open.values()])
 
 
 def conf_value(session: "SparkSession", key: str) -> str | None:
@@ -152,7 +155,7 @@ def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str
     value before and now (None: not set). They are put back before this returns. One call of the engine."""
     with _lock:
         known = _known_confs(session)
-        if not known or not (now := _settings(session)):
+        if not known or is_theirs(session) or not (now := _settings(session)):
             return {}
         names = {n for n in known.keys() | now.keys() if n.startswith("spark.sql.") and n not in NOT_FOR_ROWS}
         changed = {n: (known.get(n), now.get(n)) for n in sorted(names) if known.get(n) != now.get(n)}
@@ -176,6 +179,8 @@ def opening_seconds(lake: Path) -> float:
 
 
 def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
+    if settings.engine == THEIRS:
+        return _theirs(lake, settings, known)
     server = None
     if settings.has_server:
         hold(lake)
@@ -198,6 +203,15 @@ def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -
     opened = _Open(_connect(server, settings), settings, server.process)
     opened.answers()
     return opened
+
+
+def _theirs(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
+    """The project's own session, asked once whether it sees the lake's folder."""
+    session = session_of(settings.theirs)
+    if known is None or known.session is not session:
+        (lake / LINKS).mkdir(parents=True, exist_ok=True)
+        refuse_elsewhere(session, lake / LINKS)
+    return _Open(session, settings, None)
 
 
 def _connect(server: Record | None, settings: EngineSettings) -> "SparkSession":
@@ -239,7 +253,9 @@ def _settings(session: "SparkSession") -> dict[str, str]:
 
 
 def _close(known: _Open) -> None:
-    """Close a session. Calls a dead server once, not for 5 s again and again."""
+    """Close a session, unless it is a project's own. Calls a dead server once, not for 5 s again and again."""
+    if known.settings.engine == THEIRS:
+        return
     if known.server is not None and not known.server.is_alive():
         known.session.client.set_retry_policies([])
     atexit.unregister(known.session.stop)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered, BackfillError, ContractBroken
+from backfill_assets.engine.foreign import delta_frame
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
 from backfill_assets.lake import files
 from backfill_assets.lake.columns import column_types
@@ -203,7 +204,7 @@ def read_frame(
             'Set engine = "embedded" for this lake',
         )  # fmt: skip
     refuse_altered(table, live_files(LOGS.opened(table, version), ""))
-    frame = session.read.format("delta").option("versionAsOf", version).load(str(table))
+    frame = delta_frame(session, table, version)
     if days is None:
         return frame
     # Not BETWEEN, which has failed inside Delta 4.4.0 with Spark 4.2 on a partition column (facts: delta).

@@ -1,4 +1,4 @@
-"""Sections of `lake.toml` as models: deliveries, features, known totals, and the standing proof.
+"""Sections of `lake.toml` as models: deliveries, features, known totals, the engine, and the standing proof.
 
 Not here: reading the file and the other sections (`settings`), the types of a payload (`core.payload`), `select`
 (`landing.select`), and judging totals (`operations.controls`).
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, NAME, TAKEN, PayloadColumn, read_payload
+from backfill_assets.engine.confs import OWN_SERVERS, THEIRS
 
 LAKE_FORMAT = 1  # of what a lake holds on the disk: the newest that this release knows
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")  # it becomes part of names of tables
@@ -214,6 +215,41 @@ class RetentionSettings(Section):
     run_days: PositiveDays | None = None
     copy_days: PositiveDays | None = None
     file_mib: int = Field(default=256, ge=16, le=4096)
+
+
+class SparkSettings(Section):
+    """The engine: one of OWN_SERVERS, an `sc://` address or a master URL; its heap, cores (0 = all), idle minutes, and
+    `confs` (those of `spark.sql.` count as settings of every table). `open_port`: other users may reach a
+    server without a token. `session`: MODULE:FUNCTION that returns the project's own session, for engine "session".
+    `trust_jars`: SHA-256 of the jars of a Delta whose checksums the package does not know."""
+
+    engine: str = "embedded"
+    memory: str = Field(default="2g", pattern=r"^[1-9]\d*[mgMG]$")
+    cores: int = Field(default=0, ge=0, le=4096)
+    idle_minutes: float = Field(default=10, gt=0, le=60 * 24)
+    confs: dict[str, str] = Field(default_factory=dict)
+    open_port: bool = Field(default=False, strict=True)
+    trust_jars: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    session: str | None = Field(default=None, pattern=r"^[\w.]+:[A-Za-z_]\w*$")
+
+    @model_validator(mode="after")
+    def _session_of_their_own(self) -> Self:
+        if (self.engine == THEIRS) is (self.session is None):
+            raise ValueError('engine = "session" and session = "MODULE:FUNCTION" stand together')
+        if self.session and self.confs:
+            raise ValueError("confs has no effect on a session of your own: configure it where it is made")
+        return self
+
+    @field_validator("engine")
+    @classmethod
+    def _known_engine(cls, value: str) -> str:
+        elsewhere = re.match(r"^(sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value)
+        if value not in (*OWN_SERVERS, THEIRS) and not elsewhere:
+            own = ", ".join(f"`{name}`" for name in (*OWN_SERVERS, THEIRS))
+            raise ValueError(
+                f"engine is {own}, an sc:// address, or a master URL such as local[4] or spark://host:7077"
+            )
+        return value
 
 
 def refuse_newer(path: Path, body: Mapping[str, Any]) -> None:

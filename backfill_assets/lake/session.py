@@ -5,14 +5,15 @@ Not here: how an engine is found or started (`engine.session`, `engine.server`).
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.column_types import read_type
-from backfill_assets.engine.confs import EngineSettings, size_confs
+from backfill_assets.engine.confs import THEIRS, EngineSettings, size_confs
+from backfill_assets.engine.foreign import named, refuse_unfit
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import begin_server, engine_name
@@ -94,9 +95,14 @@ class CpuMeter:
 
 @dataclass(frozen=True)
 class LakeSession:
-    """A lake and the session that reads and writes it. Cheap to make; the engine starts at the first `spark()`."""
+    """A lake and the session that reads and writes it. Cheap to make; the engine starts at the first `spark()`.
+
+    `theirs` returns a session of the project's own (classic or Connect, or a resource with a `spark_session`), which
+    then takes the place of the lake's engine: nothing of it is started, stopped or set.
+    """
 
     lake: Lake
+    theirs: Callable[[], Any] | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def of_source(self, name: str) -> "LakeSession":
         """The session of the lake narrowed to one of its sources."""
@@ -106,6 +112,8 @@ class LakeSession:
     def engine(self) -> EngineSettings:
         """The engine's settings, from the lake's."""
         spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
+        if theirs := self.theirs or (named(spark.session) if spark.session else None):
+            return EngineSettings(THEIRS, umask=umask, theirs=theirs)
         size = spark.memory, spark.cores, spark.idle_minutes
         return EngineSettings(spark.engine, *size, spark.confs, umask, spark.open_port, spark.trust_jars)
 
@@ -119,7 +127,16 @@ class LakeSession:
         return CpuMeter(self.lake.root, self.engine)
 
     def spark(self) -> "SparkSession":
-        """A live session on this lake's engine, started or replaced if need be; raises EngineLost."""
+        """A live session on this lake's engine, started or replaced if need be; raises EngineLost. Raises SettingsError
+        for a project's own session whose configuration would give our tables other rows."""
+        session = self.for_reading()
+        if self.engine.engine == THEIRS:
+            refuse_unfit(session)
+        return session
+
+    def for_reading(self) -> "SparkSession":
+        """As `spark`, for whom the rows of tables are read as they are: of a project's own session only that it sees
+        the lake's folder is asked."""
         return open_session(self.lake.root, self.engine)
 
     def begin(self) -> None:
@@ -131,9 +148,10 @@ class LakeSession:
         say(self.spark(), size_confs(self.engine, rows))
 
     def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
-        """The rows of some days (all if None) of a table, pinned at a version."""
+        """The rows of some days (all if None) of a table, pinned at a version. A project's own session only needs to
+        see the lake's folder."""
         wanted = None if days is None else sorted(set(days))
-        return self.lake.store.frame(self.spark(), table, version, day_column, wanted)
+        return self.lake.store.frame(self.for_reading(), table, version, day_column, wanted)
 
 
 @dataclass(frozen=True)
@@ -146,6 +164,10 @@ class ReorderedSession(LakeSession):
     def spark(self) -> "SparkSession":
         """The live session of `base`."""
         return self.base.spark() if self.base is not None else super().spark()
+
+    def for_reading(self) -> "SparkSession":
+        """The live session of `base`, whatever it computes."""
+        return self.base.for_reading() if self.base is not None else super().for_reading()
 
     def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
         """The rows of some days, sorted by a hash of all columns, descending."""

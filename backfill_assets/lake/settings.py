@@ -6,7 +6,6 @@ secrets, which the file never holds.
 
 import json
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -20,7 +19,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.texts import reason
-from backfill_assets.engine.confs import OWN_SERVERS, shown
+from backfill_assets.engine.confs import shown
 from backfill_assets.lake.declared import with_bounds
 from backfill_assets.lake.gates import GateSettings
 from backfill_assets.lake.sections import (
@@ -34,6 +33,7 @@ from backfill_assets.lake.sections import (
     ProofSettings,
     RetentionSettings,
     Section,
+    SparkSettings,
     Text,
     refuse_newer,
 )
@@ -99,31 +99,6 @@ class LatenessSettings(Section):
         if self.beyond == "apply" and self.window_days is not None:
             raise ValueError('window_days has no effect unless beyond = "quarantine"')
         return self
-
-
-class SparkSettings(Section):
-    """The engine: one of OWN_SERVERS, an `sc://` address or a master URL; its heap, cores (0 = all), idle minutes, and
-    `confs` (those of `spark.sql.` count as settings of every table). `open_port`: other users may reach a
-    server without a token. `trust_jars`: SHA-256 of the jars of a Delta whose checksums the package does not know."""
-
-    engine: str = "embedded"
-    memory: str = Field(default="2g", pattern=r"^[1-9]\d*[mgMG]$")
-    cores: int = Field(default=0, ge=0, le=4096)
-    idle_minutes: float = Field(default=10, gt=0, le=60 * 24)
-    confs: dict[str, str] = Field(default_factory=dict)
-    open_port: bool = Field(default=False, strict=True)
-    trust_jars: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
-
-    @field_validator("engine")
-    @classmethod
-    def _known_engine(cls, value: str) -> str:
-        elsewhere = re.match(r"^(sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value)
-        if value not in OWN_SERVERS and not elsewhere:
-            own = ", ".join(f"`{name}`" for name in OWN_SERVERS)
-            raise ValueError(
-                f"engine is {own}, an sc:// address, or a master URL such as local[4] or spark://host:7077"
-            )
-        return value
 
 
 class AccessSettings(Section):

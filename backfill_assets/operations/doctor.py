@@ -14,7 +14,7 @@ from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError, section_of, telling_source
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
-from backfill_assets.engine.confs import scrub
+from backfill_assets.engine.confs import THEIRS, scrub
 from backfill_assets.engine.jvm import find_java
 from backfill_assets.engine.server import engine_named, server_status
 from backfill_assets.lake.folder import DAGSTER_FOLDER
@@ -79,7 +79,9 @@ def doctor(
         contracts = [t.contract for t in tables]
     except BackfillError as error:
         return [*run_checks(machine), finding_of(error)]
-    if not engine_named(lake.settings.spark.engine).needs_java:
+    if lake.settings.spark.engine == THEIRS:
+        machine = []
+    elif not engine_named(lake.settings.spark.engine).needs_java:
         machine = [("the engine", partial(examine_engine, lake, tables))]
     findings = run_checks([
         *machine,

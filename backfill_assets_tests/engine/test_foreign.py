@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException, ArithmeticException
 
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine.foreign import is_connect, refuse_elsewhere, write_parquet
+from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.engine.foreign import (
+    NEEDED,
+    delta_frame,
+    is_connect,
+    named,
+    refuse_elsewhere,
+    refuse_unfit,
+    session_of,
+    write_parquet,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +41,9 @@ def test_an_empty_frame_has_no_rows(spark: "SparkSession", tmp_path: Path) -> No
 
 
 class Elsewhere:
-    """A server that has another file in the same place."""
+    """A client of a server that has another file in the same place."""
+
+    __module__ = "their.connect.session"
 
     def __init__(self, session: "SparkSession") -> None:
         self.session = session
@@ -64,3 +76,90 @@ def test_a_frame_whose_rows_went_elsewhere_is_refused_with_how_many_are_missing(
     with pytest.raises(BackfillError, match="of 3 rows that its session wrote, 0 are here"):
         write_parquet(cast("DataFrame", frame), tmp_path / "folder", lambda: SimpleNamespace(get={"rows": 3}))
     assert written == [f"file://{tmp_path / 'folder'}"]
+
+
+class Session:
+    """As much of a session as is asked here."""
+
+    def __init__(self, **changed: str) -> None:
+        fit = {key: values[0] for key, (values, _) in NEEDED.items()}
+        self.conf = fit | {f"spark.sql.{key}": value for key, value in changed.items()}
+
+    def createDataFrame(self) -> None: ...
+
+    def sql(self, text: str) -> Any:
+        raise ArithmeticException("[ARITHMETIC_OVERFLOW] integer overflow")
+
+
+def given_session() -> Session:
+    return SESSION
+
+
+SESSION = Session()
+RESOURCE = SimpleNamespace(spark_session=SESSION)
+
+
+@pytest.mark.parametrize(
+    "given", [SESSION, given_session, RESOURCE, lambda: RESOURCE],
+    ids=["itself", "a function", "a resource", "a function that returns a resource"],
+)  # fmt: skip
+def test_a_session_is_found_in_what_a_project_gives(given: object) -> None:
+    assert session_of(given) is cast("SparkSession", SESSION)
+
+
+@pytest.mark.parametrize("given", [None, 3, lambda: None])
+def test_what_is_no_session_is_refused(given: object) -> None:
+    with pytest.raises(SettingsError, match="Give a SparkSession, a function that returns one"):
+        session_of(given)
+
+
+def test_a_session_is_named_by_its_module_and_function() -> None:
+    assert session_of(named(f"{__name__}:given_session")) is cast("SparkSession", SESSION)
+
+
+@pytest.mark.parametrize("place", ["no_such_module.at_all:get", f"{__name__}:no_such_function"])
+def test_a_named_session_that_is_not_there_is_refused_when_it_is_needed(place: str) -> None:
+    found = named(place)
+    with pytest.raises(SettingsError, match=r"\[spark\] session = .*no_such.*Nothing was run"):
+        found()
+
+
+def test_a_session_that_gives_our_tables_other_rows_is_refused_with_each_setting() -> None:
+    refuse_unfit(cast("SparkSession", Session()))
+    bad = Session(**{"session.timeZone": "Europe/Berlin", "ansi.enabled": "false"})
+    with pytest.raises(SettingsError) as refusal:
+        refuse_unfit(cast("SparkSession", bad))
+    assert "timeZone is Europe/Berlin (days end at midnight of UTC); spark.sql.ansi.enabled is false" in str(
+        refusal.value
+    )
+    assert '.config("spark.sql.session.timeZone", "UTC").config("spark.sql.ansi.enabled", "true")' in str(refusal.value)
+
+
+def test_an_engine_that_counts_on_where_spark_says_that_a_number_overflows_is_refused(spark: "SparkSession") -> None:
+    """Sail does, and answers with Spark's settings."""
+
+    class Configured(Session):
+        def sql(self, text: str) -> Any:
+            return spark.sql(text)
+
+    with pytest.raises(SettingsError, match="it adds 1 to the greatest INT without an error"):
+        refuse_unfit(cast("SparkSession", Configured()))
+
+
+def test_a_session_without_a_reader_of_delta_is_refused_with_what_to_configure(tmp_path: Path) -> None:
+    class NoDelta:
+        @property
+        def read(self) -> "NoDelta":
+            return self
+
+        def format(self, name: str) -> "NoDelta":
+            return self
+
+        def option(self, name: str, value: object) -> "NoDelta":
+            return self
+
+        def load(self, path: str) -> None:
+            raise AnalysisException("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta.")
+
+    with pytest.raises(BackfillError, match=r"has no reader of Delta tables.*DeltaSparkSessionExtension"):
+        delta_frame(cast("SparkSession", NoDelta()), tmp_path, 3)

@@ -4,11 +4,14 @@ Tested here: `lake.sections`, through the file. Not tested here: the words of a 
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD
+from backfill_assets.lake.sections import SparkSettings
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, load_settings
 
 TEXT = 'start_date = 2024-03-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'
@@ -96,3 +99,21 @@ def test_sources_that_cannot_be_meant_are_refused(tmp_path: Path, text: str, tol
     with pytest.raises(SettingsError) as refused:
         _of_two(tmp_path, text=text)
     assert told in refused.value.culprit
+
+
+def test_an_engine_of_the_projects_own_is_named_by_the_function_that_gives_its_session() -> None:
+    assert SparkSettings(engine="session", session="my_project.spark:get").session == "my_project.spark:get"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"engine": "session"}, "stand together"),
+        ({"session": "my_project.spark:get"}, "stand together"),
+        ({"engine": "session", "session": "my_project.spark"}, "pattern"),
+        ({"engine": "session", "session": "a:b", "confs": {"spark.sql.x": "1"}}, "confs has no effect"),
+    ],
+)
+def test_a_session_that_is_no_engine_is_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        SparkSettings(**given)

@@ -21,8 +21,9 @@ from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import server_status
 from backfill_assets.engine.supervisor import Record, ServerFolder
+from backfill_assets.lake.sections import SparkSettings
 from backfill_assets.lake.session import CpuMeter, LakeSession, explaining_losses, free, small_frame
-from backfill_assets.lake.settings import AccessSettings, SparkSettings
+from backfill_assets.lake.settings import AccessSettings
 from backfill_assets_tests.files import bare_lake
 
 LOST = EngineLost("Spark", "the engine died", "Nothing was written", "Run it again")

@@ -17,7 +17,7 @@ from pyspark.logger import PySparkLogger
 from backfill_assets.core.contracts import Column, Contract, Input
 from backfill_assets.core.days import asked_days
 from backfill_assets.core.errors import BackfillError, ContractBroken
-from backfill_assets.engine.session import QUERY_LOGS, silence_raised_errors
+from backfill_assets.engine.loss import QUERY_LOGS, silence_raised_errors
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.steadiness import explained_plan, explaining_mistakes, refuse_unsteady

@@ -15,7 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.settings import SparkSettings
+from backfill_assets.lake.sections import SparkSettings
 from backfill_assets.plans.files import held_back, mark, resume, resumed
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.waits import usual_parallel
