@@ -28,7 +28,7 @@ from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import is_lowered
-from backfill_assets.core.plans import KEEP_GOOD, ON_BAD_DAYS_TAG
+from backfill_assets.core.plans import keep_good_tags
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
 from backfill_assets.lake.home import Lake, refuse_unwritable, unwritable_folder
@@ -60,7 +60,7 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
     lake, pipeline = opened()
     days = allowed(days, lake.settings.start_date)
     tables = chosen(named, [t.name for t in pipeline.tables if lake.writes(t.name)])
-    request = BackfillRequest(days, tables, force, note, tags=tags_of(keep_good_days))
+    request = BackfillRequest(days, tables, force, note, tags=keep_good_tags(keep_good_days))
     outcome = run_if_needed(lake, pipeline, request)
     if as_json:
         print_json({**days.to_dict(), **outcome.to_dict()})
@@ -75,11 +75,6 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
         for cause in outcome.causes or ("the run failed",):
             remark(f"Error: {cause}")
         click.get_current_context().exit(1)
-
-
-def tags_of(keep_good_days: bool) -> dict[str, str]:
-    """The tags of a run of a command with `--keep-good-days`, or without."""
-    return {ON_BAD_DAYS_TAG: KEEP_GOOD} if keep_good_days else {}
 
 
 def say_warnings(lake: Lake, pipeline: Pipeline, days: Mapping[str, Collection[date]]) -> None:

@@ -11,7 +11,7 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.backfill import draw_outcomes, say_warnings, tags_of, work
+from backfill_assets.cli.backfill import draw_outcomes, say_warnings, work
 from backfill_assets.cli.common import (
     TEXT,
     days_options,
@@ -30,6 +30,7 @@ from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.downstream import with_downstream
 from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, OTHER_TYPE
 from backfill_assets.core.needs import Needs, RunRequest, identities, needs, run_requests
+from backfill_assets.core.plans import keep_good_tags
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake, unwritable_folder
 from backfill_assets.lake.session import LakeSession
@@ -78,7 +79,7 @@ def catch_up(keep_good_days: bool, note: str, as_json: bool) -> None:
     lake = named_lake()
     blocked, failed = scan_what_can_be(lake) if lake.shared is None else ((), [])
     done = replace(
-        until_settled(lake, note, "catch-up", tags=tags_of(keep_good_days)),
+        until_settled(lake, note, "catch-up", tags=keep_good_tags(keep_good_days)),
         blocked=blocked,
         unscanned=tuple(map(str, failed)),
     )

@@ -21,6 +21,7 @@ from backfill_assets.cli.common import (
     answer,
     days_options,
     json_and_lake,
+    keep_good_option,
     opened,
     print_json,
     target_option,
@@ -37,7 +38,7 @@ from backfill_assets.plans.waits import usual_parallel
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 POLICY_OPTIONS = ("chunk", "canary", "order", "max_parallel", "retries", "force", "write_mode", "keep_removed",
-                  "stop_after", "expect")  # fmt: skip
+                  "stop_after", "expect", "keep_good_days")  # fmt: skip
 MOST_CANARY_DAYS = 31
 WRITE_MODES = ("overwrite", "merge", "append")
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
@@ -85,6 +86,7 @@ def _canary(text: str) -> int | DayRange:
 @click.option("--stop-after", metavar="canary|chunk|DAY", help="Wait there for `plan resume`: run ends with 3.")
 @click.option("--rollback-on-failure", is_flag=True, help="A chunk whose gate refuses is put back at once.")
 @click.option("--force", is_flag=True, help="Make even what is known to be right.")
+@keep_good_option
 @click.option("--look", is_flag=True, help="Read what landed by today's settings: days that gain or lose rows. Slower.")
 @click.option("--code", metavar="REF", default="", help="The pipeline's files as git knows them at this commit or tag.")
 @click.option("--reason", type=TEXT, default="", help="Why, in a word or two.")

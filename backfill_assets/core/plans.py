@@ -50,6 +50,11 @@ class DayMove:
     changes: int
 
 
+def keep_good_tags(asked: bool) -> dict[str, str]:
+    """The tags of a run for which keeping good days was asked, or not."""
+    return {ON_BAD_DAYS_TAG: KEEP_GOOD} if asked else {}
+
+
 def mode_of(tags: Mapping[str, str]) -> WriteMode:
     """The write mode of a run with these tags. Raises BackfillError for an unknown one."""
     mode = tags.get(MODE_TAG, "")

@@ -53,7 +53,8 @@ from backfill_assets.plans.progress import Progress
 
 BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
 NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed
-POLICY_FIELDS = {"chunk", "canary", "max_parallel", "write_mode", "retries", "force", "keep_removed", "stop_after"}
+POLICY_FIELDS = {"chunk", "canary", "max_parallel", "write_mode", "retries", "force", "keep_removed", "stop_after",
+                 "keep_good_days"}  # fmt: skip
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
 Log = Callable[[str], None]
 
@@ -77,6 +78,7 @@ class BackfillConfig(dg.Config):
     expect: list[str] = Field(default=[], description="What each chunk must give, e.g. `staging.rows ±0`.")
     tables: str = Field(default="", description="Their names, comma-separated. Empty: all.")
     force: bool = Field(default=False, description="Make even what is known to be right.")
+    keep_good_days: bool = Field(default=False, description="Write the good days of a chunk though others are refused.")
     note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
     plan: str = Field(default="", description="Go on with this plan; all else above is then its own.")
 

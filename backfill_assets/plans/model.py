@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationEr
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, DayMove, WriteMode
+from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, DayMove, WriteMode, keep_good_tags
 from backfill_assets.plans.skew import KeyShare
 
 SCHEMA = 1
@@ -93,6 +93,7 @@ class Policy:
     stop_after: str = ""
     expect: tuple[str, ...] = ()
     canary_days: Days | None = None
+    keep_good_days: bool = False  # a chunk with refused days has its other days written before the plan stops there
 
     @property
     def mode(self) -> WriteMode:
@@ -266,7 +267,8 @@ class Plan:
         """The tags of the receipts of a chunk's runs."""
         mode = {MODE_TAG: str(self.policy.mode)} if self.policy.mode else {}
         code = {CODE_TAG: str(self.code)} if self.code is not None else {}
-        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode, **code}
+        good = keep_good_tags(self.policy.keep_good_days)
+        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode, **code, **good}
 
 
 PLAN: TypeAdapter[Plan] = TypeAdapter(Plan)

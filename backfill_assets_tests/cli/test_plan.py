@@ -160,6 +160,12 @@ def test_chunks_at_once_are_chosen_and_the_reason_is_shown(root: Path) -> None:
     assert (refused.exit_code, "'noon' is no point of a plan" in refused.output) == (2, True)
 
 
+def test_a_plan_keeps_good_days_of_its_chunks_where_it_is_told_to(root: Path) -> None:
+    words = ("plan", "--partitions", RANGE, "--tables", "staging", "--force", "--json")
+    asked = [json.loads(call(root, *words, *more).stdout) for more in ([], ["--keep-good-days"])]
+    assert [plan["policy"]["keep_good_days"] for plan in asked] == [False, True]
+
+
 def test_newest_first_is_an_order_of_chunks(root: Path) -> None:
     words = ("plan", "--partitions", RANGE, "--tables", "staging", "--force", "--chunk", "2d", "--json")
     same = [json.loads(call(root, *words, *more).stdout) for more in (["--newest-first"], ["--order", "newest-first"])]

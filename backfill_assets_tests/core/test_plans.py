@@ -3,6 +3,7 @@
 Tested here: `core.plans` with `Plan.tags`. Not tested here: what a plan does to a lake (`backfill/test_plan.py`).
 """
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from backfill_assets.backfill.plan import cut
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CODE_TAG, MODE_TAG, WriteMode, mode_of
+from backfill_assets.core.plans import CODE_TAG, KEEP_GOOD, MODE_TAG, ON_BAD_DAYS_TAG, WriteMode, mode_of
 from backfill_assets.plans.model import Pins, Plan, PlanCode, Policy
 
 
@@ -33,5 +34,8 @@ def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(policy: P
     )
     tags = plan.tags(plan.chunk(1))
     assert (mode_of(tags), tags[CODE_TAG]) == (mode, "v1 (0123456789ab; 2 file(s), digest fedc)")
+    assert ON_BAD_DAYS_TAG not in tags
+    kept = replace(plan, policy=replace(policy, keep_good_days=True))
+    assert kept.tags(plan.chunk(1)) == {**tags, ON_BAD_DAYS_TAG: KEEP_GOOD}
     with pytest.raises(BackfillError, match="is no way to write"):
         mode_of({MODE_TAG: "append"})

@@ -116,9 +116,11 @@ def test_what_an_older_plan_file_says_is_printed_as_it_was_then(tmp_path: Path) 
     assert set(body.pop("besides")) == {"opening the engine", "between runs"}, "which plans have no more"
     now = json.loads(plan_json(old_plan(tmp_path)[1]))
     later = {"parallel": now.pop("parallel")} | {
-        key: now["policy"].pop(key) for key in ("stop_after", "expect", "canary_days")
+        key: now["policy"].pop(key) for key in ("stop_after", "expect", "canary_days", "keep_good_days")
     }
-    assert later == {"parallel": "", "stop_after": "", "expect": [], "canary_days": None}, "which plans of then had not"
+    assert later == {
+        "parallel": "", "stop_after": "", "expect": [], "canary_days": None, "keep_good_days": False,
+    }, "which plans of then had not"  # fmt: skip
     assert now == body
 
 
