@@ -1,6 +1,7 @@
 """features: contracts of declared and built-in windows.
 
-Tested here: `pipeline.daily.features`. Not tested here: what is computed (`transforms`), settings (`test_tables.py`).
+Tested here: `pipeline.daily.features`. Not tested here: what is computed (`transforms`), and settings
+(`pipeline.test_tables`).
 """
 
 from backfill_assets.core.contracts import Basis, Input
