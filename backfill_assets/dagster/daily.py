@@ -5,6 +5,7 @@ Lives here: the words of a lake's table as those of `dg.asset`. Does not live he
 """
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import wraps
@@ -66,11 +67,14 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
         words = {
             "backfill_policy": dg.BackfillPolicy.single_run(), **asset, "metadata": metadata,
             "partitions_def": _days(name, start, partitions_def), "io_manager_key": io_manager_key,
-            "ins": {parameter: _read(window) for parameter, window in windows.items()},
             "check_specs": specs_of(_key(function, asset), rule_set),
             "required_resource_keys": {io_manager_key, *asset.get("required_resource_keys", ())},
         }  # fmt: skip
-        made: dg.AssetsDefinition = dg.asset(**words)(_with_checks(function, io_manager_key, rule_set))
+        with warnings.catch_warnings():
+            # What Dagster may still change is ours to follow: the policy of runs, and windows cut where days end.
+            warnings.simplefilter("ignore", dg.BetaWarning)
+            ins = {parameter: _read(window) for parameter, window in windows.items()}
+            made: dg.AssetsDefinition = dg.asset(**words, ins=ins)(_with_checks(function, io_manager_key, rule_set))
         read = {p for p in made.keys_by_input_name if p in inspect.signature(function).parameters}
         if unknown := sorted(read - {*windows}):
             raise _refused(name, f"the parameter {', '.join(unknown)} has no input", "Name it in `inputs`")
