@@ -160,7 +160,7 @@ def with_downstream(
     changed: dict[str, set[date]] = {first.table: _days_of(first)}
     for name, contract in states.contracts.items():
         follows = _reached(contract, changed) & (forecast[name] | set(found.waiting[name]))
-        if follows and name != first.table:
+        if follows and name != first.table and not contract.made_by:
             changed[name] = follows
     reached = {name: days for name, days in changed.items() if name != first.table}
     fresh = {name: [r for r in requests if r.table == name and not r.attempt] for name in states.contracts}

@@ -5,7 +5,7 @@ Lives here: the checks that Dagster lists, whose step answers from receipts. Doe
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import dagster as dg
 
@@ -29,16 +29,18 @@ def lake_checks(
     not_null: Sequence[str] = (),
     rows: tuple[int | None, int | None] = (None, None),
     rules: Sequence[Rule] | Mapping[str, str] = (),
+    on_bad_days: Literal["", "refuse", "keep_good"] = "",
 ) -> list[dg.AssetChecksDefinition]:
     """Checks for `Definitions(asset_checks=…)` that judge every day of an asset before its commit.
 
     `unique`: columns that tell the rows of a day apart, never NULL. `not_null`: further columns without NULL. `rows`:
     the least and the most rows of a day (None: no bound). `rules`: conditions on a row, by name, in Spark SQL; only
-    FALSE breaks one. A day that breaks one keeps its old rows, in whichever process the asset runs and whether or not
+    FALSE breaks one. `on_bad_days`: "keep_good" writes the other days of a run ("": as `lake.toml` says, else no day is
+    written). A day that breaks one keeps its old rows, in whichever process the asset runs and whether or not
     the checks are in the run, also under a key prefix that is put on later. Raises SettingsError for no rule at all,
     and for an asset that has other rules already. Does not judge rows that another IO manager stores.
     """
-    rule_set = Rules(tuple(unique), tuple(not_null), rows, as_rules(rules))
+    rule_set = Rules(tuple(unique), tuple(not_null), rows, as_rules(rules), on_bad_days)
     if not rule_set.checks:
         raise SettingsError(
             f"the asset {asset.key.to_user_string()}", "lake_checks declares no rule", "No check was made",

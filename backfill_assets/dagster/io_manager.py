@@ -6,6 +6,7 @@ a write (`reports`).
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -13,11 +14,12 @@ from pydantic import Field, PrivateAttr
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.plans import ON_BAD_DAYS_TAG
 from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import SchemaChanges, declared_by, first_day_of, table_of, unpinned
 from backfill_assets.dagster.inputs import Form, InputDays, as_annotated
 from backfill_assets.dagster.lakes import lake_at, lake_for
-from backfill_assets.dagster.reports import report_refused, report_written
+from backfill_assets.dagster.reports import report_good_days, report_refused, report_written
 from backfill_assets.dagster.rules import DECLARED
 from backfill_assets.lake.declared import declare, find_declared
 from backfill_assets.lake.given_rows import GivenRows
@@ -25,11 +27,14 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.versions import record
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import RebuildRequest, ReturnedRows
+from backfill_assets.load.good_days import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assets import author_tags
+from backfill_assets.orchestration.green_days import look_for_green_days
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.runs import FORCE_TAG, NOTE_TAG, REASON_TAG
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -41,7 +46,9 @@ class LakeIOManager(dg.ConfigurableIOManager):
     An asset returns the rows of its days as a Spark, pandas or polars DataFrame, an Arrow table or reader; the column
     with the day is named by its metadata `partition_expr`. All days of a run are written in one commit with a receipt;
     days without rows are cleared; equal rows write nothing. Nothing is written, and the step fails, where rows are of
-    other days, a rule of `lake_checks` refuses them, or the columns are others.
+    other days, a rule of `lake_checks` refuses them, or the columns are others. With `on_bad_days = "keep_good"` (of
+    `lake_checks`, `[gates.tables.NAME]` or the run's tag `on_bad_days`) a refused day keeps its rows, the other days
+    are written, and the step fails afterwards.
 
     A parameter gets the input's days of the partition mapping, in the form of its annotation (a DataFrame of Spark,
     pandas or polars, `pyarrow.Table`, `pyarrow.RecordBatchReader`, `duckdb.DuckDBPyRelation`); all inputs of a step are
@@ -62,10 +69,16 @@ class LakeIOManager(dg.ConfigurableIOManager):
         self._run = context.run
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Let readers see together what the run, or the step in a process of its own, has written."""
-        if self._wrote and self._run is not None:
-            lake = lake_at(self.lake)
-            record(lake, chosen_pipeline(lake).contracts, f"run {self._run.run_id[:8]}", self._run.run_id)
+        """Let readers see together what the run, or the step in a process of its own, has written; look for days that
+        Dagster shows as made although nothing was returned."""
+        if self._run is None or not (Path(self.lake).expanduser() / FILE_NAME).exists():
+            return
+        lake = lake_at(self.lake)
+        pipeline = chosen_pipeline(lake)
+        if self._wrote:
+            record(lake, pipeline.contracts, f"run {self._run.run_id[:8]}", self._run.run_id)
+        if context.instance is not None:
+            look_for_green_days(context.instance, lake, pipeline.states(read_view(lake, pipeline.contracts)))
 
     def load_input(self, context: dg.InputContext) -> Any:
         """The days of an input. Raises dg.Failure for a table that was never made and a type that no input has."""
@@ -99,7 +112,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
             finally:
                 self._pins.pop(context.op_def.name, None)
                 rebuild.release()
-        report_written(context, rebuild, published)
+            if rebuild.kept_back.error is None:
+                report_written(context, rebuild, published)
+            else:
+                report_good_days(context, rebuild, published)
+                raise rebuild.kept_back.error
 
     def _request(self, context: dg.OutputContext, lake: Lake, obj: Any) -> RebuildRequest:
         """The request to write what the asset returned."""
@@ -117,7 +134,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
         made, provenance = pipeline.table(name), self._provenance(context)
         given = ReturnedRows(lambda: rows.stage(lake, made.contract), pipeline.states(pinned.view), rows.kind)
         forced = self._run is not None and name in self._run.tags.get(FORCE_TAG, "").split(",")
-        return RebuildRequest(LakeSession(lake), pipeline, made, days_of(context), provenance, forced, given=given)
+        asked = self._run.tags.get(ON_BAD_DAYS_TAG, "") if self._run is not None else ""
+        return RebuildRequest(
+            LakeSession(lake), pipeline, made, days_of(context), provenance, forced, given=given,
+            on_bad_days=chosen_mode(asked, lake.settings, name),
+        )  # fmt: skip
 
     def _provenance(self, context: dg.OutputContext) -> Provenance:
         tags = self._run.tags if self._run is not None else {}

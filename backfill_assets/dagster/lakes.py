@@ -10,7 +10,7 @@ from pathlib import Path
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake import files
 from backfill_assets.lake.folder import OWN_FOLDERS, close_folder, refuse_file
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, look_at
 from backfill_assets.lake.settings import FILE_NAME, load_settings
 
 NEW_LAKE = """\
@@ -30,8 +30,8 @@ START = re.compile(r"^start_date *= *\d{4}-\d\d-\d\d", re.MULTILINE)
 def lake_at(folder: str | Path) -> Lake:
     """The lake in a folder, with the rights of its own folders as `[access]` says. Raises SettingsError where there is
     none. The umask of the process stays."""
-    root = Path(folder).expanduser().resolve()
-    lake = Lake(root, load_settings(root))
+    lake = look_at(Path(folder))
+    root = lake.root
     for name in OWN_FOLDERS:
         close_folder(root / name, lake.settings.access.umask)
     return lake

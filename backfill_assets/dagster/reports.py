@@ -9,12 +9,14 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.core.days import ranges
+from backfill_assets.core.days import parse_day, ranges
 from backfill_assets.dagster.rules import DECLARED
 from backfill_assets.lake.gates import Finding
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.metadata import day_metadata
+from backfill_assets.orchestration.metadata import data_version, day_metadata
+
+DATA_VERSION = "dagster/data_version"
 
 
 def report_written(context: dg.OutputContext, rebuild: Rebuild, published: Published) -> None:
@@ -22,6 +24,18 @@ def report_written(context: dg.OutputContext, rebuild: Rebuild, published: Publi
     step = dg.AssetExecutionContext.get()
     for partition, metadata in day_metadata(rebuild, published, {}).items():
         step.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=partition)
+
+
+def report_good_days(context: dg.OutputContext, rebuild: Rebuild, published: Published) -> None:
+    """Log a materialization of each written day, and the verdicts: the step fails for the days that were kept back, so
+    that Dagster makes none."""
+    entries = rebuild.ready.entries
+    for partition, metadata in day_metadata(rebuild, published, {}).items():
+        tags = {DATA_VERSION: data_version(entries[parse_day(partition)]), f"{DATA_VERSION}_is_user_provided": "true"}
+        context.log_event(dg.AssetMaterialization(context.asset_key, partition=partition, metadata=metadata, tags=tags))
+    step, checks = dg.AssetExecutionContext.get(), DECLARED.of(context.op_def).checks
+    for evaluation in evaluations(context.asset_key, checks, rebuild.kept_back.findings, rebuild):
+        step.log_event(evaluation)
 
 
 def report_refused(context: dg.OutputContext, rebuild: Rebuild) -> None:

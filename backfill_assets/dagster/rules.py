@@ -7,7 +7,7 @@ may get a prefix later, and a run outside of a code location has no repository. 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import dagster as dg
@@ -25,6 +25,7 @@ class Rules:
     not_null: tuple[str, ...] = ()
     rows: tuple[int | None, int | None] = (None, None)  # the least and the most rows of a day; None: no bound
     rules: tuple[Rule, ...] = ()
+    on_bad_days: Literal["", "refuse", "keep_good"] = ""
 
     @property
     def checks(self) -> tuple[str, ...]:
@@ -37,9 +38,9 @@ class Rules:
 
     @property
     def bounds(self) -> Mapping[str, Any]:
-        """The bounds of rows as keys of [gates.tables.NAME]."""
-        named = zip(("min_rows", "max_rows"), self.rows, strict=True)
-        return {name: bound for name, bound in named if bound is not None}
+        """What [gates.tables.NAME] would say of them."""
+        named = {"min_rows": self.rows[0], "max_rows": self.rows[1], "on_bad_days": self.on_bad_days or None}
+        return {name: bound for name, bound in named.items() if bound is not None}
 
 
 @dataclass

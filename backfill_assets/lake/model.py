@@ -108,6 +108,11 @@ class Pipeline:
     followers: tuple[Contract, ...] = ()
 
     @property
+    def own(self) -> tuple[Table, ...]:
+        """The tables that this package makes: all but those whose rows assets of a project return."""
+        return tuple(t for t in self.tables if not t.contract.made_by)
+
+    @property
     def contracts(self) -> tuple[Contract, ...]:
         """The contracts, upstream first."""
         return tuple(t.contract for t in self.tables)

@@ -89,8 +89,8 @@ def _tables_and_rebuild(
         close_folder(project_root() / DAGSTER_FOLDER, lake.settings.access.umask)
     # No end date: with one in the past the UI draws no plots (Dagster 1.13).
     partitions = dg.DailyPartitionsDefinition(start_date=lake.settings.start_date.isoformat(), timezone="UTC")
-    assets = [lake_asset(opened, table, partitions) for table in pipeline.tables]
-    keys = [naming.key(table.name) for table in pipeline.tables if rebuilt is None or table.name in rebuilt]
+    assets = [lake_asset(opened, table, partitions) for table in pipeline.own]
+    keys = [naming.key(table.name) for table in pipeline.own if rebuilt is None or table.name in rebuilt]
     rebuild = dg.define_asset_job(
         naming.name(REBUILD),
         selection=dg.AssetSelection.assets(*keys).without_checks(),

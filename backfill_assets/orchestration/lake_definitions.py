@@ -49,8 +49,8 @@ def browser_definitions(
     proving = [proof_job(lake_context)] if proof.days_per_day else []
     return dg.Definitions(
         asset_checks=[
-            *(day_checks(opened, table.contract) for table in opened.pipeline.tables),
-            *(no_stale_days(opened, table.contract) for table in opened.pipeline.tables),
+            *(day_checks(opened, table.contract) for table in opened.pipeline.own),
+            *(no_stale_days(opened, table.contract) for table in opened.pipeline.own),
             *control_checks(opened),
             *proof_checks(opened),
         ],

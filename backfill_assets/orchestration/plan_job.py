@@ -152,7 +152,7 @@ def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
     first, newest = lake.settings.start_date, utc_today() - ONE_DAY
     if days.start < first or days.last > newest:
         raise _config_error(f"not all of the days {days} are partitions", f"Stay within {first} and {newest}")
-    known = [t.name for t in pipeline.tables]
+    known = [t.name for t in pipeline.own]
     names = {n.strip() for n in config.tables.split(",") if n.strip()} or set(known)
     if unknown := sorted(names - set(known)):
         raise _config_error(f"no table {', '.join(unknown)}", "Correct `tables`")

@@ -34,7 +34,7 @@ WORDS = "Written days that the standing proof computed again from the same input
 def proof_checks(opened: Opened) -> list[dg.AssetChecksDefinition]:
     """The check `proven` of each table; its button repeats what the proofs found."""
     wanted = opened.lake.settings.proof.days_per_day
-    return [_check(opened, table.name) for table in opened.pipeline.tables] if wanted else []
+    return [_check(opened, table.name) for table in opened.pipeline.own] if wanted else []
 
 
 def _check(opened: Opened, table: str) -> dg.AssetChecksDefinition:
@@ -64,7 +64,7 @@ def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefini
             runs.markers_of(context.instance, lake).mark(context.run_id)
             outcomes = prove_days(lake, pipeline, utc_today(), prover)
             failed = unproven(lake, pipeline)
-        for table in pipeline.tables:
+        for table in pipeline.own:
             context.instance.report_runless_asset_event(
                 dg.AssetCheckEvaluation(
                     asset_key=lake_context.naming.key(table.name), check_name=PROVEN, passed=table.name not in failed,

@@ -58,7 +58,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States, na
         seen = markers.recorded()
         before, done = dict(seen), list[str]()
         recorded_by = cache(partial(_recorded, instance))
-        for table in states.contracts:
+        for table in (name for name, contract in states.contracts.items() if not contract.made_by):
             newest = states.view.table(table).version  # later commits are for the next call: `states` lacks their days
             for commit in lake.store.commits(table, seen.get(table, -1)):
                 if commit.version > newest:
@@ -140,7 +140,7 @@ def repair_events(
         return []
     busy = runs.busy_days(instance, str(lake.root), list(states.contracts), naming)
     remaining, lines, is_complete = limit, [], True
-    for name, contract in states.contracts.items():
+    for name, contract in ((c.name, c) for c in states.contracts.values() if not c.made_by):
         unmade = unmade_days(instance, lake, states, contract, naming)
         due = [d for d in unmade if d not in busy.get(name, ())][:remaining]
         remaining -= len(due)

@@ -162,7 +162,7 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
     if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
         return dg.SkipReason(f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`")
     ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
-    built = [lake_context.naming.key(t.name) for t in pipeline.tables if not t.is_landed]
+    built = [lake_context.naming.key(t.name) for t in pipeline.own if not t.is_landed]
     return [_request(ROLLING, today, free, built) for free in ranges] or dg.SkipReason(
         f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets them go"
     )
@@ -187,6 +187,6 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     yesterday = today - ONE_DAY
     planned = set().union(*days_of_active_plans(lake).values())
     due = [d for d in days if states.view.is_due(d) and d not in planned]
-    lacking = {d for d in due for name in states.contracts if states.of(name, d) is State.MISSING}
+    lacking = {d for d in due for table in pipeline.own if states.of(table.name, d) is State.MISSING}
     missed = unheld(states, (d for d in due if d < yesterday and d in lacking))
     return missed + unheld(states, (d for d in due if d == yesterday))

@@ -32,6 +32,7 @@ from backfill_assets.orchestration.backfill_requests import (
 )
 from backfill_assets.orchestration.checks import changed_standing_checks
 from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.green_days import look_for_green_days
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.plans.files import left_to_plans
 
@@ -84,7 +85,7 @@ def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now:
     state = read_tick_state(instance, lake_context, now)
     recorded = follow_receipts(instance, state.lake, state.states, state.naming)
     tick = late_data(state)
-    tick.notes += recorded
+    tick.notes += [*recorded, *look_for_green_days(instance, state.lake, state.states).values()]
     return tick
 
 
@@ -98,7 +99,7 @@ def late_data(state: TickState) -> Tick:
         if days := table.foreign & table.stamps.keys():
             culprit = f"{name} {ranges(days)}: another program wrote here, and these rows are not trusted"
             tick.alarm(f"foreign {name}", f"{culprit}; `backfill-assets verify --tables {name}` says what to do")
-    tables = list(state.states.contracts)
+    tables = [name for name, contract in state.states.contracts.items() if not contract.made_by]
     tick.verdicts += changed_standing_checks(state.instance, state.states, tables, given_up, state.naming)
     return tick
 
@@ -107,7 +108,12 @@ def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
     """Request exactly the days that need a rebuild. Returns per table a text about days that were given up."""
     needed = needs(state.states, state.busy, state.until)
     free = {name: state.free(name, days) for name, days in needed.ready.items()}
-    built = [name for name, contract in state.states.contracts.items() if not contract.is_landed]
+    contracts = state.states.contracts.items()
+    built = [name for name, contract in contracts if not (contract.is_landed or contract.made_by)]
+    for name in (name for name, contract in contracts if contract.made_by):
+        if days := free.pop(name):
+            made_by = state.states.contracts[name].made_by
+            tick.notes.append(f"{name}: {ranges(days)} left to the asset {made_by} (`is_stale` is a condition for it)")
     requests, given_up = state.requests({name: free.pop(name) for name in built})
     tick.alarm_given_up(given_up)
     for name in built:

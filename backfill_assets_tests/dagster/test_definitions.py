@@ -13,8 +13,9 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.dagster import build_lake_defs
+from backfill_assets.dagster import LakeIOManager, build_lake_defs
 from backfill_assets.lake.home import Lake
+from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset, weekly_asset
 from backfill_assets_tests.lakes import make_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -185,3 +186,21 @@ def test_a_prefix_that_is_no_name_and_bad_settings_are_refused(lake: Lake) -> No
     (lake.root / "lake.toml").write_text("start_date = 7\n")
     with pytest.raises(SettingsError):
         build_lake_defs(lake.root)
+
+
+def test_tables_that_assets_of_the_project_return_stay_theirs(tmp_path: Path) -> None:
+    deliveries, lake = Deliveries(), tmp_path / "lake"
+    orders, weekly = orders_asset(deliveries), weekly_asset()
+    with dg.DagsterInstance.ephemeral() as instance:
+        materialize(lake, [orders, weekly], "2024-01-01", "2024-01-08", instance=instance)
+        deliveries.by_day["2024-01-03"] = [("a", 100)]
+        materialize(lake, [orders], "2024-01-03", instance=instance)
+        theirs = dg.Definitions(assets=[orders, weekly], resources={"io_manager": LakeIOManager(lake=str(lake))})
+        merged = dg.Definitions.merge(theirs, build_lake_defs(lake, key_prefix="shop_lake"))
+        keys = merged.resolve_asset_graph().get_all_asset_keys()
+        assert keys == {orders.key, weekly.key}
+        sensor = merged.resolve_sensor_def("shop_lake__late_data")
+        with dg.build_sensor_context(instance=instance, definitions=merged) as context:
+            found = sensor.evaluate_tick(context)
+        assert not found.run_requests
+        assert "left to the asset weekly" in (found.cursor or "")

@@ -32,7 +32,7 @@ SIGNATURES = {
     "daily_table": "(*, inputs=(), day='day', start=None, partitions_def=None, unique=(), not_null=(), "
     "rows=(None, None), rules=(), io_manager_key='io_manager', **asset)",
     "is_stale": "(lake, *, key_prefix=(), missing=False, while_stale=False)",
-    "lake_checks": "(asset, *, unique=(), not_null=(), rows=(None, None), rules=())",
+    "lake_checks": "(asset, *, unique=(), not_null=(), rows=(None, None), rules=(), on_bad_days='')",
 }
 
 
