@@ -160,6 +160,8 @@ class _Listener:
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
             cause, is_own = cause_of(event), not names_kept_back(event)
             self.cause = self.cause or cause
+            if self.look is not None and not is_own:
+                self._published[name] = self.look(name)
             self._end(name, cause if is_own else "")  # else it was made, and fails the run for the days kept back
 
     def _end(self, name: str, cause: str) -> None:
