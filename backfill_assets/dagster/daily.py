@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import wraps
-from typing import Any
+from typing import Any, Literal
 
 import dagster as dg
 
@@ -37,27 +37,29 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
     not_null: Sequence[str] = (),
     rows: tuple[int | None, int | None] = (None, None),
     rules: Sequence[Rule] | Mapping[str, str] = (),
+    on_bad_days: Literal["", "refuse", "keep_good"] = "",
     io_manager_key: str = "io_manager",
     **asset: Any,
 ) -> Callable[[Body], dg.AssetsDefinition]:
     """Make an asset of a function that returns the rows of its days; its IO manager is a `LakeIOManager`.
 
     A parameter gets the days of its input, pinned to one moment, in the form of its annotation. All days of a run are
-    judged before one commit: a day that breaks a rule keeps its old rows, and the checks are part of the asset.
+    judged before one commit: a day that breaks a rule keeps its old rows. The checks are part of the asset: no run of
+    it can leave them out.
 
     inputs: `Input("orders", before=6)` gives the parameter `orders` the days d - 6 through d of the asset `orders` for
       each day d of the run. A prefixed key is "shop/orders", and its parameter is `orders` too; a key alone (a text, a
       list, a `dg.AssetKey`) gives the same day. A mapping names parameters itself: `{"eu": Input("eu/orders")}`.
     day: the column with a row's day.
     start: the first day, or else partitions_def: a daily partitions definition.
-    unique, not_null, rows, rules: as for `lake_checks`.
+    unique, not_null, rows, rules, on_bad_days: as for `lake_checks`.
     io_manager_key: the resource that stores the days.
     asset: whatever else `dg.asset` takes. The backfill policy is `single_run` unless another one is given.
 
     Raises SettingsError for an input without a parameter, a parameter without an input, a choice of an input that only
     tables of `lake.toml` have, no first day or two, and words that stand for something here. A generator is refused.
     """
-    rule_set = Rules(tuple(unique), tuple(not_null), rows, as_rules(rules))
+    rule_set = Rules(tuple(unique), tuple(not_null), rows, as_rules(rules), on_bad_days)
 
     def decorate(function: Body) -> dg.AssetsDefinition:
         name = str(asset.get("name") or getattr(asset.get("key"), "path", [function.__name__])[-1])

@@ -30,7 +30,7 @@ SIGNATURES = {
     "build_lake_defs": "(lake, *, key_prefix=(), group_name='lake', owners=(), tags=None, kinds=None, pool=None, "
     "op_tags=None, automation='off', automation_condition=None, mappings='identity')",
     "daily_table": "(*, inputs=(), day='day', start=None, partitions_def=None, unique=(), not_null=(), "
-    "rows=(None, None), rules=(), io_manager_key='io_manager', **asset)",
+    "rows=(None, None), rules=(), on_bad_days='', io_manager_key='io_manager', **asset)",
     "is_stale": "(lake, *, key_prefix=(), missing=False, while_stale=False)",
     "lake_checks": "(asset, *, unique=(), not_null=(), rows=(None, None), rules=(), on_bad_days='')",
 }
