@@ -1,6 +1,6 @@
 """A frame of a session that is not ours is written where we can read it, whole, or is refused.
 
-Tested here: `engine.foreign`. Not tested here: sessions of Spark in another program (`lake/test_their_sessions.py`).
+Tested here: `engine.foreign`. Not tested here: sessions of Spark in another program (`lake/test_session_theirs.py`).
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Rows that an asset returned are the same rows in the files whichever library made them, or are refused by name.
 
 Tested here: `lake.given_rows`. Not tested here: single types and values (`test_given_columns`), Spark sessions that are
-not ours (`end_to_end/test_their_sessions.py`).
+not ours (`test_session_theirs`).
 """
 
 import datetime as dt
