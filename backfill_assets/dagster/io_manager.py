@@ -53,12 +53,16 @@ class LakeIOManager(dg.ConfigurableIOManager):
     A parameter gets the input's days of the partition mapping, in the form of its annotation (a DataFrame of Spark,
     pandas or polars, `pyarrow.Table`, `pyarrow.RecordBatchReader`, `duckdb.DuckDBPyRelation`); all inputs of a step are
     of one moment, which the receipt names. Does not store assets without daily partitions.
+
+    `spark` gives frames of Spark in place of an engine of the lake's own: a session, a function that returns one, or a
+    resource with a `spark_session`. Nothing of it is started, stopped or set.
     """
 
     lake: str = Field(description="The folder of the lake. It is made with the first write.")
     schema_changes: SchemaChanges = Field(
         default="refuse", description="What to do with rows of other columns than the table's: refuse, or evolve it."
     )
+    spark: dg.ResourceDependency[Any] = None  # type: ignore[assignment]  # Dagster makes a field of it
     default_form: Form = Field(default="spark", description="The form of inputs whose parameter has no annotation.")
     _pins: dict[str, tuple[Pipeline, States]] = PrivateAttr(default_factory=dict)  # by the name of the op
     _run: dg.DagsterRun | None = PrivateAttr(default=None)
@@ -132,11 +136,12 @@ class LakeIOManager(dg.ConfigurableIOManager):
         lake = lake_at(lake.root)
         pipeline = chosen_pipeline(lake)
         made, provenance = pipeline.table(name), self._provenance(context)
+        session = LakeSession(lake, theirs=self.spark)
         given = ReturnedRows(lambda: rows.stage(lake, made.contract), pipeline.states(pinned.view), rows.kind)
         forced = self._run is not None and name in self._run.tags.get(FORCE_TAG, "").split(",")
         asked = self._run.tags.get(ON_BAD_DAYS_TAG, "") if self._run is not None else ""
         return RebuildRequest(
-            LakeSession(lake), pipeline, made, days_of(context), provenance, forced, given=given,
+            session, pipeline, made, days_of(context), provenance, forced, given=given,
             on_bad_days=chosen_mode(asked, lake.settings, name),
         )  # fmt: skip
 
@@ -159,7 +164,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         return pinned
 
     def _session(self, lake: Lake) -> Callable[[], Any]:
-        return LakeSession(lake).for_reading
+        return LakeSession(lake, theirs=self.spark).for_reading
 
 
 def days_of(context: dg.OutputContext) -> DayRange:

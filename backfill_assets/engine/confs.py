@@ -5,7 +5,7 @@ Not here: sessions (`session`), the server's process (`server`), and the user's 
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ class EngineSettings:
     umask: int = 0o077
     open_port: bool = False
     trust_jars: str = ""
-    theirs: Callable[[], Any] | None = field(default=None, compare=False)
+    theirs: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confs", {str(k): str(v) for k, v in self.confs.items()})

@@ -5,6 +5,7 @@ files (`lake.given_rows`).
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,9 +76,9 @@ def refuse_unfit(session: "SparkSession") -> None:
     for key, (values, why) in NEEDED.items():
         if (value := session.conf.get(key)) not in values:
             wrong[key] = f"{key} is {value} ({why})"
-    if not wrong and _wraps(session):
+    if not wrong and not _is_spark(session):
         raise SettingsError(
-            "the project's Spark session", "it adds 1 to the greatest INT without an error, unlike Spark",
+            "the project's Spark session", "it ranks NULL above all values, unlike Spark",
             "Nothing was computed",
             'Compute tables of the lake on Spark, or by engine = "sail"; assets that return frames may use this one',
         )  # fmt: skip
@@ -89,15 +90,12 @@ def refuse_unfit(session: "SparkSession") -> None:
         )  # fmt: skip
 
 
-def _wraps(session: "SparkSession") -> bool:
-    """Whether whole numbers that overflow become others in silence, as on Sail, which answers with Spark's settings."""
-    from pyspark.errors import ArithmeticException
-
-    try:
-        session.sql("SELECT CAST(2147483647 AS INT) + CAST(1 AS INT)").first()
-    except ArithmeticException:
-        return False
-    return True
+@lru_cache(maxsize=4)
+def _is_spark(session: "SparkSession") -> bool:
+    """Whether it ranks NULL within a struct below all values. Sail, which answers with Spark's settings, does not (nor
+    does it stop where numbers overflow, but asking for that prints an error on a real Spark)."""
+    ranked = session.sql("SELECT max(named_struct('n', n)).n FROM VALUES (CAST(NULL AS INT)), (1) AS t(n)").first()
+    return ranked is not None and ranked[0] == 1
 
 
 def delta_frame(session: "SparkSession", table: Path, version: int) -> "DataFrame":

@@ -5,7 +5,7 @@ Not here: how an engine is found or started (`engine.session`, `engine.server`).
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -97,12 +97,12 @@ class CpuMeter:
 class LakeSession:
     """A lake and the session that reads and writes it. Cheap to make; the engine starts at the first `spark()`.
 
-    `theirs` returns a session of the project's own (classic or Connect, or a resource with a `spark_session`), which
-    then takes the place of the lake's engine: nothing of it is started, stopped or set.
+    `theirs` is a session of the project's own, classic or Connect, a function that returns one, or a resource with a
+    `spark_session`; it then takes the place of the lake's engine: nothing of it is started, stopped or set.
     """
 
     lake: Lake
-    theirs: Callable[[], Any] | None = field(default=None, repr=False, compare=False, kw_only=True)
+    theirs: Any = field(default=None, repr=False, compare=False, kw_only=True)
 
     def of_source(self, name: str) -> "LakeSession":
         """The session of the lake narrowed to one of its sources."""
@@ -112,7 +112,8 @@ class LakeSession:
     def engine(self) -> EngineSettings:
         """The engine's settings, from the lake's."""
         spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
-        if theirs := self.theirs or (named(spark.session) if spark.session else None):
+        if self.theirs is not None or spark.session:
+            theirs = named(str(spark.session)) if self.theirs is None else self.theirs
             return EngineSettings(THEIRS, umask=umask, theirs=theirs)
         size = spark.memory, spark.cores, spark.idle_minutes
         return EngineSettings(spark.engine, *size, spark.confs, umask, spark.open_port, spark.trust_jars)

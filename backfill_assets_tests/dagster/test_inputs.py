@@ -1,10 +1,12 @@
 """Inputs in the form of their annotation.
 
-Tested here: `dagster.inputs` over the days of a small lake. Not tested here: Spark frames (`end_to_end`).
+Tested here: `dagster.inputs` over the days of a small lake. Not tested here: which sessions of Spark there are
+(`lake/test_session_theirs.py`).
 """
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import duckdb
@@ -12,7 +14,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from backfill_assets_tests.dagster.projects import DAYS, Deliveries, cause, materialize, orders_asset
+from backfill_assets_tests.dagster.projects import DAYS, Deliveries, cause, materialize, orders_asset, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FIRST = "2024-01-01"
 
@@ -53,3 +58,30 @@ def test_a_type_that_no_input_has_is_named(lake: Path, instance: dg.DagsterInsta
     seen, words = read_as(lake, dict, instance)
     assert not seen
     assert "the type dict: no input of a lake has it" in words
+
+
+@pytest.mark.parametrize("given", ["a session", "a function", "a resource"])
+def test_frames_of_spark_are_of_the_session_that_the_project_gives(
+    spark: "SparkSession", lake: Path, instance: dg.DagsterInstance, given: str
+) -> None:
+    """Made, read and written by it; no engine of the lake's own starts."""
+    import pyspark.sql
+
+    forms: dict[str, Any] = {"a session": spark, "a function": lambda: spark}
+    theirs = forms.get(given, SimpleNamespace(spark_session=spark))
+    seen = []
+
+    @dg.asset(
+        ins={"orders": dg.AssetIn(key=["shop", "orders"])}, partitions_def=DAYS, metadata={"partition_expr": "day"},
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )  # fmt: skip
+    def doubled(orders: pyspark.sql.DataFrame) -> pyspark.sql.DataFrame:
+        seen.append(orders.sparkSession)
+        return orders.selectExpr("day", "id", "amount * 2 AS amount")
+
+    orders = orders_asset(Deliveries(), spark.createDataFrame)
+    result = materialize(lake, [orders, doubled], FIRST, instance=instance, spark=theirs)
+    assert result.success, cause(result)
+    assert [row[2] for row in rows(lake, "doubled")] == [2, 4, 6]
+    assert seen == [spark]
+    assert not (lake / ".server").exists()

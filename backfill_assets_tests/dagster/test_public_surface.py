@@ -25,7 +25,7 @@ SIGNATURES = {
     "salt=1, finer=(), first_day=None)",
     "LakeComponent": "(*, lake, key_prefix=(), group_name='lake', owners=(), tags=None, kinds=None, pool=None, "
     "op_tags=None, automation='off', mappings='identity')",
-    "LakeIOManager": "(*, lake, schema_changes='refuse', default_form='spark')",
+    "LakeIOManager": "(*, lake, schema_changes='refuse', spark=None, default_form='spark')",
     "LakeResource": "(*, lake, newest=False)",
     "build_lake_defs": "(lake, *, key_prefix=(), group_name='lake', owners=(), tags=None, kinds=None, pool=None, "
     "op_tags=None, automation='off', automation_condition=None, mappings='identity')",
