@@ -108,7 +108,7 @@ def states_of(lake: Lake, tables_of: TablesOf) -> dict[str, dict[date, str]]:
     return {c.name: {d: states.of(c.name, d).value for d in SPAN} for c in pipeline.contracts}
 
 
-@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(6), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bad=some, before=some)
 def test_a_run_that_keeps_good_days_is_the_run_without_the_bad_ones_and_then_these_alone_refused(
     landed: Path, bad: set[date], before: set[date]
