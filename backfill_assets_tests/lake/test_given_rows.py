@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Column, Contract
@@ -27,7 +27,7 @@ from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.given_rows import GivenRows
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.files import bare_lake
-from backfill_assets_tests.strategies import near_days
+from backfill_assets_tests.strategies import examples, near_days
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,6 +133,7 @@ DOORS: dict[str, Callable[[pa.Table], Any]] = {
 
 
 @pytest.mark.slow
+@settings(max_examples=examples(12))
 @given(st.lists(LINE, max_size=8))
 def test_equal_rows_are_equal_by_every_door_that_needs_no_engine(lake: Lake, lines: list[dict[str, Any]]) -> None:
     table = pa.Table.from_pylist(lines, SCHEMA)
