@@ -1,7 +1,7 @@
 """Good days of a range count: the others stay exactly as if the range had been run without them, and they alone after.
 
 Tested here: `load.good_days` through the load path, of made and of landed tables. Not tested here: how Dagster shows
-such runs (`orchestration.test_kept_back`), and the options of commands (`cli.test_backfill_days`).
+such runs (`orchestration.test_kept_back`), and the options of commands (`cli.test_backfill`).
 """
 
 import shutil
