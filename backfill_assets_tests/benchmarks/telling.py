@@ -3,9 +3,9 @@
     python -m backfill_assets_tests.benchmarks.telling [DAYS]
 
 Lives here: the measurement, by the command in homes of its own over one sample lake. Does not live here: which rows a
-run leaves (`orchestration.test_event_storage`). A forced run makes every day; the run after it finds every day right,
-so that it computes nothing and tells as much: the part of the telling is at most the part of that run. Figures of one
-call are compared with one another only: others may use the machine.
+run leaves (`orchestration.test_event_storage`). The same forced run is made in a home that keeps events in memory: what
+a run costs more elsewhere is the telling. Figures of one call are compared with one another only: others may use the
+machine.
 """
 
 import importlib.util
@@ -31,7 +31,8 @@ OURS = (
     "config: {home: {env: DAGSTER_HOME}}}\n"
 )
 QUIET = "telemetry: {enabled: false}\n"
-FIRST_RUN, AGAIN = "every day made", "every day right"
+IN_MEMORY = "event_log_storage: {module: dagster._core.storage.event_log, class: InMemoryEventLogStorage, config: {}}\n"
+MEMORY, OURS_NAMED, STOCK, SERVER = "in memory", "ours", "dagster's own", "postgres"
 Cost = tuple[float, float]  # seconds of the processor, and of the clock
 
 
@@ -76,15 +77,15 @@ def postgres() -> Iterator[str]:
             run(control, "-D", f"{folder}/data", "-m", "immediate", "stop")
 
 
-def measured(folder: Path, number: int, name: str, lines: str) -> dict[str, Cost]:
-    """The costs of both runs over this number of days in a new home with these lines in its `dagster.yaml`."""
+def measured(folder: Path, number: int, name: str, lines: str) -> Cost:
+    """The cost of a run that makes this number of days, in a new home with these lines in its `dagster.yaml`."""
     home = folder / name.replace(" ", "_")
     home.mkdir()
     (home / "dagster.yaml").write_text(QUIET + lines)
     first = open_lake(folder / "lake").settings.start_date
     days = ("backfill", "--from", str(first), "--to", str(first + ONE_DAY * (number - 1)))
     command(home, "backfill", "--from", str(first), "--to", str(first))  # makes the files of the home
-    return {FIRST_RUN: command(home, *days, "--force"), AGAIN: command(home, *days)}
+    return command(home, *days, "--force")
 
 
 def main(days: int = 100) -> None:
@@ -94,15 +95,14 @@ def main(days: int = 100) -> None:
         stack.callback(stop_server, folder / "lake", force=True)
         (folder / "first").mkdir()
         command(folder / "first", "demo", "--days", str(days))
-        homes = {"ours": OURS, "dagster's own": "", "postgres": stack.enter_context(postgres())}
-        found = {k: measured(folder, days, k, v) for k, v in homes.items() if v or k != "postgres"}
-        for kind, runs in found.items():
-            shown = "; ".join(f"{run}: {cpu:6.1f} s of CPU, {wall:6.1f} s" for run, (cpu, wall) in runs.items())
-            part = runs[AGAIN][1] / runs[FIRST_RUN][1]
-            print(f"{kind:14} {shown}; telling is at most {part:.2f} of the run")
+        homes = {MEMORY: IN_MEMORY, OURS_NAMED: OURS, STOCK: "", SERVER: stack.enter_context(postgres())}
+        found = {k: measured(folder, days, k, v) for k, v in homes.items() if v or k == STOCK}
+        for kind, (cpu, wall) in found.items():
+            telling = (wall - found[MEMORY][1]) / wall
+            print(f"{kind:14} {cpu:6.1f} s of CPU, {wall:6.1f} s; telling is {max(telling, 0):.2f} of the run")
         for part, unit in enumerate(("CPU", "wall")):
-            ratio = found["dagster's own"][FIRST_RUN][part] / found["ours"][FIRST_RUN][part]
-            print(f"dagster's own costs {ratio:.2f} times ours ({unit}); at most 1.35")
+            ratio = found[STOCK][part] / found[OURS_NAMED][part]
+            print(f"{STOCK} costs {ratio:.2f} times ours ({unit})")
 
 
 if __name__ == "__main__":
