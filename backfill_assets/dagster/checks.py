@@ -1,7 +1,7 @@
 """`lake_checks`: rules for the days of an asset, judged before its rows are committed.
 
 Lives here: the checks that Dagster lists, whose step answers from receipts. Does not live here: the gates themselves
-(`lake.gates`), and the verdict on rows that were refused (`reports`).
+(`lake.gates`), and the verdict on rows that were refused (`orchestration.verdicts`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +13,11 @@ from backfill_assets.core.contracts import Rule
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster.contracts import table_of
 from backfill_assets.dagster.lakes import lake_at
-from backfill_assets.dagster.reports import evaluations
 from backfill_assets.dagster.rules import DECLARED, Rules, as_rules
 from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, RULES, UNIQUE_KEY
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.orchestration.verdicts import Verdicts
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 
@@ -57,7 +56,7 @@ def lake_checks(
         """Judge all written days by their receipts: what a run has refused was judged, and told, before."""
         with as_failures():
             keys = sorted(context.selected_asset_check_keys)
-            yield from standing(getattr(context.resources, io_manager), keys)
+            yield from standing(context.instance, getattr(context.resources, io_manager), keys)
 
     return [by_receipts]
 
@@ -67,8 +66,10 @@ def specs_of(key: dg.AssetKey, rules: Rules) -> list[dg.AssetCheckSpec]:
     return [dg.AssetCheckSpec(name, asset=key, description=_description(name, rules)) for name in rules.checks]
 
 
-def standing(io_manager: Any, keys: Sequence[dg.AssetCheckKey]) -> Iterator[dg.AssetCheckResult]:
-    """The results of some checks of one asset, over every day that has rows in the lake of this IO manager. Raises
+def standing(
+    instance: dg.DagsterInstance, io_manager: Any, keys: Sequence[dg.AssetCheckKey]
+) -> Iterator[dg.AssetCheckResult]:
+    """The results of some checks of one asset: every day that stands failed, by receipts, or refused since. Raises
     SettingsError for an IO manager that is no LakeIOManager."""
     folder = getattr(io_manager, "lake", None)
     if folder is None:
@@ -80,13 +81,13 @@ def standing(io_manager: Any, keys: Sequence[dg.AssetCheckKey]) -> Iterator[dg.A
     pipeline = chosen_pipeline(lake)
     contract = pipeline.contract(table_of(keys[0].asset_key), "Nothing was judged")
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    days = sorted(d for d, stamp in states.view.table(contract.name).stamps.items())
-    findings = [f for of_day in judged_by_receipts(lake.settings, states, contract, days).values() for f in of_day]
-    for found in evaluations(keys[0].asset_key, [key.name for key in keys], findings):
-        yield dg.AssetCheckResult(
-            passed=found.passed, check_name=found.check_name, asset_key=found.asset_key, severity=found.severity,
-            metadata=found.metadata,
-        )  # fmt: skip
+    wanted = {key.name for key in keys}
+    for found in Verdicts(instance, lake, states).of(contract, afresh=True):
+        if found.check_name in wanted:
+            yield dg.AssetCheckResult(
+                passed=found.passed, check_name=found.check_name, asset_key=keys[0].asset_key, severity=found.severity,
+                metadata=found.metadata,
+            )  # fmt: skip
 
 
 def _description(name: str, rules: Rules) -> str:

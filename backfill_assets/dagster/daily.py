@@ -95,7 +95,7 @@ def _with_checks(function: Body, io_manager_key: str, rules: Rules) -> Body:
         if rules.checks:
             step = dg.AssetExecutionContext.get()
             keys = [dg.AssetCheckKey(step.asset_key, name) for name in rules.checks]
-            yield from standing(getattr(step.resources, io_manager_key), keys)
+            yield from standing(step.instance, getattr(step.resources, io_manager_key), keys)
 
     # Dagster reads parameters from the signature; what the function returns is none of its types any more.
     made: Any = make

@@ -19,7 +19,7 @@ from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import SchemaChanges, declared_by, first_day_of, table_of, unpinned
 from backfill_assets.dagster.inputs import Form, InputDays, as_annotated
 from backfill_assets.dagster.lakes import lake_at, lake_for
-from backfill_assets.dagster.reports import report_good_days, report_refused, report_written
+from backfill_assets.dagster.reports import report_good_days, report_verdicts, report_written
 from backfill_assets.dagster.rules import DECLARED
 from backfill_assets.lake.declared import declare, find_declared
 from backfill_assets.lake.given_rows import GivenRows
@@ -109,7 +109,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
             try:
                 findings = rebuild.prepare()
                 if any(f.refuses for f in findings):
-                    report_refused(context, rebuild)
+                    report_verdicts(context, rebuild)
                     raise rebuild.refusal()
                 published = rebuild.publish()
                 self._wrote = True

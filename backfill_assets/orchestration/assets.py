@@ -129,16 +129,11 @@ def _deps(opened: Opened, contract: Contract) -> list[dg.AssetDep]:
         if wanted.basis is not Basis.FILES:
             windows.setdefault(wanted.table, []).append(wanted)
     as_windows = opened.appearance.mappings == "windows"
+    contracts = {c.name: c for c in opened.pipeline.contracts}
     return [
-        dg.AssetDep(_key(opened, t), partition_mapping=_mapping(wanted if as_windows else ()))
+        dg.AssetDep(opened.naming.of(contracts[t]), partition_mapping=_mapping(wanted if as_windows else ()))
         for t, wanted in windows.items()
     ]
-
-
-def _key(opened: Opened, table: str) -> dg.AssetKey:
-    """The asset key of an input; a table that an asset of the project returns has that asset's."""
-    made_by = next((c.made_by for c in opened.pipeline.contracts if c.name == table), "")
-    return dg.AssetKey(made_by.split("/")) if made_by else opened.naming.key(table)
 
 
 def _mapping(inputs: Collection[Input]) -> dg.PartitionMapping:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import dagster as dg
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import SettingsError
 
 MAKE = "make_"  # how the step of a table is called, followed by its name
@@ -64,6 +65,10 @@ class Naming:
     def key(self, table: str) -> dg.AssetKey:
         """The asset key of a table (or of a ledger)."""
         return dg.AssetKey([*self.prefix, table])
+
+    def of(self, contract: Contract) -> dg.AssetKey:
+        """The asset key of a table; one whose rows an asset of the project returns has that asset's."""
+        return dg.AssetKey(contract.made_by.split("/")) if contract.made_by else self.key(contract.name)
 
     def table_of(self, key: dg.AssetKey) -> str | None:
         """The table that a key names; None for an asset of another lake or of the project."""

@@ -101,7 +101,7 @@ class Verdicts:
         """
         found = run or RunFindings()
         with FileLock(self.lake.locks / "verdicts.lock"):
-            key = self.naming.key(contract.name)
+            key = self.naming.of(contract)
             before = {name: self._kept(key, name) for name in checks_of(contract)}
             target = newest_target(self.instance, key)
             stamps = self.states.view.table(contract.name).stamps
@@ -120,12 +120,12 @@ class Verdicts:
 
     def refused(self, contract: Contract) -> frozenset[date]:
         """The days of a table whose newest write was refused."""
-        key = self.naming.key(contract.name)
+        key = self.naming.of(contract)
         return frozenset(d for name in checks_of(contract) for d in self._kept(key, name).refused)
 
     def are_behind(self, contract: Contract) -> bool:
         """Whether Dagster shows a check of the table as not evaluated, or one that knows no days of now."""
-        key, version = self.naming.key(contract.name), self.states.view.table(contract.name).version
+        key, version = self.naming.of(contract), self.states.view.table(contract.name).version
         target = newest_target(self.instance, key)
         for name in checks_of(contract):
             record = self.instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(key, name))

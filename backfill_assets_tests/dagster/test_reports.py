@@ -4,16 +4,12 @@ Tested here: `dagster.reports`: metadata of days, and the form of an evaluation.
 (`test_checks.py`).
 """
 
-from datetime import date
 from pathlib import Path
 
 import dagster as dg
 
-from backfill_assets.dagster.reports import evaluations
-from backfill_assets.lake.gates import Finding
+from backfill_assets.dagster import lake_checks
 from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset
-
-KEY = dg.AssetKey(["shop", "orders"])
 
 
 def test_each_written_day_shows_its_rows_and_its_write(
@@ -26,11 +22,23 @@ def test_each_written_day_shows_its_rows_and_its_write(
     assert len({m["backfill_assets/write_id"].value for m in shown.values()}) == 1
 
 
-def test_an_evaluation_names_all_days_and_the_first_refusal() -> None:
-    warned = Finding("row_count", date(2024, 1, 1), passed=False, refuses=False, message="the day is empty")
-    refused = Finding("row_count", date(2024, 1, 3), passed=False, refuses=True, message="0 rows")
-    failed, passed = evaluations(KEY, ["row_count", "not_null"], [warned, refused])
-    assert (failed.passed, passed.passed) == (False, True)
-    assert failed.metadata["which"].value == "2024-01-01, 2024-01-03"
-    assert failed.metadata["what"].value == "2024-01-03: 0 rows"
-    assert failed.severity is dg.AssetCheckSeverity.ERROR
+def test_a_refused_day_stays_on_its_check_when_another_day_is_made(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders = orders_asset(deliveries)
+    checks = lake_checks(orders, unique=["id"])
+    deliveries.by_day["2024-01-02"] = [("a", 1), ("a", 2)]
+    materialize(lake, [orders, *checks], "2024-01-02", instance=instance)
+    materialize(lake, [orders, *checks], "2024-01-03", instance=instance)
+    assert not newest(instance, orders, "unique_key").passed
+    assert "2024-01-02" in str(newest(instance, orders, "unique_key").metadata["what"].value)
+    del deliveries.by_day["2024-01-02"]
+    materialize(lake, [orders, *checks], "2024-01-02", instance=instance)
+    assert newest(instance, orders, "unique_key").passed
+
+
+def newest(instance: dg.DagsterInstance, asset: dg.AssetsDefinition, check: str) -> dg.AssetCheckEvaluation:
+    record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(asset.key, check))
+    assert record is not None
+    assert record.evaluation is not None
+    return record.evaluation
