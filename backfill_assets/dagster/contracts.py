@@ -61,6 +61,11 @@ def declared_by(
     first_day = first_day_of(context.asset_partitions_def, key)
     chosen = rows.columns if known is None else _kept(name, rows, known.contract.columns, changes)
     day = _day_column(context, chosen, known)
+    if {c.name for c in chosen} == {day}:
+        raise ContractBroken(
+            f"the table {name}", f"its rows have no column besides the day, {day}", "Nothing was written",
+            "Return what the day is about, too",
+        )  # fmt: skip
     required = {day, *rules.unique, *rules.not_null}
     _refuse_unknown(key, required, {c.name for c in chosen})
     spec = context.asset_spec

@@ -5,7 +5,9 @@ the contract of a table (`contracts`), staging, judging and committing rows (`lo
 a write (`reports`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from backfill_assets.dagster.inputs import Form, InputDays, as_annotated
 from backfill_assets.dagster.lakes import lake_at, lake_for
 from backfill_assets.dagster.reports import report_good_days, report_verdicts, report_written
 from backfill_assets.dagster.rules import DECLARED
-from backfill_assets.lake.declared import declare, find_declared
+from backfill_assets.lake.declared import DeclaredTable, declare, declare_again, find_declared
 from backfill_assets.lake.given_rows import GivenRows
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -38,6 +40,17 @@ from backfill_assets.orchestration.green_days import look_for_green_days
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.runs import FORCE_TAG, NOTE_TAG, REASON_TAG
 from backfill_assets.pipeline.chosen import chosen_pipeline
+
+UNPINNED = "not pinned"  # the tag of a receipt: inputs that the asset did not load by days from the lake
+
+
+@dataclass(frozen=True)
+class StepInputs:
+    """The lake as a step first asked for it, and the tables that were loaded for the step since."""
+
+    pipeline: Pipeline
+    states: States
+    loaded: set[str] = field(default_factory=set)
 
 
 class LakeIOManager(dg.ConfigurableIOManager):
@@ -64,7 +77,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
     )
     spark: dg.ResourceDependency[Any] = None  # type: ignore[assignment]  # Dagster makes a field of it
     default_form: Form = Field(default="spark", description="The form of inputs whose parameter has no annotation.")
-    _pins: dict[str, tuple[Pipeline, States]] = PrivateAttr(default_factory=dict)  # by the name of the op
+    _pins: dict[str, StepInputs] = PrivateAttr(default_factory=dict)  # by the name of the op
     _run: dg.DagsterRun | None = PrivateAttr(default=None)
     _wrote: bool = PrivateAttr(default=False)
 
@@ -88,9 +101,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """The days of an input. Raises dg.Failure for a table that was never made and a type that no input has."""
         with as_failures():
             lake = lake_at(self.lake)
-            pipeline, states = self._pinned(lake, context)
-            contract = pipeline.contract(table_of(context.asset_key), "Nothing was read")
-            table = states.view.table(contract.name)
+            pinned = self._pinned(lake, context)
+            contract = pinned.pipeline.contract(table_of(context.asset_key), "Nothing was read")
+            table = pinned.states.view.table(contract.name)
+            pinned.loaded.add(contract.name)
             if context.has_asset_partitions:
                 days = tuple(map(parse_day, context.asset_partition_keys))
             else:
@@ -104,40 +118,52 @@ class LakeIOManager(dg.ConfigurableIOManager):
             _refuse_none(context, obj)
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
             lake = lake_for(self.lake, first_day_of(partitions, context.asset_key))
-            request = self._request(context, lake, obj)
-            rebuild = Rebuild(request)
-            try:
-                findings = rebuild.prepare()
-                if any(f.refuses for f in findings):
-                    report_verdicts(context, rebuild)
-                    raise rebuild.refusal()
-                published = rebuild.publish()
-                self._wrote = True
-            finally:
-                self._pins.pop(context.op_def.name, None)
-                rebuild.release()
+            known = find_declared(lake.root, table_of(context.asset_key))
+            with self._as_it_was_after_errors(context, lake, known):
+                rebuild = Rebuild(self._request(context, lake, obj, known))
+                try:
+                    if any(f.refuses for f in rebuild.prepare()):
+                        report_verdicts(context, rebuild)
+                        raise rebuild.refusal()
+                    published = rebuild.publish()
+                    self._wrote = True
+                finally:
+                    rebuild.release()
             if rebuild.kept_back.error is None:
                 report_written(context, rebuild, published)
             else:
                 report_good_days(context, rebuild, published)
                 raise rebuild.kept_back.error
 
-    def _request(self, context: dg.OutputContext, lake: Lake, obj: Any) -> RebuildRequest:
-        """The request to write what the asset returned."""
-        before, pinned = self._pinned(lake, context)
+    @contextmanager
+    def _as_it_was_after_errors(
+        self, context: dg.OutputContext, lake: Lake, known: DeclaredTable | None
+    ) -> Iterator[None]:
+        """Where the block raises nothing was written: the lake keeps the contract that it had, and a retry reads its
+        inputs anew. Further outputs of the step are of the same inputs."""
+        try:
+            yield
+        except BaseException:
+            self._pins.pop(context.op_def.name, None)
+            declare_again(lake.root, table_of(context.asset_key), known)
+            raise
+
+    def _request(self, context: dg.OutputContext, lake: Lake, obj: Any, known: DeclaredTable | None) -> RebuildRequest:
+        """The request to write what the asset returned; `known`: its table as the lake has it."""
+        pinned = self._pinned(lake, context)
         name, rules = table_of(context.asset_key), DECLARED.of(context.op_def)
-        known = find_declared(lake.root, name)
-        rows, upstream = GivenRows.of(obj), {c.name: c for c in before.contracts}
+        rows, upstream = GivenRows.of(obj), {c.name: c for c in pinned.pipeline.contracts if c.name in pinned.loaded}
         table = declared_by(context, rows, rules, known, upstream, self.schema_changes)
-        if beside := unpinned(context.asset_spec, table.contract.inputs):
-            context.log.info(f"{', '.join(beside)} stand in no receipt of {name}: read beside the lake, or not by days")
+        beside = unpinned(context.asset_spec, table.contract.inputs)
+        if beside:
+            context.log.info(f"{', '.join(beside)} stand in no receipt of {name}: not loaded by days from the lake")
         with lake.store.lock(name):
             declare(lake.root, table)
         lake = lake_at(lake.root)
         pipeline = chosen_pipeline(lake)
-        made, provenance = pipeline.table(name), self._provenance(context)
+        made, provenance = pipeline.table(name), self._provenance(context, beside)
         session = LakeSession(lake, theirs=self.spark)
-        given = ReturnedRows(lambda: rows.stage(lake, made.contract), pipeline.states(pinned.view), rows.kind)
+        given = ReturnedRows(lambda: rows.stage(lake, made.contract), pipeline.states(pinned.states.view), rows.kind)
         forced = self._run is not None and name in self._run.tags.get(FORCE_TAG, "").split(",")
         asked = self._run.tags.get(ON_BAD_DAYS_TAG, "") if self._run is not None else ""
         return RebuildRequest(
@@ -145,20 +171,20 @@ class LakeIOManager(dg.ConfigurableIOManager):
             on_bad_days=chosen_mode(asked, lake.settings, name),
         )  # fmt: skip
 
-    def _provenance(self, context: dg.OutputContext) -> Provenance:
+    def _provenance(self, context: dg.OutputContext, unnamed: Sequence[str]) -> Provenance:
         tags = self._run.tags if self._run is not None else {}
         return Provenance(
             reason=tags.get(REASON_TAG, "manual"), run_id=context.run_id, note=tags.get(NOTE_TAG, ""),
-            tags=author_tags(tags),
+            tags={**author_tags(tags), **({UNPINNED: ", ".join(unnamed)} if unnamed else {})},
         )  # fmt: skip
 
-    def _pinned(self, lake: Lake, context: dg.InputContext | dg.OutputContext) -> tuple[Pipeline, States]:
+    def _pinned(self, lake: Lake, context: dg.InputContext | dg.OutputContext) -> StepInputs:
         """The tables and states of the lake as the step first asked for them; outside of a step, those of now."""
         op = context.op_def.name if self._run is not None else ""
         if op and op in self._pins:
             return self._pins[op]
         pipeline = chosen_pipeline(lake)
-        pinned = pipeline, pipeline.states(read_view(lake, pipeline.contracts))
+        pinned = StepInputs(pipeline, pipeline.states(read_view(lake, pipeline.contracts)))
         if op:
             self._pins[op] = pinned
         return pinned

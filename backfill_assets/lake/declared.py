@@ -73,6 +73,14 @@ def declare(root: Path, table: DeclaredTable) -> None:
         files.write_json(path, body)
 
 
+def declare_again(root: Path, name: str, known: DeclaredTable | None) -> None:
+    """Put the file of a table back to what it said (None: there was none), after a write that was refused."""
+    if known is not None:
+        declare(root, known)
+    else:
+        files.delete(root / ASSETS / f"{name}.json")
+
+
 def with_bounds(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """The content of a `lake.toml` with the bounds that assets declare for their tables; those of the file win."""
     bounds = {table.contract.name: table.bounds for table in declared(root) if table.bounds}

@@ -27,7 +27,7 @@ def read_as(lake: Path, annotated: Any, instance: dg.DagsterInstance, default: s
 
     def taken(orders: Any) -> pa.Table:
         seen.append(orders.read_all() if isinstance(orders, pa.RecordBatchReader) else orders)
-        return pa.table({"day": pa.array([], pa.date32())})
+        return pa.table({"day": pa.array([], pa.date32()), "n": pa.array([], pa.int64())})
 
     taken.__annotations__["orders"] = annotated
     asset = dg.asset(

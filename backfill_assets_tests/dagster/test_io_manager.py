@@ -5,7 +5,8 @@ Tested here: `LakeIOManager` over whole runs, without an engine. Not tested here
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from backfill_assets.dagster import LakeIOManager
+from backfill_assets.dagster import LakeIOManager, lake_checks
+from backfill_assets.lake.home import look_at
 from backfill_assets.reading import open_lake
 from backfill_assets_tests.dagster.projects import (
     DAYS,
@@ -93,6 +95,7 @@ OTHER_COLUMNS: dict[str, tuple[Callable[[pa.Table], Any], str]] = {
     "a column has another type": (
         lambda t: t.set_column(2, "amount", pa.array(["x"] * t.num_rows)), "column amount is string, not BIGINT",
     ),
+    "no column is left but the day": (lambda t: t.select(["day"]), "they lack id, they lack amount"),
     "None": (lambda _: None, "it returned None in place of rows"),
     "a list": (lambda _: [1, 2], "it is no table of rows"),
 }  # fmt: skip
@@ -155,7 +158,7 @@ def test_an_input_that_was_never_made_is_named(
 ) -> None:
     @dg.asset(partitions_def=DAYS, backfill_policy=ONE_RUN, metadata={"partition_expr": "day"})
     def empty() -> pa.Table:
-        return pa.table({"day": pa.array([], pa.date32())})
+        return pa.table({"day": pa.array([], pa.date32()), "n": pa.array([], pa.int64())})
 
     materialize(lake, [empty], FIRST, instance=instance)
     spec = dg.AssetSpec(["shop", "orders"], partitions_def=DAYS)
@@ -184,3 +187,66 @@ def test_a_value_can_be_loaded_outside_of_a_run(
     defs = dg.Definitions(assets=[orders], resources={"io_manager": LakeIOManager(lake=str(lake))})
     loaded: Any = defs.load_asset_value(orders.key, python_type=pa.Table, partition_key=FIRST, instance=instance)
     assert loaded.num_rows == 3
+
+
+def test_a_refused_write_leaves_the_contract_as_it_was(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders = orders_asset(deliveries)
+    lake_checks(orders, unique=["id"])
+    deliveries.by_day[FIRST] = [("a", 1), ("a", 2)]
+    assert not materialize(lake, [orders], FIRST, instance=instance).success
+    assert open_lake(lake).tables == ()
+    deliveries.by_day[FIRST] = [("a", 1)]
+    assert materialize(lake, [orders], FIRST, instance=instance).success
+    wider = orders_asset(deliveries, lambda t: t.append_column("more", pa.array([1] * t.num_rows)))
+    lake_checks(wider, unique=["id"])
+    deliveries.by_day[FIRST] = [("a", 1), ("a", 2)]
+    assert not materialize(lake, [wider], FIRST, instance=instance, schema_changes="evolve").success
+    assert states(lake, "shop__orders") == {FIRST: "fresh"}
+
+
+def test_an_input_that_was_not_loaded_stands_in_no_receipt(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders = orders_asset(deliveries)
+
+    @dg.asset(
+        deps=[orders], partitions_def=DAYS, backfill_policy=ONE_RUN, metadata={"partition_expr": "day"},
+    )  # fmt: skip
+    def by_itself() -> pa.Table:
+        return pa.table({"day": [date(2024, 1, 1)], "n": [1]})
+
+    assert materialize(lake, [orders, by_itself], FIRST, instance=instance).success
+    (commit,) = (c for c in look_at(lake).store.commits("by_itself") if c.receipt is not None and c.receipt.days)
+    assert commit.receipt is not None
+    assert dict(commit.receipt.inputs) == {}
+    assert commit.receipt.tags["not pinned"] == "shop/orders"
+
+
+def test_all_outputs_of_a_step_are_of_the_same_inputs(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders = orders_asset(deliveries)
+    out = dg.AssetOut(metadata={"partition_expr": "day"})
+
+    @dg.multi_asset(
+        outs={"one": out, "two": out}, ins={"orders": dg.AssetIn(key=orders.key)}, partitions_def=DAYS,
+        backfill_policy=ONE_RUN,
+    )  # fmt: skip
+    def both(orders: pa.Table) -> Iterator[dg.Output[pa.Table]]:
+        sums = pa.table({"day": orders["day"][:1], "rows": [orders.num_rows]})
+        yield dg.Output(sums, output_name="one")
+        deliveries.by_day[FIRST] = [("a", 100)]
+        materialize(lake, [orders_asset(deliveries)], FIRST, instance=instance)
+        yield dg.Output(sums, output_name="two")
+
+    assert materialize(lake, [orders, both], FIRST, instance=instance).success
+    assert states(lake, "one") == states(lake, "two") == {FIRST: "stale"}
+
+
+def test_rows_of_nothing_but_a_day_are_refused(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    only_days = orders_asset(deliveries, lambda t: t.select(["day"]))
+    assert "no column besides the day" in cause(materialize(lake, [only_days], FIRST, instance=instance))
