@@ -128,6 +128,8 @@ def _refuse_figure(text: str, figure: str, column: str, contract: Contract) -> N
         raise _refused(
             text, f"{contract.name} has no column {column}", f"Name one of {', '.join(contract.column_names)}"
         )
+    if figure in (KEYS, CHANGED) and not contract.key:
+        raise _refused(text, f"{contract.name} has no key, by which rows would be told apart", f"Use {ROWS}")
     if figure == CHANGED and column in (*contract.key, contract.day_column):
         raise _refused(text, f"rows are matched by {column}, so that it never changes", "Name another column")
     if figure in NUMERIC and not contract.column(column).kind.is_number:

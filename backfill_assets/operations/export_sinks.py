@@ -130,7 +130,7 @@ class FolderSink:
         part = target.with_name(f".{target.name}")
         column = quoted(self.contract.day_column)
         rows = f"{selection(files, self.contract)}"
-        keys = ", ".join(map(quoted, self.contract.key))
+        keys = ", ".join(map(quoted, self.contract.key)) or "ALL"
         with connection(self.lake) as engine:
             engine.execute(
                 f"COPY (SELECT * EXCLUDE ({column}) FROM ({rows}) WHERE {column} = DATE '{day}' ORDER BY {keys}) "

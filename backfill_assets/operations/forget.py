@@ -60,7 +60,8 @@ class ForgetRequest:
     def look(self) -> "Look":
         """Search the files of the lake, its landing folders and Dagster's home; not the records of erasures."""
         found = self.search.below([self.lake.root, *self._landings(), *self.homes])
-        unparsed = [p for p in found if any(map(p.is_relative_to, self._landings()))]
+        # Columns of these have names of their own, so that a short value cannot be told by that of its column.
+        unparsed = [p for p in found if any(map(p.is_relative_to, [*self._landings(), *self._of_assets()]))]
         parsed = self._parsed() if unparsed else set()
         cells = replace(self.search, trace=replace(self.trace, in_cells=True))
         found |= {p: cells.of(p) for p in unparsed if p not in parsed and not found[p].held}
@@ -97,6 +98,10 @@ class ForgetRequest:
 
     def _landings(self) -> list[Path]:
         return [parse_pattern(s.files, self.lake.root).root for s in self.lake.settings.delivered.values()]
+
+    def _of_assets(self) -> list[Path]:
+        """The folders of tables that assets of a project return."""
+        return [self.lake.tables / c.name for c in self.pipeline.contracts if c.made_by]
 
     def _place(self, path: Path) -> str:
         if not path.is_relative_to(self.lake.root):
