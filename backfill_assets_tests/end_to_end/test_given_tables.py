@@ -81,7 +81,7 @@ def test_a_person_is_found_in_them_however_short_the_name(lake: Path, value: str
     assert bool(look.held) == (value == "a")
 
 
-@pytest.mark.parametrize("figure", ["weekly.keys ±0", "weekly.share_changed(total) <= 0"])
+@pytest.mark.parametrize("figure", ["weekly.keys ±0", "share_changed(weekly.total) <= 0"])
 def test_a_table_without_a_key_is_not_expected_to_keep_keys(command: Command, figure: str) -> None:
     words = ("plan", "--from", FIRST, "--to", LAST, "--tables", "weekly", "--force", "--expect", figure)
     assert "weekly has no key" in command(*words, code=2)
