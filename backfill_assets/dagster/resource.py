@@ -5,6 +5,7 @@ Here: one look for all reads of a step, states and plans as plain values. Not he
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -28,11 +29,13 @@ class LakeResource(dg.ConfigurableResource[Any]):
     All tables are read at one lake version for as long as the resource lives: for a run in one process, and for a step
     where each has a process of its own. A run leaves a new lake version when it ends, so that a step that reads what an
     earlier step of the same run wrote says `newest: true`, or gets it as a parameter from its IO manager. No receipt
-    names what is read here. Starts no engine unless a Spark frame is asked for.
+    names what is read here. Starts no engine unless a Spark frame is asked for; `spark`, as of `LakeIOManager`, is the
+    session that gives it, in place of an engine of ours.
     """
 
     lake: str = Field(description="The folder of the lake; a relative one lies in the working folder.")
     newest: bool = Field(default=False, description="Each table at its own newest version, at every call.")
+    spark: dg.ResourceDependency[Any] = None  # type: ignore[assignment]  # Dagster makes a field of it
     _reader: LakeReader | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
@@ -79,5 +82,5 @@ class LakeResource(dg.ConfigurableResource[Any]):
 
     def _opened(self) -> LakeReader:
         if self._reader is None:
-            self._reader = open_lake(self.lake, newest=self.newest)
+            self._reader = replace(open_lake(self.lake, newest=self.newest), theirs=self.spark)
         return self._reader

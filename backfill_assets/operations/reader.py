@@ -54,6 +54,7 @@ class Readable:
     """Chosen rows of a lake. Every call chooses files and judges days again; nothing is kept or written."""
 
     lake: Lake
+    theirs: Any = None  # a session of the project's own, as `LakeSession` takes it; None: the lake's engine
 
     def pinned(self) -> PinnedRows:
         """Return the rows that a call would read now; raises as reading would."""
@@ -98,7 +99,7 @@ class Readable:
     def spark(self, session: Any = None) -> Any:
         """Return an unordered Spark DataFrame of `session`, or of the lake's own engine, which starts if it must."""
         pinned = self.pinned()
-        return self._frame(session or LakeSession(self.lake).spark(), pinned)
+        return self._frame(session or LakeSession(self.lake, theirs=self.theirs).for_reading(), pinned)
 
     def _arrow(self, pinned: PinnedRows) -> Any:
         contract = pinned.contract
@@ -116,6 +117,7 @@ class LakeReader:
     pipeline: Pipeline
     seen: Mapping[str, int] | None = None  # the version of each table; None: their heads at each call
     moment: Moment | None = None  # the past that was asked for
+    theirs: Any = None  # a session of the project's own, for Spark frames
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -125,7 +127,9 @@ class LakeReader:
     def table(self, name: str) -> "TableReader":
         """Return a table with all its days; raises BackfillError for an unknown name."""
         contract = self.pipeline.contract(name, NOTHING)
-        return TableReader(self.lake, self.pipeline, contract, moment=self.moment, seen=self.seen)
+        return TableReader(
+            self.lake, self.pipeline, contract, moment=self.moment, seen=self.seen, theirs=self.theirs
+        )  # fmt: skip
 
     def snapshot(self, name: str) -> "SnapshotReader":
         """Return what `backfill-assets snapshot create` kept under that name; raises BackfillError otherwise."""
@@ -143,6 +147,7 @@ class TableReader(Readable):
     moment: Moment | None = None
     unfit: Unfit = "refuse"
     seen: Mapping[str, int] | None = None
+    theirs: Any = None
 
     def days(self, first: str | date, last: str | date | None = None, unfit: Unfit = "refuse") -> "TableReader":
         """Choose the days `first` through `last`, both included (None: that one day). For missing, stale, incomplete or

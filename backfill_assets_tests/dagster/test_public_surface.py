@@ -26,7 +26,7 @@ SIGNATURES = {
     "LakeComponent": "(*, lake, key_prefix=(), group_name='lake', owners=(), tags=None, kinds=None, pool=None, "
     "op_tags=None, automation='off', mappings='identity')",
     "LakeIOManager": "(*, lake, schema_changes='refuse', spark=None, default_form='spark')",
-    "LakeResource": "(*, lake, newest=False)",
+    "LakeResource": "(*, lake, newest=False, spark=None)",
     "build_lake_defs": "(lake, *, key_prefix=(), group_name='lake', owners=(), tags=None, kinds=None, pool=None, "
     "op_tags=None, automation='off', automation_condition=None, mappings='identity')",
     "daily_table": "(*, inputs=(), day='day', start=None, partitions_def=None, unique=(), not_null=(), "

@@ -89,3 +89,16 @@ def test_what_is_not_there_is_refused_by_name(lake: Made, tmp_path: Path) -> Non
         resource.plan("2024-13-01")
     with pytest.raises(SettingsError):
         LakeResource(lake=str(tmp_path / "none")).states()
+
+
+def test_a_spark_frame_is_asked_of_the_projects_own_session(lake: Made) -> None:
+    asked = []
+
+    def session() -> None:
+        asked.append("session")
+        raise LookupError("no session here")
+
+    resource = LakeResource(lake=str(lake[0].root), spark=session)
+    with pytest.raises(Exception, match="no session here"):
+        resource.table("staging").days(START, unfit="take").spark()
+    assert asked
