@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.engines import SPARK, Engine
 from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.core.process import keep_objects
-from backfill_assets.engine.confs import THEIRS, EngineSettings, session_confs
+from backfill_assets.engine.confs import NOT_FOR_ROWS, THEIRS, EngineSettings, session_confs
 from backfill_assets.engine.foreign import refuse_elsewhere, session_of
 from backfill_assets.engine.loss import (
     disk_full,
@@ -39,15 +39,9 @@ from backfill_assets.engine.supervisor import Record, ServerFolder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CLIENTS_LOG = "pyspark.sql.connect.logging"  # prints every error that is raised as well, as JSON
-# Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.
-_RETRIES, _FIRST_BACKOFF_MS, _LONGEST_BACKOFF_MS = 4, 200, 2000
-# Set by this package for a moment (`load.steadiness`), and by Delta as it opens a table; no row depends on them.
-BY_DELTA = {f"spark.sql.parquet.fieldId.{what}.enabled" for what in ("read", "write")}
-NOT_FOR_ROWS = frozenset({"spark.sql.debug.maxToStringFields", *BY_DELTA})
+_RETRIES, _FIRST_BACKOFF_MS, _LONGEST_BACKOFF_MS = 4, 200, 2000  # 6 s; Spark's own take ten minutes
 LINKS = Path(".staging", ".links")  # below the lake: links to files that a project's own session reads
-# So long a session of a server whose process lives is taken to be known there: servers forget one after an hour.
-_ANSWERED_SECONDS = 60.0
+_ANSWERED_SECONDS = 60.0  # so long a living server is taken to know a session: it forgets one after an hour
 
 
 @dataclass
@@ -120,12 +114,18 @@ class OwnServer:
 def own_server(session: "SparkSession") -> OwnServer | None:
     """The server of a session of this process that sees its folders, the lake's own or a project's; else None."""
     with _lock:
-        for lake, known in _open.items():
-            if known.session is session and known.settings.engine == THEIRS:
+        for lake, known in _opened_with(session):
+            if known.settings.engine == THEIRS:
                 return OwnServer(SPARK, lake / LINKS)
-            if known.session is session and known.settings.computes_here:
+            if known.settings.computes_here:
                 return OwnServer(server_engine(known.settings), ServerFolder.of(lake).scratch)
     return None
+
+
+def _opened_with(session: "SparkSession") -> list[tuple[Path, _Open]]:
+    """The lakes that a session was opened for, first those whose engine it is: a project may give it to another one."""
+    found = [(lake, known) for lake, known in list(_open.items()) if known.session is session]
+    return sorted(found, key=lambda one: one[1].settings.engine == THEIRS)
 
 
 def say(session: "SparkSession", confs: Mapping[str, str]) -> None:
@@ -142,7 +142,7 @@ def say(session: "SparkSession", confs: Mapping[str, str]) -> None:
 
 def is_theirs(session: "SparkSession") -> bool:
     """Whether a session of this process is a project's own, of which we set and stop nothing."""
-    return any(o.session is session and o.settings.engine == THEIRS for o in [*_open.values()])
+    return any(known.settings.engine == THEIRS for _, known in _opened_with(session)[:1])
 
 
 def conf_value(session: "SparkSession", key: str) -> str | None:
@@ -170,7 +170,7 @@ def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str
 def _known_confs(session: "SparkSession") -> dict[str, str]:
     """The settings of a session of this process when opened and as `say` set them since; empty for other sessions."""
     with _lock:
-        return next((o.confs for o in _open.values() if o.session is session), {})
+        return next((known.confs for _, known in _opened_with(session)), {})
 
 
 def opening_seconds(lake: Path) -> float:
@@ -224,8 +224,8 @@ def _connect(server: Record | None, settings: EngineSettings) -> "SparkSession":
     keep_objects()
     # As pyspark's own builder does it, which takes no channel: its functions look here for whom they work.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    if "SPARK_CONNECT_LOG_LEVEL" not in os.environ:  # it is silent by being disabled, which Dagster's logging undoes
-        logging.getLogger(CLIENTS_LOG).setLevel(logging.CRITICAL + 1)
+    if "SPARK_CONNECT_LOG_LEVEL" not in os.environ:  # else it prints raised errors once Dagster's logging enables it
+        logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL + 1)
     # The error that follows says the same; as a warning it would be the last line a person reads.
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
     line = ServerChannel(server.url, server.path) if server else ServerChannel(settings.engine)

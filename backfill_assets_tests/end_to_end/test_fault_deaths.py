@@ -65,7 +65,7 @@ print(replace_module.replace_days(lake, write, lambda days: {}).write_id, flush=
 SERVER_KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-import backfill_assets.load.derived as build_module
+import backfill_assets.load.computing as build_module
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.lake.home import open_lake
 from backfill_assets.engine.server import server_status

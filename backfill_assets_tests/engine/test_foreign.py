@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.engine.confs import THEIRS, EngineSettings
 from backfill_assets.engine.foreign import (
     NEEDED,
     delta_frame,
@@ -22,6 +23,9 @@ from backfill_assets.engine.foreign import (
     session_of,
     write_parquet,
 )
+from backfill_assets.engine.session import is_theirs, open_session, own_server
+from backfill_assets.lake.session import LakeSession
+from backfill_assets_tests.lakes import make_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,3 +167,15 @@ def test_a_session_without_a_reader_of_delta_is_refused_with_what_to_configure(t
 
     with pytest.raises(BackfillError, match=r"has no reader of Delta tables.*DeltaSparkSessionExtension"):
         delta_frame(cast("SparkSession", NoDelta()), tmp_path, 3)
+
+
+def test_a_session_that_a_project_gives_to_another_lake_stays_that_of_its_own(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """As dagster-pyspark's resource of a lake does it: else nothing would be set on the session any more."""
+    opened = LakeSession(make_lake(tmp_path / "own", [], "2024-01-01"))
+    session = opened.spark()
+    before = own_server(session)
+    assert open_session(tmp_path / "other", EngineSettings(THEIRS, theirs=session)) is session
+    assert not is_theirs(session)
+    assert own_server(session) == before
