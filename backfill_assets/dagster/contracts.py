@@ -4,7 +4,6 @@ Does not live here: where a lake keeps it (`lake.declared`), and types of frames
 """
 
 import inspect
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -21,9 +20,9 @@ from backfill_assets.lake.audit import check_rules
 from backfill_assets.lake.code import SourceFile
 from backfill_assets.lake.declared import DeclaredTable
 from backfill_assets.lake.given_rows import GivenRows
+from backfill_assets.pipeline.chosen import NAME
 
 DAY_COLUMN = "partition_expr"  # the metadata by which the IO managers of this ecosystem are told the day's column
-NAME = re.compile(r"[a-z][a-z0-9_]*")  # of a folder, and of a table in SQL
 SchemaChanges = Literal["refuse", "evolve"]
 
 

@@ -20,10 +20,10 @@ from backfill_assets.core.plans import ON_BAD_DAYS_TAG
 from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import SchemaChanges, declared_by, first_day_of, table_of, unpinned
 from backfill_assets.dagster.inputs import Form, InputDays, as_annotated
-from backfill_assets.dagster.lakes import lake_at, lake_for
+from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
 from backfill_assets.dagster.reports import report_good_days, report_verdicts, report_written
 from backfill_assets.dagster.rules import DECLARED
-from backfill_assets.lake.declared import DeclaredTable, declare, declare_again, find_declared
+from backfill_assets.lake.declared import DeclaredTable, find_declared
 from backfill_assets.lake.given_rows import GivenRows
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -118,17 +118,18 @@ class LakeIOManager(dg.ConfigurableIOManager):
             _refuse_none(context, obj)
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
             lake = lake_for(self.lake, first_day_of(partitions, context.asset_key))
-            known = find_declared(lake.root, table_of(context.asset_key))
-            with self._as_it_was_after_errors(context, lake, known):
-                rebuild = Rebuild(self._request(context, lake, obj, known))
-                try:
-                    if any(f.refuses for f in rebuild.prepare()):
-                        report_verdicts(context, rebuild)
-                        raise rebuild.refusal()
-                    published = rebuild.publish()
-                    self._wrote = True
-                finally:
-                    rebuild.release()
+            with self._read_anew_after_errors(context):
+                rows, table = self._declared(context, lake, obj)
+                with declaring(lake, table):
+                    rebuild = Rebuild(self._request(context, rows, table))
+                    try:
+                        if any(f.refuses for f in rebuild.prepare()):
+                            report_verdicts(context, rebuild)
+                            raise rebuild.refusal()
+                        published = rebuild.publish()
+                        self._wrote = True
+                    finally:
+                        rebuild.release()
             if rebuild.kept_back.error is None:
                 report_written(context, rebuild, published)
             else:
@@ -136,31 +137,28 @@ class LakeIOManager(dg.ConfigurableIOManager):
                 raise rebuild.kept_back.error
 
     @contextmanager
-    def _as_it_was_after_errors(
-        self, context: dg.OutputContext, lake: Lake, known: DeclaredTable | None
-    ) -> Iterator[None]:
-        """Where the block raises nothing was written: the lake keeps the contract that it had, and a retry reads its
-        inputs anew. Further outputs of the step are of the same inputs."""
+    def _read_anew_after_errors(self, context: dg.OutputContext) -> Iterator[None]:
+        """Where the block raises, a retry reads its inputs anew. Further outputs of the step are of the same inputs."""
         try:
             yield
         except BaseException:
             self._pins.pop(context.op_def.name, None)
-            declare_again(lake.root, table_of(context.asset_key), known)
             raise
 
-    def _request(self, context: dg.OutputContext, lake: Lake, obj: Any, known: DeclaredTable | None) -> RebuildRequest:
-        """The request to write what the asset returned; `known`: its table as the lake has it."""
-        pinned = self._pinned(lake, context)
-        name, rules = table_of(context.asset_key), DECLARED.of(context.op_def)
-        rows, upstream = GivenRows.of(obj), {c.name: c for c in pinned.pipeline.contracts if c.name in pinned.loaded}
-        table = declared_by(context, rows, rules, known, upstream, self.schema_changes)
-        beside = unpinned(context.asset_spec, table.contract.inputs)
-        if beside:
+    def _declared(self, context: dg.OutputContext, lake: Lake, obj: Any) -> tuple[GivenRows, DeclaredTable]:
+        """What the asset returned as rows, and their table."""
+        pinned, rows = self._pinned(lake, context), GivenRows.of(obj)
+        upstream = {c.name: c for c in pinned.pipeline.contracts if c.name in pinned.loaded}
+        known = find_declared(lake.root, table_of(context.asset_key))
+        return rows, declared_by(context, rows, DECLARED.of(context.op_def), known, upstream, self.schema_changes)
+
+    def _request(self, context: dg.OutputContext, rows: GivenRows, table: DeclaredTable) -> RebuildRequest:
+        """The request to write the rows to their table, which the lake knows by now."""
+        name = table.contract.name
+        if beside := unpinned(context.asset_spec, table.contract.inputs):
             context.log.info(f"{', '.join(beside)} stand in no receipt of {name}: not loaded by days from the lake")
-        with lake.store.lock(name):
-            declare(lake.root, table)
-        lake = lake_at(lake.root)
-        pipeline = chosen_pipeline(lake)
+        lake = lake_at(self.lake)
+        pinned, pipeline = self._pinned(lake, context), chosen_pipeline(lake)
         made, provenance = pipeline.table(name), self._provenance(context, beside)
         session = LakeSession(lake, theirs=self.spark)
         given = ReturnedRows(lambda: rows.stage(lake, made.contract), pipeline.states(pinned.states.view), rows.kind)

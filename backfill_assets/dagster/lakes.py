@@ -4,11 +4,14 @@ Does not live here: opening a lake for commands (`lake.home.open_lake`, which gi
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake import files
+from backfill_assets.lake.declared import DeclaredTable, declare, declare_again, find_declared
 from backfill_assets.lake.folder import OWN_FOLDERS, close_folder, refuse_file
 from backfill_assets.lake.home import Lake, look_at
 from backfill_assets.lake.settings import FILE_NAME, load_settings
@@ -61,3 +64,20 @@ def lake_for(folder: str | Path, start: date) -> Lake:
             part.write_text(START.sub(f"start_date = {start}", text, count=1), encoding="utf-8")
             files.publish(part, path)
     return lake_at(root)
+
+
+@contextmanager
+def declaring(lake: Lake, table: DeclaredTable) -> Iterator[None]:
+    """Within, the lake knows the table as it is to be written. Where the block raises it is known as before, unless
+    rows were committed or another writer declared it meanwhile: a table with rows never becomes unknown."""
+    name, day_column = table.contract.name, table.contract.day_column
+    with lake.store.lock(name):
+        before, version = find_declared(lake.root, name), lake.store.view(name, day_column).version
+        declare(lake.root, table)
+    try:
+        yield
+    except BaseException:
+        with lake.store.lock(name):
+            if find_declared(lake.root, name) == table and lake.store.view(name, day_column).version == version:
+                declare_again(lake.root, name, before)
+        raise

@@ -14,6 +14,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.status import keep_attention
 from backfill_assets.orchestration.dagster_private import instance_id
+from backfill_assets.orchestration.naming import PLAIN
 
 KEPT_AS = "green_days"  # the name under which the lake keeps them, for `status`
 
@@ -22,7 +23,7 @@ def look_for_green_days(instance: dg.DagsterInstance, lake: Lake, states: States
     """A line per table of an asset with such days, by table; the lake keeps the lines until the next look."""
     found: dict[str, str] = {}
     for contract in (c for c in states.contracts.values() if c.made_by):
-        shown = instance.get_materialized_partitions(dg.AssetKey(contract.made_by.split("/")))
+        shown = instance.get_materialized_partitions(PLAIN.of(contract))
         written = states.view.table(contract.name).stamps
         if days := [day for key in shown if (day := _day(key)) is not None and day not in written]:
             found[contract.name] = (

@@ -3,13 +3,20 @@
 Tested here: `dagster.lakes`. Not tested here: what is written into them (`test_io_manager.py`).
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.dagster.lakes import lake_at, lake_for
+from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
+from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset
 
 JANUARY, MARCH = date(2024, 1, 1), date(2024, 3, 1)
 
@@ -34,3 +41,48 @@ def test_the_first_day_of_a_lake_of_landed_files_stays(lake: Path) -> None:
     assert lake_for(lake, MARCH).settings.start_date == MARCH
     with pytest.raises(SettingsError, match="start_date is 2024-03-01, and the asset has days from 2024-01-01 on"):
         lake_for(lake, JANUARY)
+
+
+COLUMNS = (Column("day", "DATE", ""), Column("n", "BIGINT", "", nullable=True))
+CONTRACT = Contract("orders", "", COLUMNS, "day", (), (), made_by="orders", first_day=JANUARY)
+TABLE = DeclaredTable(CONTRACT, ("orders",), "1")
+
+
+def fail_after(lake: Lake, table: DeclaredTable, meanwhile: Callable[[], object]) -> None:
+    """Declare a table for a write that fails after what another one does meanwhile."""
+    with declaring(lake, table):
+        meanwhile()
+        raise LookupError(table.contract.name)
+
+
+def test_a_table_is_known_as_before_where_nothing_was_written(lake: Path) -> None:
+    seen = []
+    with pytest.raises(LookupError, match="orders"):
+        fail_after(lake_for(lake, JANUARY), TABLE, lambda: seen.append(find_declared(lake, "orders")))
+    assert seen == [TABLE]
+    assert find_declared(lake, "orders") is None
+
+
+def test_what_another_writer_declared_meanwhile_stays_known(lake: Path) -> None:
+    newer = replace(TABLE, code="2")
+    with pytest.raises(LookupError, match="orders"):
+        fail_after(lake_for(lake, JANUARY), TABLE, lambda: declare(lake, newer))
+    assert find_declared(lake, "orders") == newer
+
+
+def test_the_contract_of_rows_that_were_written_meanwhile_stays_known(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders = orders_asset(deliveries)
+    materialize(lake, [orders], "2024-01-01", instance=instance)
+    written = find_declared(lake, "shop__orders")
+    assert written is not None
+    changed = replace(written, code="2")
+
+    def write() -> None:
+        materialize(lake, [orders], "2024-01-02", instance=instance)
+        declare(lake, changed)
+
+    with pytest.raises(LookupError, match="orders"):
+        fail_after(lake_at(lake), changed, write)
+    assert find_declared(lake, "shop__orders") == changed
