@@ -8,6 +8,8 @@ import contextlib
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -86,7 +88,8 @@ class _Group(click.Group):
         """Return the command of that name; None if there is none."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"backfill_assets.cli.{COMMANDS[cmd_name][0]}")
+        with _interrupts_end_it():
+            module = import_module(f"backfill_assets.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
@@ -124,6 +127,22 @@ class _Group(click.Group):
             if isinstance(error, click.UsageError) and not isinstance(error, click.exceptions.NoArgsIsHelpError):
                 raise click.UsageError(broken(error.format_message(), len("Error: ")), error.ctx) from None
             raise  # click handles it, and ends quietly on a closed pipe
+
+
+@contextlib.contextmanager
+def _interrupts_end_it() -> Iterator[None]:
+    """Let the kernel end the process by an interrupt in here, where nothing is open yet. Python loses one that meets
+    the end of an import: it drops a module's lock by a weak reference, and only prints what its callback raises.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _interrupt_of(error: BaseException) -> KeyboardInterrupt | None:

@@ -151,6 +151,28 @@ def test_an_interrupt_after_the_last_word_ends_the_process_without_a_traceback()
     assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
 
 
+@pytest.mark.usefixtures("processes")
+def test_an_interrupt_while_a_command_is_imported_is_never_lost() -> None:
+    """Python runs the callback of a module's lock then, and only prints what it raises."""
+    strike = (
+        "import os, signal, sys, weakref\n"
+        "class Lock: pass\n"
+        "class Strikes:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'backfill_assets.cli.status':\n"
+        "            lock = Lock()\n"
+        "            last = weakref.ref(lock, lambda _: os.kill(os.getpid(), signal.SIGINT))\n"
+        "            del lock\n"
+        "from backfill_assets.cli.app import main\n"
+        "sys.meta_path.insert(0, Strikes())\n"
+        "sys.argv[1:] = ['status', '--help']\n"
+        "main()\n"
+    )
+    with as_in_a_terminal():
+        ended = subprocess.run([sys.executable, "-c", strike], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
 def test_a_lake_that_does_not_exist_is_told_with_the_commands_that_make_one(tmp_path: Path) -> None:
     result = run("status", "--lake", tmp_path / "none")
     assert result.exit_code == 2
