@@ -3,8 +3,7 @@
 Tested here: `core.days`. Not tested here: windows of contracts (`test_contracts.py`, `test_digests.py`).
 """
 
-from datetime import UTC, date, datetime
-from itertools import pairwise
+from datetime import date
 
 import pytest
 from hypothesis import given
@@ -18,7 +17,6 @@ from backfill_assets.core.days import (
     covering,
     days_text,
     from_inclusive,
-    midnight,
     parse_day,
     parse_days,
     parse_span,
@@ -101,29 +99,14 @@ def test_a_range_holds_its_first_day_and_not_its_end(span: DayRange) -> None:
     assert "2024-02-29" not in span
 
 
-@given(day_ranges)
-def test_grouping_the_days_of_a_range_gives_the_range(span: DayRange) -> None:
-    assert contiguous(span) == [span]
-
-
 @given(st.lists(near_days))
 def test_ranges_hold_exactly_the_days_they_were_grouped_from(some: list[date]) -> None:
     assert [d for span in contiguous(some) for d in span] == sorted(set(some))
 
 
 @given(st.lists(near_days))
-def test_ranges_are_the_fewest_with_a_day_free_between_any_two(some: list[date]) -> None:
-    spans = contiguous(some)
-    assert all(after.start - before.end >= ONE_DAY for before, after in pairwise(spans))
-
-
-@given(st.lists(near_days))
 def test_grouping_ignores_order_and_repetition(some: list[date]) -> None:
     assert contiguous([*some, *reversed(some)]) == contiguous(sorted(some)) == contiguous(set(some))
-
-
-def test_no_days_make_no_ranges() -> None:
-    assert contiguous([]) == []
 
 
 @pytest.mark.parametrize("end", [LEAP_DAY, LEAP_DAY - ONE_DAY])
@@ -146,11 +129,6 @@ def test_days_given_backwards_are_refused_by_both_names() -> None:
 def test_a_range_reads_as_people_type_it(span: DayRange) -> None:
     ends = [parse_day(part) for part in str(span).split("..")]
     assert from_inclusive(ends[0], ends[-1]) == span
-
-
-def test_a_day_begins_at_midnight_in_utc() -> None:
-    assert midnight(LEAP_DAY) == datetime(2024, 2, 29, tzinfo=UTC)
-    assert midnight(LEAP_DAY + ONE_DAY) - midnight(LEAP_DAY) == ONE_DAY
 
 
 @given(st.sets(st.dates(date(2024, 1, 1), date(2024, 3, 1)), min_size=1), st.integers(1, 5))

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import SCHEME, DayProfile
-from backfill_assets.core.receipts import SCHEMA, UNNUMBERED, Built, DayEntry, Receipt, parse_receipt
+from backfill_assets.core.receipts import SCHEMA, UNNUMBERED, DayEntry, Receipt, parse_receipt
 from backfill_assets_tests.builders import day, receipt
 from backfill_assets_tests.strategies import json_values, receipts
 
@@ -111,15 +111,6 @@ def test_a_part_that_a_later_release_adds_does_not_make_a_receipt_foreign() -> N
     assert parse_receipt(json.dumps({**WHOLE, "colour": "blue"})) == parse_receipt(json.dumps(WHOLE))
 
 
-@pytest.mark.parametrize("built", Built)
-def test_what_was_said_of_a_day_survives(built: Built) -> None:
-    entry = DayEntry(0, "0", "digest", built)
-    found = parse_receipt(receipt(days={day(3): entry}).to_json())
-    assert found is not None
-    assert found.days == {day(3): entry}
-    assert found.days[day(3)].built is built
-
-
 def test_a_frontier_in_another_time_zone_is_the_same_instant() -> None:
     here = datetime(2024, 3, 1, 2, tzinfo=timezone(timedelta(hours=2)))
     found = parse_receipt(receipt(frontier=here).to_json())
@@ -131,14 +122,6 @@ def test_a_receipt_with_a_naive_frontier_cannot_be_made() -> None:
     naive = datetime(2024, 3, 1, tzinfo=UTC).replace(tzinfo=None)
     with pytest.raises(ValueError, match="aware"):
         receipt(frontier=naive)
-
-
-def test_the_names_in_the_text_are_the_ones_that_audits_look_for() -> None:
-    expected = (
-        "backfill_assets bytes code columns columns_of counts cpu_seconds days frontier inputs note parts reason "
-        "run_id scheme schemes seconds settings start_seconds table tags write_id"
-    )
-    assert " ".join(sorted(WHOLE)) == expected
 
 
 def test_the_columns_of_each_day_are_read_back_each_set_named_once_and_none_where_none_are_known() -> None:
@@ -180,13 +163,6 @@ def test_days_that_count_the_same_share_their_counts_when_read() -> None:
     first, second, other, none, nothing = (e.counts for e in read.days.values())
     assert first is second is not other
     assert none is nothing
-
-
-def test_a_receipt_of_an_earlier_version_has_no_counts() -> None:
-    earlier = {k: v for k, v in WHOLE.items() if k != "counts"}
-    read = parse_receipt(json.dumps(earlier))
-    assert read is not None
-    assert all(not e.counts for e in read.days.values())
 
 
 @pytest.mark.parametrize(

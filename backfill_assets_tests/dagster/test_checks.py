@@ -62,18 +62,6 @@ def test_a_refusal_needs_no_check_in_the_run(lake: Path, deliveries: Deliveries,
     assert "repeat a key" in cause(materialize(lake, [orders], FIRST, instance=instance))
 
 
-def test_a_refused_day_is_green_again_after_it_was_made_right(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    orders, checks = checked(deliveries)
-    deliveries.by_day[FIRST] = [("a", 1), ("a", 2)]
-    run = materialize(lake, [orders, *checks], FIRST, instance=instance)
-    assert not verdicts(instance, run)["unique_key"][0]
-    deliveries.by_day[FIRST] = [("a", 1)]
-    run = materialize(lake, [orders, *checks], FIRST, instance=instance)
-    assert verdicts(instance, run)["unique_key"][0]
-
-
 def test_rules_hold_under_a_prefix_that_is_put_on_later(
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
 ) -> None:
@@ -106,21 +94,3 @@ def test_an_asset_with_another_io_manager_is_not_judged(deliveries: Deliveries) 
 
     (check,) = lake_checks(elsewhere, rows=(5, None))
     assert check.required_resource_keys == {"io_manager"}
-
-
-def test_good_days_are_written_where_they_are_to_be_kept_and_the_bad_one_is_red(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    orders = orders_asset(deliveries)
-    checks = lake_checks(orders, unique=["id"], on_bad_days="keep_good")
-    deliveries.by_day["2024-01-02"] = [("a", 1), ("a", 2)]
-    result = materialize(lake, [orders, *checks], FIRST, "2024-01-03", instance=instance)
-    assert not result.success
-    assert "2024-01-02" in cause(result)
-    assert {str(day) for day, *_ in rows(lake, "shop__orders")} == {"2024-01-01", "2024-01-03"}
-    spent = instance.get_materialized_partitions(orders.key)
-    assert spent == {"2024-01-01", "2024-01-03"}
-    assert verdicts(instance, result)["unique_key"] == (False, verdicts(instance, result)["unique_key"][1])
-    deliveries.by_day["2024-01-02"] = [("a", 1)]
-    assert materialize(lake, [orders, *checks], "2024-01-02", instance=instance).success
-    assert instance.get_materialized_partitions(orders.key) == {"2024-01-01", "2024-01-02", "2024-01-03"}

@@ -16,7 +16,6 @@ import pytest
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.engine import cache as room
 from backfill_assets.engine.cache import (
-    BUNDLES,
     CACHE_VARIABLE,
     PASSWORD,
     PINS,
@@ -28,7 +27,6 @@ from backfill_assets.engine.cache import (
     package_version,
     present_jars,
     prove,
-    spark_home,
     trust_store,
 )
 
@@ -119,13 +117,6 @@ def test_jars_with_known_checksums_are_not_made_good_by_trust(cache: Path) -> No
         delta_jars(NO_JAVA, (), digest_of(present_jars()))
 
 
-@pytest.mark.usefixtures("processes")
-def test_the_digest_that_trust_names_is_what_sha256sum_tells(cache: Path) -> None:
-    command = ["sh", "-c", "LC_ALL=C; sha256sum *.jar | sha256sum"]
-    told = subprocess.run(command, cwd=cache, capture_output=True, text=True, check=True)
-    assert told.stdout.split()[0] == digest_of(present_jars())
-
-
 def test_a_cache_folder_that_cannot_be_used_is_one_line_that_names_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,15 +163,6 @@ def test_jars_belong_to_the_installed_versions(tmp_path: Path, monkeypatch: pyte
     assert delta_coordinate().endswith(f":{package_version('delta-spark')}")
 
 
-def test_spark_is_found_without_importing_it() -> None:
-    assert (spark_home() / "jars").is_dir()
-
-
-def test_a_package_that_is_missing_is_named_with_what_to_do() -> None:
-    with pytest.raises(BackfillError, match="the package no-such-package: it is not installed"):
-        package_version("no-such-package")
-
-
 def listed(store: Path) -> str:
     command = [str(JAVA.with_name("keytool")), "-list", "-keystore", str(store), "-storepass", PASSWORD]
     told: str = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -201,11 +183,3 @@ def test_a_certificate_that_only_pip_is_told_of_is_in_the_store_for_java(
     assert store is not None
     assert listed(store).count("trustedCertEntry") == 1
     assert "machine-0" in listed(store)
-
-
-def test_a_machine_without_certificates_gets_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / "none"))
-    for name in BUNDLES:
-        monkeypatch.delenv(name, raising=False)
-    assert trust_store(tmp_path) is None

@@ -79,12 +79,6 @@ def test_what_the_promises_rest_on_cannot_be_configured_away(key: str) -> None:
         EngineSettings(confs={key: "x"})
 
 
-def test_settings_are_values() -> None:
-    settings = EngineSettings(confs={"spark.a": "1"})
-    assert settings == EngineSettings(confs={"spark.a": "1"})
-    assert settings != EngineSettings()
-
-
 def test_small_partitions_are_for_one_machine_only() -> None:
     key = "spark.databricks.delta.snapshotPartitions"
     assert session_confs(EngineSettings(cores=3))["spark.sql.shuffle.partitions"] == "3"

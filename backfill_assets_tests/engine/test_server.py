@@ -22,12 +22,11 @@ import pytest
 
 from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.jvm import Embedded, Java
+from backfill_assets.engine.jvm import Embedded
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.sail import Sail
 from backfill_assets.engine.server import (
     begin_server,
-    differences,
     ensure_server,
     hold,
     release,
@@ -259,13 +258,6 @@ def test_a_server_whose_record_is_lost_is_stopped(tmp_path: Path, processes: Non
             assert lost.poll() == -signal.SIGTERM
         finally:
             lost.kill()
-
-
-def test_the_identity_shows_no_value_of_a_configuration() -> None:
-    key, embedded = "spark.hadoop.fs.s3a.secret.key", Embedded(lambda: Java(Path("home"), 17, "PATH"))
-    identity = embedded.identity(EngineSettings(confs={key: "hunter2"}))
-    assert "hunter2" not in json.dumps(identity)
-    assert differences(identity, embedded.identity(EngineSettings(confs={key: "x"}))) == f"the configuration {key}"
 
 
 def test_a_server_that_is_begun_is_held_and_one_that_runs_already_is_left_alone(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 from backfill_assets.core.errors import EngineLost, SettingsError
 from backfill_assets.engine.confs import SAIL, EngineSettings
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.server import ensure_server, server_status
+from backfill_assets.engine.server import ensure_server
 from backfill_assets.engine.supervisor import (
     RECORD,
     Record,
@@ -28,7 +28,6 @@ from backfill_assets.engine.supervisor import (
     supervise,
     take,
 )
-from backfill_assets_tests.engine.test_processes import step_the_clock
 from backfill_assets_tests.strangers import give_away
 
 SERVING = """
@@ -117,13 +116,6 @@ def me() -> Process:
     return found
 
 
-def test_the_folder_and_its_files_are_their_owners_alone(folder: ServerFolder) -> None:
-    folder.write_private(folder.folder / "token", "secret")
-    assert stat.S_IMODE(folder.folder.stat().st_mode) == 0o700
-    assert stat.S_IMODE((folder.folder / "token").stat().st_mode) == 0o600
-    assert [p.name for p in folder.folder.iterdir()] == ["token"]
-
-
 def test_a_record_is_read_as_it_was_written_and_shows_no_token(folder: ServerFolder) -> None:
     record = Record(me(), me(), 7, "hunter2", {"memory": "1g"})
     assert folder.record() is None
@@ -167,28 +159,10 @@ def test_a_folder_of_another_user_and_a_record_of_theirs_are_not_used(
         folder.make()
 
 
-@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
-def test_a_step_of_the_clock_changes_nothing_about_a_server(
-    folder: ServerFolder, monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        folder.write_record(Record(me(), me(), door.getsockname()[1], "hunter2", {}))
-        step_the_clock(seconds, monkeypatch)
-        record = folder.record()
-        assert record is not None
-        assert (record.usable, record.process == me()) == (True, True)
-        assert server_status(folder.folder.parent) is not None
-
-
 def test_what_a_supervisor_is_told_shows_neither_token_nor_command() -> None:
     request = ServerRequest(["java", "-Dsecret"], {}, 600.0, "server-1.properties", "hunter2")
     assert "hunter2" not in repr(request)
     assert "-Dsecret" not in repr(request)
-
-
-def test_a_process_of_the_same_number_that_began_at_another_time_is_another_one() -> None:
-    assert me().is_alive()
-    assert not replace(me(), created=me().created - 60).is_alive()
 
 
 def test_the_clients_lock_can_be_taken_only_while_nobody_shares_it(folder: ServerFolder) -> None:

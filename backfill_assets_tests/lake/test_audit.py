@@ -5,7 +5,6 @@ Tested here: `lake.audit`, without an engine. Not tested here: files that Spark 
 
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,10 +13,10 @@ from hypothesis import strategies as st
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.audit import audit, audit_table, sample_keys
+from backfill_assets.lake.audit import audit, sample_keys
 from backfill_assets.lake.home import Lake
-from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.strategies import examples
 
 COLUMNS = (
@@ -108,10 +107,6 @@ def test_two_rows_have_one_fingerprint_iff_they_are_equal(lake: Lake, one: Cells
     assert (prints[0] == prints[1]) == (one == other)
 
 
-def test_no_files_are_no_days(lake: Lake) -> None:
-    assert audit(lake, [], TABLE) == {}
-
-
 def test_text_that_is_no_text_is_told_and_not_published(lake: Lake) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -138,11 +133,3 @@ def test_samples_name_the_keys_that_break_a_rule(lake: Lake) -> None:
     assert (len(cut), cut[-1]) == (200, "…"), "a key of a megabyte would go into every event and alert"
     long.drop()
     staged.drop()
-
-
-def test_a_table_is_audited_as_it_stands_at_any_version(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    for value in (1, 2):
-        publish_by_hand(lake, STAGING, [{"entity": "A", "value": value, "event_date": day(n)} for n in range(2)])
-    assert {d: p.sums["value"] for d, p in audit_table(lake, STAGING).items()} == {day(0): 2, day(1): 2}
-    assert {d: p.sums["value"] for d, p in audit_table(lake, STAGING, 1, [day(1)]).items()} == {day(1): 1}

@@ -75,13 +75,6 @@ def test_exactly_the_named_files_come_and_go_in_one_commit_with_its_receipt(lake
     assert newest.write_id == staged.write_id
 
 
-def test_a_receipt_alone_adds_and_removes_no_file(lake: Lake) -> None:
-    before = live(lake)
-    version = commit_receipt(path_of(lake), said("alone"))
-    assert find_write(path_of(lake), "alone") == version == 2
-    assert live(lake) == before
-
-
 def test_a_write_id_is_committed_once_however_often_it_is_sent(lake: Lake) -> None:
     commit_receipt(path_of(lake), said("again"))
     with pytest.raises(BackfillError, match="holds the write again already"):

@@ -29,10 +29,6 @@ def test_every_day_has_the_size_of_its_files(tmp_path: Path) -> None:
     assert found[day(1)] > found[day(0)]
 
 
-def test_a_table_that_is_not_there_has_no_days(tmp_path: Path) -> None:
-    assert day_bytes(bare_lake(tmp_path), STAGING) == {}
-
-
 def test_every_file_lies_once_below_its_value_even_where_names_are_equal(tmp_path: Path) -> None:
     files = []
     for write in ("one", "two"):

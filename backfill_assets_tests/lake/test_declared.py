@@ -28,13 +28,6 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert find_declared(tmp_path, "other") is None
 
 
-def test_the_same_table_is_not_written_again(tmp_path: Path) -> None:
-    declare(tmp_path, TABLE)
-    before = (tmp_path / ".assets/weekly.json").stat().st_ino
-    declare(tmp_path, TABLE)
-    assert (tmp_path / ".assets/weekly.json").stat().st_ino == before
-
-
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     declare(tmp_path, TABLE)
     (tmp_path / ".assets/weekly.json").write_text("{}")

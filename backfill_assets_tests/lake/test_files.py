@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock, Timeout
 
-from backfill_assets.lake.files import SYNC_ALL_FROM, load_lock, publish, size, sync, sync_all, table_lock, write_new
+from backfill_assets.lake.files import SYNC_ALL_FROM, load_lock, publish, size, sync_all, table_lock, write_new
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets_tests.faults import raising_around
 from backfill_assets_tests.processes import PIPES, start
@@ -76,26 +76,12 @@ def test_two_processes_exclude_each_other(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_held_lock_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> None:
-    with _process(HOLD, tmp_path) as holder:
-        assert not _is_free(tmp_path / "raw.lock")
-        holder.communicate("done\n", timeout=60)
-    assert _is_free(tmp_path / "raw.lock")
-
-
-@pytest.mark.usefixtures("processes")
 def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
     with _process(HOLD, tmp_path) as holder:
         holder.kill()
         holder.wait(60)
         with table_lock(tmp_path, "raw"):
             assert not _is_free(tmp_path / "raw.lock")
-
-
-def test_an_error_under_the_lock_frees_it(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), table_lock(tmp_path, "raw"):
-        raise KeyError
-    assert _is_free(tmp_path / "raw.lock")
 
 
 def test_tables_and_the_load_have_locks_of_their_own(tmp_path: Path) -> None:
@@ -111,10 +97,6 @@ def test_a_published_file_replaces_the_one_in_its_place_and_leaves_nothing_besid
     publish(finished, target)
     assert target.read_text() == "new"
     assert list(tmp_path.iterdir()) == [target]
-
-
-def test_a_folder_is_synced_as_a_file_is(tmp_path: Path) -> None:
-    sync(tmp_path)
 
 
 @pytest.mark.parametrize("many", [3, SYNC_ALL_FROM])
@@ -133,14 +115,6 @@ def test_files_and_their_folders_are_synced_and_many_by_one_call(
     sync_all(files, tmp_path)
     each = [str(tmp_path), str(tmp_path / "a"), *map(str, files)]
     assert sorted(synced) == sorted(each if many == 3 else ["all"])
-
-
-def test_what_is_not_there_is_told_before_anything_is_replaced(tmp_path: Path) -> None:
-    target = tmp_path / "report.html"
-    target.write_text("old")
-    with pytest.raises(OSError, match="No such file"):
-        publish(tmp_path / "new.partial", target)
-    assert target.read_text() == "old"
 
 
 def test_a_size_that_the_disk_does_not_give_is_an_error_and_not_a_file_that_is_gone(tmp_path: Path) -> None:

@@ -16,17 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.profiles import EMPTY_FINGERPRINT, SCHEME
+from backfill_assets.core.profiles import SCHEME
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.fingerprints import PIECES, fingerprint_text, pieces, quoted, row_hash
+from backfill_assets.lake.fingerprints import PIECES, fingerprint_text
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
 sums = st.lists(st.integers(0, 2**90), min_size=PIECES, max_size=PIECES)
-
-
-def test_sums_of_nothing_are_the_fingerprint_of_an_empty_day() -> None:
-    assert fingerprint_text([0, 0]) == EMPTY_FINGERPRINT
 
 
 def test_the_number_of_the_scheme_belongs_to_how_fingerprints_are_made(tmp_path: Path) -> None:
@@ -40,19 +36,6 @@ def test_the_number_of_the_scheme_belongs_to_how_fingerprints_are_made(tmp_path:
 @given(sums, sums)
 def test_different_sums_have_different_texts(one: list[int], other: list[int]) -> None:
     assert (fingerprint_text(one) == fingerprint_text(other)) == (one == other)
-
-
-def test_a_fingerprint_is_hex_with_dots() -> None:
-    assert fingerprint_text([10, 2**60]) == "A.1000000000000000"
-
-
-def test_the_order_of_columns_does_not_matter() -> None:
-    assert row_hash(STAGING.columns) == row_hash(STAGING.columns[::-1])
-    assert len(set(pieces("h"))) == PIECES
-
-
-def test_a_quotation_mark_in_a_name_is_doubled() -> None:
-    assert quoted('a"b') == '"a""b"'
 
 
 EVERY = (

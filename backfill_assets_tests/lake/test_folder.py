@@ -13,15 +13,6 @@ from backfill_assets.lake.home import open_lake
 SETTINGS = 'start_date = 2013-10-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'
 
 
-def test_tables_stock_and_locks_lie_in_different_folders_of_the_lake(tmp_path: Path) -> None:
-    (tmp_path / "lake.toml").write_text(SETTINGS)
-    lake = open_lake(tmp_path)
-    places = {lake.table_path("raw"), lake.stock, lake.locks}
-    assert len(places) == 3
-    assert all(p.is_relative_to(lake.root) for p in places)
-    assert not lake.locks.is_relative_to(lake.table_path("raw").parent)
-
-
 @pytest.mark.parametrize("named", ["file", "file/below"])
 def test_a_file_is_no_lake_whatever_its_rights(tmp_path: Path, named: str) -> None:
     (tmp_path / "file").touch()

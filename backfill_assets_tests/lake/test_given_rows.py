@@ -174,10 +174,6 @@ def test_a_frame_of_spark_gives_equal_rows(spark: "SparkSession", lake: Lake, li
     assert staged(lake, narrow, CONTRACT) == staged(lake, lines.slice(1, 1), CONTRACT)
 
 
-def test_a_frame_of_spark_without_rows_has_no_files(spark: "SparkSession", lake: Lake, lines: pa.Table) -> None:
-    assert staged(lake, spark.createDataFrame(lines).where("k = 'nobody'"), CONTRACT) == {}
-
-
 def test_a_frame_of_spark_is_refused_by_its_types_before_it_is_computed(spark: "SparkSession", lake: Lake) -> None:
     frame = spark.sql(f"SELECT 'a' AS k, raise_error('computed') AS n, DATE'{DAY}' AS day, map(1, 2) AS m")
     refused(lake, frame, "column m is not in the contract")

@@ -19,22 +19,11 @@ from backfill_assets_tests.strangers import give_away
 SETTINGS = 'start_date = 2013-10-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'
 
 
-def test_a_lake_is_known_by_its_absolute_folder(tmp_path: Path) -> None:
-    (tmp_path / "lake.toml").write_text(SETTINGS)
-    (tmp_path / "elsewhere").mkdir()
-    assert open_lake(tmp_path / "elsewhere" / "..").root == tmp_path.resolve()
-
-
 def test_a_link_to_a_lake_is_that_lake(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "lake.toml").write_text(SETTINGS)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert open_lake(tmp_path / "link") == open_lake(tmp_path / "real")
-
-
-def test_a_folder_without_settings_is_no_lake(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"it has no lake\.toml"):
-        open_lake(tmp_path)
 
 
 @pytest.mark.parametrize("door", [open_lake, reading.open_lake])

@@ -73,23 +73,6 @@ def test_files_replaced_before_the_time_go_and_the_newest_version_keeps_its_rows
     assert remove_unneeded(lake, STAGING, LATER).paths == (), "once more, there is nothing"
 
 
-def test_files_replaced_since_the_time_stay_for_a_rollback(lake: Lake) -> None:
-    assert remove_unneeded(lake, STAGING, datetime.now(UTC) - timedelta(days=1)).paths == ()
-    assert content(lake, 1) == {day(0): 1, day(1): 1, day(2): 1}
-
-
-def test_a_file_that_a_rollback_brought_back_stays(lake: Lake) -> None:
-    stamps = LOGS.state(lake.table_path("staging"), "event_date").stamps
-    restore_partitions(lake, RestoreRequest(STAGING, {day(1): 1}, {day(1): stamps[day(1)].version}), Provenance("back"))
-    remove_unneeded(lake, STAGING, LATER)
-    assert content(lake) == {day(0): 1, day(1): 1, day(2): 1}
-
-
-def test_looking_deletes_nothing(lake: Lake) -> None:
-    assert len(find_unneeded(lake, STAGING, LATER).replaced) == 2
-    assert len(data_files(lake)) == 5
-
-
 def test_a_file_that_no_version_names_goes_when_it_is_old_enough(lake: Lake) -> None:
     young, old = (lake.table_path("staging") / "writes" / "elsewhere" / f"{n}.parquet" for n in ("young", "old"))
     young.parent.mkdir()

@@ -49,10 +49,6 @@ def test_a_whole_table_is_counted_by_its_log(lake: Lake) -> None:
     assert not any(findings)
 
 
-def test_a_table_that_is_not_there_has_no_commits(tmp_path: Path) -> None:
-    assert inspect(bare_lake(tmp_path), STAGING).commits == 0
-
-
 def test_a_torn_commit_is_named_and_nothing_else_is_told(lake: Lake, table: Path) -> None:
     commit_file(table, 1).write_bytes(b'{"commitInfo"')
     found = inspect(lake, STAGING)

@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.matched_columns import (
-    DATE,
-    NUMBER,
-    OTHER,
-    TEXT,
-    TIME,
     ComparedColumn,
-    family,
     parse_tolerances,
     row_digest,
 )
@@ -27,15 +21,6 @@ COLUMNS = (
     ComparedColumn("k", "VARCHAR", "VARCHAR", "VARCHAR"),
     ComparedColumn("n", "INTEGER", "DECIMAL(18,2)", "DECIMAL(18,2)"),
 )
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [("HUGEINT", NUMBER), ("DECIMAL(18,2)", NUMBER), ("VARCHAR", TEXT), ("DATE", DATE),
-     ("TIMESTAMP WITH TIME ZONE", TIME), ("INTEGER[]", OTHER), ("BOOLEAN", OTHER)],
-)  # fmt: skip
-def test_types_have_families(kind: str, expected: str) -> None:
-    assert family(kind) == expected
 
 
 def test_a_tolerance_is_a_number_a_share_or_seconds_and_fits_its_column() -> None:

@@ -57,11 +57,6 @@ def found(lake: Lake, before: list[Row], after: list[Row], contract: Contract = 
     return differences(lake, contract, *sides, DayRange(day(0), day(5)))
 
 
-def test_a_value_that_becomes_null_is_a_change_and_two_nulls_are_none(lake: Lake) -> None:
-    [only] = found(lake, [(0, "a", 1, None)], [(0, "a", None, None)]).days
-    assert (only.added, only.removed, only.changed, dict(only.columns)) == (0, 0, 1, {"n": 1})
-
-
 def test_rows_that_repeat_a_key_are_compared_once_each(lake: Lake) -> None:
     [only] = found(lake, [(0, "a", 1, "x"), (0, "a", 2, "x")], [(0, "a", 1, "x")]).days
     assert (only.rows_before, only.rows_after, only.removed, only.changed) == (2, 1, 1, 0)

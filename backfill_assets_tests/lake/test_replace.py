@@ -88,15 +88,6 @@ def test_only_the_days_that_differ_get_other_files(tmp_path: Path) -> None:
     assert not after[NEXT] & before[NEXT]
 
 
-def test_a_write_of_what_is_there_commits_nothing(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    first = write(lake, {DAY: 1})
-    again = write(lake, {DAY: 1})
-    assert first.write_id
-    assert not again.write_id
-    assert version(lake, "staging") == first.version
-
-
 def test_equal_rows_from_other_inputs_get_a_new_receipt_and_keep_their_files(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     write(lake, {DAY: 1})

@@ -98,15 +98,6 @@ def test_a_released_day_says_again_what_its_write_said(lake: Lake) -> None:
     assert release_partitions(lake, STAGING, [day(1)], SAID) == [], "what is not held is not let go"
 
 
-def test_a_rollback_can_be_rolled_back_and_released_to_what_it_undid(lake: Lake) -> None:
-    wrong = entry(lake, day(1))
-    back(lake, {day(1): 1})
-    assert back(lake, {day(1): 2}) == 4
-    assert content(lake)[day(1)] == 7
-    release_partitions(lake, STAGING, [day(1)], SAID)
-    assert entry(lake, day(1)) == wrong
-
-
 def test_a_rollback_to_a_held_version_is_released_to_the_write_behind_it(lake: Lake) -> None:
     right = read_commit(path_of(lake), 1).receipt
     back(lake, {day(1): 1})

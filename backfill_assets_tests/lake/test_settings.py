@@ -120,23 +120,6 @@ def test_as_of_is_an_instant_in_utc_and_naive_means_utc(lake: Path, written: str
     assert found.utcoffset() == timedelta()
 
 
-ENGINES = (
-    "embedded",
-    "sc://host:15002",
-    "local[4]",
-    "local[*]",
-    "local",
-    "spark://host:7077",
-    "yarn",
-    "k8s://https://h",
-)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_every_kind_of_engine_is_known(lake: Path, engine: str) -> None:
-    assert _load(lake, rest=f'[spark]\nengine = "{engine}"').spark.engine == engine
-
-
 # what is refused, and how it is told
 
 BAD = {
@@ -196,10 +179,6 @@ def test_what_is_missing_is_named(lake: Path) -> None:
         load_settings(lake, {})
 
 
-def test_a_long_bad_value_is_cut(lake: Path) -> None:
-    assert len(_refusal(lake, LABELS__RULE="x" * 1_000)) < 300
-
-
 @pytest.mark.parametrize(
     ("rest", "told"),
     {
@@ -253,11 +232,6 @@ def test_variables_are_read_as_toml_reads_values_else_as_text(lake: Path) -> Non
     assert found.source.files == "quoted *.csv"
 
 
-def test_other_variables_are_left_alone(lake: Path) -> None:
-    _load(lake)
-    assert load_settings(lake, {"BACKFILL_ASSETS_LAKE": "x", "SPARK__MEMORY": "x"}) == load_settings(lake, {})
-
-
 @pytest.mark.usefixtures("processes")
 def test_the_process_environment_counts_when_none_is_given_but_its_time_zone_never(lake: Path) -> None:
     _load(lake, "as_of = 2014-06-01T12:30:00")
@@ -271,16 +245,7 @@ def test_the_process_environment_counts_when_none_is_given_but_its_time_zone_nev
     assert told.split() == ["3g", "2014-06-01T12:30:00+00:00"]
 
 
-def test_settings_do_not_change(lake: Path) -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        _load(lake).start_date = date(2000, 1, 1)
-
-
 # known gaps, each the smallest example
-
-
-def test_windows_in_the_wrong_order_are_refused_by_their_variable(lake: Path) -> None:
-    assert f"(from ${ENV_PREFIX}FEATURES__WINDOWS_DAYS)" in _refusal(lake, FEATURES__WINDOWS_DAYS="[28, 7]")
 
 
 @pytest.mark.parametrize(("over", "under"), [("START_DATE", "START_DATE__DAY"), ("SOURCE", "SOURCE__FORMAT")])

@@ -12,18 +12,12 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.settings import DEFAULTS, TEMPLATE, LakeSettings, lake_toml
+from backfill_assets.lake.settings import TEMPLATE, LakeSettings, lake_toml
 from backfill_assets.pipeline.tables import tables
 
 VALUES: dict[str, Any] = {
     "start_date": date(2024, 3, 1), "files": "landing/**", "format": "jsonl", "select": "seq, 'ä\"' AS op",
 }  # fmt: skip
-
-
-def test_it_says_what_was_given_and_the_defaults_of_the_rest() -> None:
-    settings = LakeSettings.model_validate(tomllib.loads(lake_toml(VALUES)))
-    assert (settings.start_date, settings.source.select) == (VALUES["start_date"], VALUES["select"])
-    assert list(settings.features.windows_days) == DEFAULTS["windows_days"]
 
 
 def test_what_it_spells_out_is_what_a_lake_without_these_keys_has() -> None:

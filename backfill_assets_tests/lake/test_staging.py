@@ -194,10 +194,6 @@ def test_a_day_is_one_file_however_many_rows_the_session_expects(spark: "SparkSe
         say(spark, {key: kept or "" for key, kept in before.items()})
 
 
-def test_no_rows_are_no_files(spark: "SparkSession", lake: Lake) -> None:
-    assert staged_by_spark(spark, lake).files == ()
-
-
 def test_what_fails_half_way_leaves_nothing(spark: "SparkSession", lake: Lake) -> None:
     frame = spark.createDataFrame([("A", 1, day(0))], "entity string, value bigint, event_date date")
     bad = frame.selectExpr("entity", "cast(raise_error('no') as bigint) value", "event_date")

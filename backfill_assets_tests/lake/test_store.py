@@ -4,16 +4,14 @@ Tested here: `lake.store`. Not tested here: rows through an engine (`test_data_f
 (`test_committer`) and the way back (`test_restore`).
 """
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backfill_assets.lake.data_files import day_bytes, files_of
+from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.log import Commit
 from backfill_assets.lake.store import TableStore
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
@@ -65,23 +63,9 @@ def test_commits_after_a_version_are_those_that_came_since(lake: Lake) -> None:
     assert next(lake.store.commits("staging", newest - 1)) == commit
 
 
-def test_sizes_are_told_per_day(lake: Lake) -> None:
-    publish_by_hand(lake, STAGING, rows(0, 1))
-    sizes = day_bytes(lake, STAGING)
-    assert set(sizes) == {day(0), day(1)}
-
-
-def test_its_address_is_for_people_and_other_programs(lake: Lake) -> None:
-    assert lake.table_uri("staging") == (lake.root / "tables" / "staging").as_uri()
-
-
 def test_what_was_read_of_a_table_is_read_again_once_it_has_another_commit(lake: Lake) -> None:
     publish_by_hand(lake, STAGING, rows(0))
     first = lake.store.kept("staging", "rows", lambda: lake.store.rows("staging"))
     assert lake.store.kept("staging", "rows", lambda: lake.store.rows("staging")) is first
     publish_by_hand(lake, STAGING, rows(1))
     assert len(lake.store.kept("staging", "rows", lambda: lake.store.rows("staging"))) == 2
-
-
-def test_a_commit_tells_when_it_was_made_in_utc() -> None:
-    assert Commit(3, None, 1_700_000_000_000, "WRITE").at == datetime.fromtimestamp(1_700_000_000, UTC)

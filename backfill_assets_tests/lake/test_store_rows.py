@@ -42,15 +42,6 @@ def entities(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(r["entity"] for r in rows)
 
 
-def test_a_table_that_is_not_there_has_no_rows(lake: Lake) -> None:
-    assert lake.store.rows("other") == []
-
-
-def test_rows_are_those_of_the_version_and_columns_asked_for(lake: Lake) -> None:
-    assert entities(lake.store.rows(STAGING.name)) == ["A", "B"]
-    assert lake.store.rows(STAGING.name, 1, ["entity"]) == [{"entity": "A"}]
-
-
 def test_a_query_sees_each_table_at_its_own_version(lake: Lake) -> None:
     sql = "SELECT (SELECT count(*) FROM old) AS before, (SELECT count(*) FROM new) AS now"
     (batch,) = lake.store.query(sql, {"old": (STAGING.name, 1), "new": (STAGING.name, None)})

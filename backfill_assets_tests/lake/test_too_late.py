@@ -75,12 +75,6 @@ def test_a_release_holds_for_a_file_whose_content_select_names_otherwise_since(t
     assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, HAPPENED, frozenset({"file", now})),)
 
 
-def test_days_for_which_nothing_waits_are_not_released(tmp_path: Path) -> None:
-    lake = late_lake(tmp_path)
-    assert release(LakeSession(lake), ARRIVED, ARRIVED, "why") == {}
-    assert releases(lake) == ()
-
-
 def test_a_release_of_an_earlier_version_holds_for_all_files_of_its_days(tmp_path: Path) -> None:
     lake = late_lake(tmp_path)
     tags = {"event_days_from": str(HAPPENED), "event_days_to": str(OTHER), "arrival_days": str(ARRIVED)}

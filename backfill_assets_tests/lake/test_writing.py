@@ -109,10 +109,3 @@ def test_text_that_is_no_utf8_is_refused_and_leaves_nothing(few_rows: "SparkSess
         stage(lake, STAGING, conform(bad, STAGING), MANY_FOLDERS)
     assert not list(tmp_path.rglob("*.parquet"))
     assert not list((lake.root / ".staging" / "staging").iterdir())
-
-
-@on_spark
-def test_no_rows_of_many_days_are_no_files(few_rows: "SparkSession", tmp_path: Path) -> None:
-    none = few_rows.range(0).selectExpr("'A' entity", "id value", f"DATE'{day(0)}' event_date")
-    staged = stage(bare_lake(tmp_path), STAGING, conform(none, STAGING), MANY_FOLDERS)
-    assert staged.files == ()

@@ -5,7 +5,6 @@ Tested here: `lake.writing.conform`, and `lake.audit` on files of Spark. Not tes
 """
 
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,8 @@ import pytest
 
 from backfill_assets.core.contracts import Column, Contract, Rule
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.writing import conform, stage
+from backfill_assets.lake.writing import conform
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake
 
@@ -46,39 +44,6 @@ AWKWARD: list[tuple[Any, ...]] = [
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return bare_lake(tmp_path)
-
-
-def test_awkward_rows_that_spark_wrote_are_audited_as_they_are(spark: "SparkSession", lake: Lake) -> None:
-    frame = conform(spark.createDataFrame(AWKWARD, SCHEMA), TABLE)
-    by_audit = audit(lake, stage(lake, TABLE, frame).paths, TABLE)
-    assert by_audit[day(0)].duplicates == 1
-    assert by_audit[day(0)].broken == {"i_is_whole": 1, "once": 1}
-    assert by_audit[None].rows == 1
-
-
-def test_values_of_every_type_that_spark_wrote_are_audited_as_they_are(spark: "SparkSession", lake: Lake) -> None:
-    """-0.0 is 0.0 and NaN is NaN; NULL within an array is no NULL; a value is not its text."""
-    nan, far = float("nan"), float("inf")
-    values: list[tuple[Any, ...]] = [
-        (True, -0.0, Decimal("-0.50"), b"\x00\xff", ["a", None, "1:a"], [nan, None, -0.0], [Decimal("1.10")], [OLD]),
-        (False, 0.0, Decimal("100.00"), b"", [], [0.0], [None], [None, FAR]),
-        (None, nan, Decimal("9" * 16 + ".99"), None, None, None, None, None),
-        (True, far, Decimal("-3.99"), b"-", ["-"], [far, 5e-324], [], []),
-        (False, -1.7976931348623157e308, Decimal("0.01"), b"|", ["", "é|"], [], [Decimal("-9.99")], [OLD]),
-        (False, 3.9999999999999996, None, b"a", [None], [0.1], [Decimal("0.00")], [FAR]),
-    ]
-    kinds = ("BOOLEAN", "DOUBLE", "DECIMAL(18,2)", "BINARY", "ARRAY<STRING>", "ARRAY<DOUBLE>", "ARRAY<DECIMAL(3,2)>",
-             "ARRAY<TIMESTAMP>")  # fmt: skip
-    columns = [Column(f"c{i}", kind, "c", nullable=True) for i, kind in enumerate(kinds)]
-    made = Contract("t", "t", (Column("day", "DATE", "d"), *columns), "day", (), ())
-    rows = [(day(i // 2), *row) for i, row in enumerate(values)]
-    frame = conform(spark.createDataFrame(rows, ", ".join(f"{c.name} {c.type}" for c in made.columns)), made)
-    staged = stage(lake, made, frame)
-    by_audit = audit(lake, staged.paths, made)
-    assert {d: p.sums["c2"] for d, p in by_audit.items() if d} == {
-        day(0): Decimal("99.50"), day(1): Decimal("9" * 16 + ".99") - Decimal("3.99"), day(2): Decimal("0.01"),
-    }  # fmt: skip
-    assert by_audit[day(1)].histograms["c1"] == {63: 1}, "NaN has no bucket"
 
 
 def frame_of(spark: "SparkSession", **columns: str) -> "DataFrame":

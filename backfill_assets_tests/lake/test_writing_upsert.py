@@ -86,12 +86,6 @@ def test_a_merge_upserts_by_key_twice_is_once_and_without_removals_it_is_an_over
     assert held(merged) == wanted
 
 
-def test_of_a_table_that_does_not_exist_nothing_is_kept(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    staged = stage_by_hand(lake, STAGING, rows({0: {1: 1}}))
-    assert keep_rows(lake, STAGING, staged, -1, [FIRST]) == {}
-
-
 KINDS: Mapping[str, Any] = {
     "BIGINT": 1, "INT": 2, "STRING": "x", "TIMESTAMP": datetime(2024, 3, 1, tzinfo=UTC), "BOOLEAN": True,
     "DOUBLE": 0.5, "DECIMAL(10,2)": Decimal("1.25"), "BINARY": b"\x00\xff", "ARRAY<STRING>": ["a", None],

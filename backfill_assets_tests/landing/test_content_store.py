@@ -61,21 +61,6 @@ def test_a_description_that_names_another_files_content_proves_nothing(tmp_path:
     assert find(stock, one.sha256, SEEN) is None
 
 
-def test_nanoseconds_are_converted_to_microseconds_in_the_same_order_and_cut_digits_are_told(tmp_path: Path) -> None:
-    whole = pa.array([1_700_000_000_000_000_000, None, -1_000], pa.timestamp("ns", "UTC"))
-    cut = pa.array([1_700_000_000_000_000_999, None, -1_001], pa.timestamp("ns"))
-    intake = taken(tmp_path, pa.table({"a": whole, "b": pa.array([1, 2, 3], pa.timestamp("us")), "c": cut}))
-    found = find(tmp_path / "stock", intake.sha256, SEEN)
-    assert found is not None
-    read = pq.read_table(found.parquet)
-    assert read.schema.field("a").type == pa.timestamp("us", "UTC")
-    assert read["a"].cast(pa.int64()).to_pylist() == [1_700_000_000_000_000, None, -1]
-    assert dict(found.inexact) == {
-        "c": "of the file has digits below the microsecond, which would be cut off in 2 of its rows"
-    }
-    assert pq.read_schema(tmp_path / "a.parquet").field("a").type.unit == "ns", "the landed file is as it was"
-
-
 def test_files_of_one_schema_are_of_one_kind_and_others_are_not(tmp_path: Path) -> None:
     kinds = []
     for name, table in {"x": {"a": [1]}, "y": {"a": [2]}, "z": {"a": ["t"]}}.items():

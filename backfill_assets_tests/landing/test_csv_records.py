@@ -136,12 +136,6 @@ def test_a_header_alone_is_a_file_without_rows(tmp_path: Path) -> None:
     assert stock_rows(intake) == []
 
 
-def test_columns_go_by_name_so_that_another_order_swaps_nothing(tmp_path: Path) -> None:
-    one = good_rows(take_in(tmp_path, "a.csv", b"k,v\n1,2\n"))
-    other = good_rows(take_in(tmp_path, "b.csv", b"v,k\n2,1\n"))
-    assert one == other
-
-
 def test_an_empty_line_is_a_record_only_where_there_is_one_column(tmp_path: Path) -> None:
     assert take_in(tmp_path, "a.csv", b"k,v\n\n1,2\n\r\n").rows == 1
     assert good_rows(take_in(tmp_path, "b.csv", b"k\n\n1\n")) == [{"k": ""}, {"k": "1"}]

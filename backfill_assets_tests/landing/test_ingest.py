@@ -41,10 +41,6 @@ def test_the_same_content_is_parsed_once_whatever_its_name(tmp_path: Path) -> No
     assert first.parquet.stat().st_mtime_ns == written, "who parses it writes it anew"
 
 
-def test_one_content_in_two_formats_has_two_copies(tmp_path: Path) -> None:
-    assert take_in(tmp_path, "a.jsonl", LINES).parquet != take_in(tmp_path, "a.csv", LINES).parquet
-
-
 @pytest.mark.parametrize("damage", [b"", b"PAR1 torn"])
 def test_a_torn_copy_is_made_again(tmp_path: Path, damage: bytes) -> None:
     first = take_in(tmp_path, "a.jsonl", LINES)

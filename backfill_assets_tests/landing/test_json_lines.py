@@ -78,12 +78,6 @@ def test_a_line_beyond_the_limit_is_one_bad_record(tmp_path: Path) -> None:
     assert stock_rows(intake)[1]["__bad_text"] == '{"a":"xx'
 
 
-def test_blank_lines_carriage_returns_and_a_mark_are_no_records(tmp_path: Path) -> None:
-    intake = take_in(tmp_path, "a.jsonl", b'\xef\xbb\xbf{"a": 1}\r\n\r\n \t\n{"a": 2}')
-    assert good_rows(intake) == [{"a": "1"}, {"a": "2"}]
-    assert [r["__row_number"] for r in stock_rows(intake)] == [1, 2]
-
-
 def test_old_carriage_returns_alone_do_not_hide_a_second_object(tmp_path: Path) -> None:
     assert list(bad_rows(take_in(tmp_path, "a.jsonl", b'{"a": 1}\r{"a": 2}\r'))) == [1]
 
@@ -135,11 +129,6 @@ def test_columns_appear_in_the_order_in_which_lines_name_them(tmp_path: Path) ->
     assert good_rows(intake) == [
         {"a": "1", "b": None, "c": None}, {"a": None, "b": "2", "c": None}, {"a": "4", "b": None, "c": "3"},
     ]  # fmt: skip
-
-
-def test_a_line_that_would_give_too_many_columns_is_unusable(tmp_path: Path) -> None:
-    lines = b"".join(b'{"c%d": 1}\n' % i for i in range(5))
-    assert list(bad_rows(take_in(tmp_path, "a.jsonl", lines, Limits(max_columns=3)))) == [4, 5]
 
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5))

@@ -64,8 +64,3 @@ def test_a_reader_that_somebody_killed_says_nothing_of_the_file(tmp_path: Path) 
     with pytest.raises(DecoderGone, match="ended"):
         examined(path)
     assert examined(path) == 3
-
-
-def test_a_file_that_is_not_there_is_told_as_such(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        examine_apart(tmp_path / "none.parquet", 1, Limits())

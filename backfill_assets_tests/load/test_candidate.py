@@ -15,16 +15,14 @@ from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.parameters import PARAMETERS, parameters_of, parse_parameters
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Table, make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import VERSIONS, RebuildRequest, day_facts
-from backfill_assets_tests.builders import STAGING, Story, day, loaded, make_commit, receipt
+from backfill_assets_tests.builders import STAGING, Story, day, loaded
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.operations.test_compare import PIPELINE, TABLE, rows
@@ -68,14 +66,6 @@ def test_nothing_is_signed_by_code_that_changed_since_it_was_loaded(tmp_path: Pa
     with pytest.raises(BackfillError, match=r"the code of features: \S+own\.py changed"):
         features.signed(states, {})
     labels.signed(states, {})
-
-
-def test_a_log_gives_every_day_the_parameters_of_its_newest_receipt(tmp_path: Path) -> None:
-    one: Receipt = receipt(tags={PARAMETERS: "one"})
-    make_commit(tmp_path, 0, one)
-    assert LOGS.state(tmp_path, "event_date").stamps[day(0)].parameters == "one"
-    make_commit(tmp_path, 1, replace(one, tags={}))
-    assert LOGS.state(tmp_path, "event_date").stamps[day(0)].parameters == ""
 
 
 @pytest.fixture

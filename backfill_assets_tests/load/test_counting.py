@@ -96,10 +96,6 @@ def test_what_it_says_over_each_of_several_files_is_no_fault_of_theirs(monkeypat
     assert [c.refused is not None for c in count_days(LIVES, files(1), LAKE).values()] == [True]
 
 
-def test_nothing_is_asked_over_no_file() -> None:
-    assert count_days(LAKE, [], LAKE) == {}
-
-
 def test_what_the_stock_lost_is_taken_again_from_the_landing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = Mock(wraps=look)
     monkeypatch.setattr(counting, "look", looks)

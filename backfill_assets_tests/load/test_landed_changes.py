@@ -110,34 +110,12 @@ def test_a_file_of_another_size_is_altered_without_a_look_into_it(folder: Path, 
     assert hashed == []
 
 
-@pytest.mark.parametrize("damage", ["{", "[]", '{"a.csv": [1]}', '{"a.csv": null}'])
-def test_what_is_remembered_can_be_lost_at_any_time(folder: Path, hashed: list[str], damage: str) -> None:
-    record = recorded(folder, "a.csv", b"1")
-    os.utime(folder / "a.csv", (1, 1))
-    compared(folder, record)
-    (folder.parent / "stock" / landed_files.HASHES_NAME).write_text(damage)
-    assert compared(folder, record) == Comparison([], [], [], [])
-    assert hashed == ["a.csv", "a.csv"]
-
-
 def test_a_file_that_changed_just_now_is_not_remembered(folder: Path, hashed: list[str]) -> None:
     record = recorded(folder, "a.csv", b"1")
     os.utime(folder / "a.csv")
     for _ in range(2):
         compared(folder, record)
     assert hashed == ["a.csv", "a.csv"]
-
-
-def test_nothing_moved_is_nothing_to_do(folder: Path) -> None:
-    assert compared(folder, recorded(folder, "a.csv", b"1")) == Comparison([], [], [], [])
-
-
-def test_a_file_that_was_only_touched_is_the_same_and_one_with_other_bytes_is_altered(folder: Path) -> None:
-    same, other = recorded(folder, "a.csv", b"1"), recorded(folder, "b.csv", b"2")
-    os.utime(folder / "a.csv", (1, 1))
-    land(folder, "b.csv", b"3")
-    os.utime(folder / "b.csv", (1, 1))
-    assert compared(folder, same, other) == Comparison([], [other], [], [])
 
 
 def test_a_file_that_moved_is_new_at_its_new_place_and_not_missing_once_that_is_recorded(folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import Lake
 from backfill_assets.operations.candidates import (
     candidate_names,
     candidate_status,
@@ -82,10 +82,3 @@ def test_names_that_are_taken_or_none_and_landed_tables_are_refused(beside: Besi
             attempt()
     with pytest.raises(BackfillError, match="no such candidate"):
         find_candidate(lake, "v9")
-
-
-def test_a_candidate_opens_by_its_folder_with_its_tables(beside: Beside) -> None:
-    found = open_lake(beside.there.root)
-    assert (found.shared, found.own) == (beside.made.lake.root, frozenset(BUILT))
-    assert found.table_path("raw") == beside.made.lake.table_path("raw")
-    assert found.table_path("staging") == beside.there.root / "tables" / "staging"

@@ -118,16 +118,6 @@ def test_two_lakes_are_compared_by_their_rows_whatever_their_files(lake: Lake, t
     assert [(d.day, d.changed, d.added, d.removed) for d in report.differing] == [(day(1), 1, 0, 0)]
 
 
-def test_the_drift_of_a_column_is_told_where_rows_and_totals_match(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path / "lake")
-    publish_by_hand(lake, TABLE, rows({(0, f"k{i}"): (5, "x") for i in range(400)}))
-    publish_by_hand(lake, TABLE, rows({(0, f"k{i}"): (10 * (i % 2), "x") for i in range(400)}), digest="two")
-    report = compare(PIPELINE, asked(), Moment(lake, 1), Moment(lake))
-    assert {c.column: c.is_large for c in report.columns} == {"n": True, "text": False}
-    assert report.total("changed") == 400
-    assert report.samples == compare(PIPELINE, asked(), Moment(lake, 1), Moment(lake)).samples
-
-
 def test_versions_and_tables_that_are_none_are_told(lake: Lake) -> None:
     with pytest.raises(BackfillError, match="it has no version 9"):
         compare(PIPELINE, asked(), Moment(lake, 9), Moment(lake))

@@ -14,7 +14,6 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyarrow import csv
 
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.settings import FILE_NAME
@@ -101,13 +100,6 @@ def test_a_candidate_finds_the_expected_values_of_the_lake_beside_it(root: Path,
     assert control_request(beside, pipeline, control).right == str(beside.root / "totals.csv")
 
 
-def test_a_missing_day_and_a_day_too_many_break_it(root: Path) -> None:
-    (root / "totals.csv").write_text("day,value\n2024-03-01,3\n2024-03-09,1\n")
-    found = judged(declare(root))
-    assert "2024-03-02: 1152921504606847006, expected nothing" in found.words
-    assert "2024-03-09: nothing, expected 1" in found.words
-
-
 @pytest.mark.parametrize(
     "more",
     [
@@ -187,9 +179,3 @@ def test_the_command_names_what_is_broken_and_ends_with_1(root: Path) -> None:
     assert done.exit_code == 1
     assert [o["name"] for o in json.loads(done.stdout)] == ["revenue"]
     assert run("controls", "nix", "--lake", root).exit_code == 2
-
-
-def test_an_unknown_control_is_named(root: Path) -> None:
-    lake = declare(root)
-    with pytest.raises(BackfillError, match="no such control"):
-        judge_controls(lake, chosen_pipeline(lake), ["nix"])

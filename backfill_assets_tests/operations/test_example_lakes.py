@@ -41,9 +41,3 @@ def test_a_folder_that_holds_anything_is_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="the folder is not empty"):
         make_example("orders", tmp_path / "mine")
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
-
-
-def test_a_name_that_is_none_is_told_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"there is no such example.*orders, retried-events"):
-        make_example("../orders", tmp_path / "new")
-    assert not (tmp_path / "new").exists()

@@ -8,17 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.operations.example_lakes import MARKER, days_until, make_sample, sample_days, sample_settings
 
 TODAY = date(2026, 1, 15)
 DAYS = days_until(TODAY, 14)
-
-
-def test_a_sample_ends_the_day_before() -> None:
-    assert DayRange(date(2026, 1, 1), TODAY) == DAYS
 
 
 def test_what_is_made_is_known_again_and_has_the_settings_that_were_shown(tmp_path: Path) -> None:

@@ -15,9 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.settings import TEMPLATE
 from backfill_assets.landing.listing import landed_form
-from backfill_assets.landing.paths import BY_NUMBER
 from backfill_assets.operations.first_source import SEEN, FirstSource, first_source
 
 ORDERS = """Order Id,customer_id,created_at,total,comment
@@ -77,29 +75,6 @@ def test_typed_columns_are_not_cast_and_rows_without_arrival_arrive_when_they_ha
     assert guess.payload["total"].type == "DECIMAL(10,2)"
 
 
-@pytest.mark.parametrize(
-    ("names", "numbered"),
-    [
-        (["dt=2024-03-01/o-9h.csv", "dt=2024-03-01/o-10h.csv", "dt=2024-03-02/o-9h.csv"], True),
-        (["dt=2024-03-01/o.csv", "dt=2024-03-02/o.csv"], False),
-        (["dt=2024-03-01/o-9h.csv", "dt=2024-3-1/p-09.csv"], False),
-        (["o-9.csv", "o-10.csv"], False),
-    ],
-)
-def test_numbers_in_names_order_files_of_one_day_where_they_tell_them_apart(
-    tmp_path: Path, names: list[str], numbered: bool
-) -> None:
-    for name in names:
-        (tmp_path / "landing" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "landing" / name).write_text("id,at\n1,2024-03-01\n")
-    seen = landed_form(tmp_path, None, None)
-    assert seen is not None
-    guess = first_source(seen[2], seen[1], {})
-    assert (guess.numbered, guess.is_ordered, BY_NUMBER in guess.select) == (numbered, False, numbered)
-    assert first_source(seen[2], seen[1], {"arrival_ts": "at", "event_ts": "at"}).is_ordered
-    assert BY_NUMBER.replace("{", "{{").replace("}", "}}") in TEMPLATE.read_text("utf-8")
-
-
 def test_columns_named_as_the_product_names_them_need_no_payload(tmp_path: Path) -> None:
     text = "seq,arrival_ts,event_ts,event_key,entity,value,flag\n1,2024-03-01 00:00:01,2024-03-01 00:00:00,a,b,1,0\n"
     guess = guessed(tmp_path, "plain.csv", text)
@@ -127,10 +102,6 @@ def test_what_cannot_be_guessed_is_named_with_the_option(
     with pytest.raises(SettingsError, match=r".*") as caught:
         guessed(tmp_path, "f.csv", text, given)
     assert told in str(caught.value)
-
-
-def test_without_files_there_is_nothing_to_guess_from(tmp_path: Path) -> None:
-    assert landed_form(tmp_path, None, None) is None
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,6 @@ def test_replaced_files_go_after_the_days_of_retention_and_no_state_or_row_chang
     assert audit_table(made.lake, made.contract("staging")) == rows
 
 
-def test_days_named_by_the_caller_come_before_those_of_the_lake(made: Planned) -> None:
-    with set_to(LATER):
-        assert replaced(find_upkeep(made.lake, made.pipeline, keep_days=200)) == {}
-
-
 def test_a_plan_that_is_not_finished_keeps_what_it_may_have_to_put_back(made: Planned) -> None:
     days = DayRange(day(1), day(5))
     plan = make_plan(made.lake, made.pipeline, PlanRequest(days, BUILT, Policy(chunk="2d", canary=0, force=True)))
@@ -113,15 +108,6 @@ def test_a_landed_table_whose_load_was_cut_off_waits_for_the_next_load(made: Pla
     version = made.view("raw").version
     maintain(made.lake, made.pipeline)
     assert made.view("raw").version == version
-
-
-def test_the_words_name_tables_counts_and_bytes(made: Planned) -> None:
-    with set_to(LATER):
-        found = find_upkeep(made.lake, made.pipeline).lines()
-    assert found[0].startswith(
-        "staging: 2 replaced data file(s), 0 that no version names, 0 old checkpoint(s) to delete"
-    )
-    assert len(found) == 2
 
 
 def retain(made: Planned, **days: int) -> None:

@@ -237,15 +237,3 @@ def test_the_kept_sql_gives_the_same_counts_when_run_by_hand(compare: Callable[.
         found = dict(by_hand.execute('SELECT "@kind", count(*) FROM off GROUP BY 1').fetchall())
     assert found == {MISSING_RIGHT: 1, MISSING_LEFT: 1, DOUBLED_RIGHT: 1}
     assert found == kinds(report)
-
-
-def test_a_tolerance_that_does_not_fit_its_column_is_named(compare: Callable[..., ReconcileReport]) -> None:
-    with pytest.raises(BackfillError, match="does not fit a column of type VARCHAR"):
-        compare(ROWS, ROWS, tolerance={"name": "0.1"})
-    with pytest.raises(BackfillError, match="no column nix"):
-        compare(ROWS, ROWS, tolerance={"nix": "0.1"})
-
-
-def test_days_have_a_date_column(compare: Callable[..., ReconcileReport]) -> None:
-    with pytest.raises(BackfillError, match="--day-column"):
-        compare(ROWS, ROWS, days=DayRange(day(0), day(2)))

@@ -178,13 +178,3 @@ def test_tables_named_as_the_steps_of_a_reconciliation_are_read(lake: Lake) -> N
     assert (
         reconcile(lake, pipeline, ReconcileRequest("one", f"duckdb:SELECT DISTINCT * FROM ({union})")).mismatches == 0
     )
-
-
-def test_another_lake_and_a_delta_folder_are_sides(lake: Lake, tmp_path: Path) -> None:
-    row = {"day": day(0), "key": "a", "n": 1}
-    other, pipeline = bare_lake(tmp_path / "other"), Pipeline((Table(CONTRACT),), {})
-    for made in (lake, other):
-        publish_by_hand(made, CONTRACT, [row])
-    sides = (f"lake:{other.root}#t@1", f"lake:{other.root}#t", str(other.table_path("t")))
-    reports = [reconcile(lake, pipeline, ReconcileRequest("t", s)) for s in sides]
-    assert [(r.mismatches, r.rows) for r in reports] == [(0, (1, 1))] * 3

@@ -17,7 +17,6 @@ from backfill_assets_tests.pipeline.naive import FIRST
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from backfill_assets.pipeline.transforms.measures import Part
 
 pytestmark = pytest.mark.users_do
 
@@ -69,61 +68,6 @@ def test_any_bounds_come_to_what_a_look_at_every_row_on_every_day_comes_to(spark
             assert [found[day][name] for name in asked] == wanted, day
         else:
             assert day not in found
-
-
-def test_days_computed_one_by_one_come_to_the_same(spark: "SparkSession") -> None:
-    from backfill_assets.pipeline.transforms.intervals import on_each_day
-    from backfill_assets.pipeline.transforms.measures import Measure, every_event
-
-    reaches, frame = (trailing(13), Reach(-9, -2)), _frame(spark, _rows(Random(6), 60))
-    parts: tuple[Part, ...] = ("count", "sum", "least", "greatest", "newest")
-    asked = {f"{p}_{i}": Measure(p, NUMBER, r) for i, r in enumerate(reaches) for p in parts}
-    asked |= {f"events_{i}": m for i, m in enumerate(every_event(reaches))}
-    at_once = {r["__day"]: r for r in on_each_day(frame, ["entity"], DAYS, asked).collect()}
-    for number in (3, 17, 30):
-        day = DAYS.start + ONE_DAY * number
-        alone = on_each_day(frame, ["entity"], DayRange(day, day + ONE_DAY), asked)
-        found = {r["__day"] + number: r for r in alone.collect()}
-        assert [*found] == [d for d in (number,) if d in at_once]
-        for name, measure in asked.items():
-            shift = number if measure.part == "newest" else 0  # days are counted from the first of the range
-            one, other = found[number][name], at_once[number][name]
-            if measure.part in ("count", "sum"):
-                assert (one or 0) == (other or 0), name
-            else:
-                assert (None if one is None else one + shift) == other, name
-
-
-@pytest.mark.parametrize(
-    ("bounds", "wanted"),
-    [
-        ([(0, 0, None)], [(0, 0), (1, 1), (2, 2), (3, 3)]),
-        ([(0, 0, None), (2, 2, 2)], [(0, 0), (1, 1), (2, 0), (3, 3)]),
-        ([(0, 0, 0), (0, 2, None)], [(0, 0), (2, 2), (3, 3)]),
-        ([(0, 0, None), (1, 3, None)], [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3)]),
-        ([(0, 0, 1), (0, 1, 3), (1, 2, 2)], [(0, 0), (1, 1), (2, 1), (3, 3)]),
-        ([(0, 9, None), (0, 3, 1)], []),
-    ],
-    ids=[
-        "it counts for the length of the window",
-        "an event that is taken back gives way to the one before",
-        "two intervals of one event day leave a gap",
-        "a late event takes over when it becomes known",
-        "versions of one day overlap, and a later event comes and goes between",
-        "what never counts leaves nothing",
-    ],
-)
-def test_days_since_the_newest_event(
-    spark: "SparkSession", bounds: list[tuple[int, int, int | None]], wanted: list[tuple[int, int]]
-) -> None:
-    from backfill_assets.pipeline.transforms.intervals import on_each_day
-    from backfill_assets.pipeline.transforms.measures import Measure
-
-    frame = _frame(spark, [(str(key), event, 1, first, last) for key, (event, first, last) in enumerate(bounds)])
-    window = trailing(4)
-    measures = {"newest": Measure("newest", Value(), window), "events": Measure("count", Value(), window)}
-    found = on_each_day(frame, ["entity"], DAYS, measures).collect()
-    assert sorted((r["__day"], r["__day"] - r["newest"]) for r in found) == wanted
 
 
 def test_an_event_that_no_window_reaches_is_left_out_before_anything_is_moved(spark: "SparkSession") -> None:

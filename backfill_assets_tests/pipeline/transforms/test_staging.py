@@ -67,51 +67,6 @@ def _hours(instant: datetime | None) -> float | None:
     return None if instant is None else (instant - NOON) / timedelta(hours=1)
 
 
-@pytest.mark.parametrize(
-    ("rows", "wanted"),
-    [
-        ([delivery(1, 1), delivery(2, 5)], [(1, 1, 5), (2, 5, None)]),
-        ([delivery(1, 1), delivery(2, 5, version_ts=NOON)], [(1, 1, None)]),
-        ([delivery(1, 1), delivery(2, 1)], [(2, 1, None)]),
-        ([delivery(1, 1), delivery(2, 5, "delete")], [(1, 1, 5)]),
-        ([delivery(1, 1), delivery(2, 5, "delete"), delivery(3, 9)], [(1, 1, 5), (3, 9, None)]),
-        ([delivery(1, 1, "delete"), delivery(2, 5, version_ts=NOON)], []),
-        ([delivery(1, 1), delivery(2, 5, "delete", event_ts=NOON + 3 * ONE_DAY)], [(1, 1, 5)]),
-        ([delivery(1, 1), delivery(2, 5, "delete", event_ts=None, entity=None, value=None, flag=None)], [(1, 1, 5)]),
-        ([delivery(1, 1), delivery(2, 5, value=1), delivery(3, 9, value=1)], [(1, 1, None)]),
-        ([delivery(1, 1), delivery(2, 5), delivery(3, 9, value=1)], [(1, 1, 5), (1, 9, None), (2, 5, 9)]),
-        ([delivery(1, 1), delivery(2, 5), delivery(3, 5, value=1)], [(1, 1, None)]),
-        ([delivery(1, 1), delivery(2, 5, "delete"), delivery(3, 9, value=1)], [(1, 1, 5), (1, 9, None)]),
-        ([delivery(1, 1), delivery(2, 5, value=1), delivery(3, 9, version_ts=NOON + ONE_DAY / 6)], [(1, 1, None)]),
-        ([delivery(1, 1, entity=None), delivery(2, 5, value=1, entity=None)], [(1, 1, None)]),
-        ([delivery(1, -50)], [(1, -50, None)]),
-        ([delivery(1, 24 * 5000)], [(1, 24 * 5000, None)]),
-    ],
-    ids=[
-        "a correction ends what was known",
-        "a stale version that arrives late is never current",
-        "a tie goes to the greater seq, and leaves no interval of no length",
-        "a delete ends what was known",
-        "a re-appearance begins a second interval",
-        "an insert older than its delete stays deleted",
-        "the day of a delete is ignored",
-        "a delete may hold nothing but its key",
-        "what is said again changes nothing",
-        "an old value that comes back is a change",
-        "what was another value for no time is none",
-        "what is said again after a delete is new",
-        "what was said again outranks older versions all the same",
-        "NULL said again is the same",
-        "an arrival before the event counts from then on",
-        "however late",
-    ],
-)
-def test_known_intervals(
-    spark: "SparkSession", rows: list[dict[str, Any]], wanted: list[tuple[int, float, float | None]]
-) -> None:
-    assert known(spark, *rows) == [(FIRST, *row) for row in wanted]
-
-
 FEW = st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(["upsert", "upsert", "delete"]), st.booleans())
 
 
@@ -135,17 +90,6 @@ def test_rows_are_what_is_known_from_instant_to_instant_told_once_each(
         (FIRST, value, since, end) for (since, value), end in zip(changes, ends, strict=False) if value is not None
     ]
     assert sorted(known(spark, *rows), key=str) == sorted(wanted, key=str)
-
-
-def test_an_event_that_moves_leaves_its_old_day_at_the_move(spark: "SparkSession") -> None:
-    moved = [delivery(1, 1), delivery(2, 30, event_ts=NOON + ONE_DAY)]
-    assert known(spark, *moved) == [(FIRST, 1, 1.0, 30.0)]
-    assert known(spark, *moved, days=2) == [(FIRST, 1, 1.0, 30.0), (FIRST + ONE_DAY, 2, 30.0, None)]
-
-
-def test_another_keys_deliveries_do_no_harm(spark: "SparkSession") -> None:
-    other = delivery(2, 5, event_key="other", event_ts=NOON + 2 * ONE_DAY)
-    assert known(spark, delivery(1, 1), other) == [(FIRST, 1, 1.0, None)]
 
 
 def test_days_that_are_not_wanted_are_left_out_and_the_others_are_as_they_were(spark: "SparkSession") -> None:
