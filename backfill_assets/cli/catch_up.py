@@ -114,7 +114,7 @@ def until_settled(
         kept_back = {(t.table, day) for t in outcome.tables for day in t.kept_back}
         in_vain.update(kept_back)
         days = [day for day in map(date.fromisoformat, found.asked) if (found.table, day) not in kept_back]
-        if outcome.success or (kept_back and not any(t.cause for t in outcome.tables)):
+        if outcome.success or outcome.only_kept_back:
             rebuilt.update((found.table, day) for day in days)
             in_vain.update(day for day, times in rebuilt.items() if times >= lake.settings.lateness.attempts)
         elif len(days) == 1 or _is_hopeless(found.table, outcome):

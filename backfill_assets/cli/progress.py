@@ -5,8 +5,8 @@ Not here: the run (`runner`) and anything of Dagster.
 
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, TextIO
 
@@ -72,11 +72,36 @@ class RunOutcome:
         """The cause of each table that failed, else of the run; empty after a success."""
         return tuple(dict.fromkeys(t.cause for t in self.tables if t.cause)) or tuple(filter(None, [self.cause]))
 
+    @property
+    def only_kept_back(self) -> bool:
+        """Whether nothing failed but days that were kept back, while the others were made."""
+        return any(t.kept_back for t in self.tables) and not any(t.cause for t in self.tables)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
         known = {"run_id": self.run_id or None, "cause": self.cause or None, "seconds": round(self.seconds, 3)}
         values: dict[str, Any] = json_of(vars(self))
         return values | known | {"causes": [*self.causes]}
+
+
+def joined(runs: Sequence[RunOutcome]) -> RunOutcome:
+    """The outcome of several runs of one request as one, with the id of the last run and the first cause."""
+    tables: dict[str, TableOutcome] = {}
+    for t in (t for run in runs for t in run.tables):
+        first = tables.get(t.table)
+        tables[t.table] = t if first is None else _added(first, t)
+    success, causes = all(run.success for run in runs), [run.cause for run in runs if run.cause]
+    seconds = sum(run.seconds for run in runs)
+    return RunOutcome(runs[-1].run_id, success, tuple(tables.values()), "".join(causes[:1]), seconds)
+
+
+def _added(one: TableOutcome, other: TableOutcome) -> TableOutcome:
+    """Two runs of a table of an asset, over other days each: it has no phases, and no days `unlike` or `rewritten`."""
+    return replace(
+        one, days=one.days + other.days, changed=one.changed + other.changed, rows=one.rows + other.rows,
+        seconds=one.seconds + other.seconds, cause=one.cause or other.cause,
+        incomplete=one.incomplete + other.incomplete, kept_back=one.kept_back + other.kept_back,
+    )  # fmt: skip
 
 
 class Lines:

@@ -6,24 +6,27 @@ Not here: the load path (`load`), and which Dagster instance is meant (`dagster_
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from datetime import date
 from itertools import groupby
 
 import dagster as dg
 
 from backfill_assets.cli.dagster_home import instance_of, silenced
-from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
-from backfill_assets.core.days import DayRange, SomeDays, ranges
+from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome, joined
+from backfill_assets.core.days import DayRange, SomeDays, contiguous, parse_day, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
-from backfill_assets.core.plans import ON_BAD_DAYS_TAG
+from backfill_assets.core.plans import KEEP_GOOD, ON_BAD_DAYS_TAG
 from backfill_assets.core.receipts import Built
+from backfill_assets.core.view import TableView
 from backfill_assets.dagster.jobs import job_of
 from backfill_assets.lake.declared import declared
 from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.replace import Published
+from backfill_assets.load.good_days import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
@@ -34,34 +37,40 @@ from backfill_assets.orchestration.naming import Naming, table_made_by
 from backfill_assets.orchestration.runs import FORCE_TAG, NOTE_TAG, REASON_TAG, markers_of, run_rebuild
 from backfill_assets.pipeline.chosen import tables_at
 
+Look = Callable[[str, Collection[date] | None], TableOutcome]
+
 
 def run_backfill(lake: Lake, request: BackfillRequest, lines: Lines) -> RunOutcome:
     """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
     refuse_unwritable(lake)
     outcomes = list[RunOutcome]()
-    for tables, are_given in _groups(lake, request.tables):
-        outcomes.append(_run(lake, replace(request, tables=tables), lines, are_given))
-        if not outcomes[-1].success:
+    for part, are_given in _parts(lake, request):
+        lines.days = part.days
+        outcomes.append(_run(lake, part, lines, are_given))
+        if not outcomes[-1].success and not outcomes[-1].only_kept_back:
             break
-    ended = tuple(t for outcome in outcomes for t in outcome.tables)
-    return replace(outcomes[-1], tables=ended, seconds=sum(o.seconds for o in outcomes))
+    return joined(outcomes)
 
 
-def _groups(lake: Lake, tables: Sequence[str]) -> list[tuple[tuple[str, ...], bool]]:
-    """The tables in their order, in runs: own tables of the lake, and those that assets of a project return (True)."""
+def _parts(lake: Lake, request: BackfillRequest) -> Iterator[tuple[BackfillRequest, bool]]:
+    """The request as runs, tables in their order: of own tables of the lake, and of those that assets of a project
+    return (True). An asset's function gets one range of days, so that each stretch of some days is a run; and a table
+    that keeps good days fails its step, which those after it in a run would not outlast."""
     given = {d.contract.name for d in declared(lake.root)}
-    return [(tuple(group), are_given) for are_given, group in groupby(tables, lambda name: name in given)]
+    asked, settings = request.tags.get(ON_BAD_DAYS_TAG, ""), lake.settings
+    for are_given, group in groupby(request.tables, lambda name: name in given):
+        tables = tuple(group)
+        alone = isinstance(request.days, SomeDays) or any(chosen_mode(asked, settings, t) == KEEP_GOOD for t in tables)
+        if not (are_given and alone):
+            yield replace(request, tables=tables), are_given
+            continue
+        for table in tables:
+            for days in contiguous(request.days):
+                yield replace(request, tables=(table,), days=days), are_given
 
 
 def _run(lake: Lake, request: BackfillRequest, lines: Lines, are_given: bool) -> RunOutcome:
     """One run; `are_given`: of assets of a project."""
-    if are_given and (isinstance(request.days, SomeDays) or request.tags.get(ON_BAD_DAYS_TAG)):
-        raise BackfillError(
-            f"the tables {', '.join(request.tables)}",
-            "assets of a project return their rows: no list of days and no keeping of good days is passed on to them",
-            "Nothing was started",
-            "Name a range with --from and --to, and leave --keep-good-days away, or name other --tables",
-        )
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener, again = _Listener(lines), [t for t in request.tables if request.force and t not in request.written]
     naming = Naming.named_by(os.environ)
@@ -70,7 +79,7 @@ def _run(lake: Lake, request: BackfillRequest, lines: Lines, are_given: bool) ->
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
         if are_given:
             job, listener.steps = job_of(lake, request.tables)
-            listener.look = partial(_given_outcome, lake, request.days, run_id)
+            listener.look = _Given(lake, request.days, run_id, {t: _view(lake, t) for t in request.tables}).outcome
             tags[FORCE_TAG] = ",".join(again)
         else:
             job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami(), naming)
@@ -88,15 +97,34 @@ def _run(lake: Lake, request: BackfillRequest, lines: Lines, are_given: bool) ->
     return RunOutcome(run_id, result.success, tuple(listener.ended), listener.cause, seconds)
 
 
-def _given_outcome(lake: Lake, days: DayRange, run_id: str, name: str) -> TableOutcome:
-    """What the run did to a table that an asset returned, by its receipts."""
-    receipts = [c.receipt for c in lake.store.commits(name) if c.receipt is not None and c.receipt.run_id == run_id]
-    changed = {d for receipt in receipts for d in receipt.days if d in days}
-    day_column = next(d.contract.day_column for d in declared(lake.root) if d.contract.name == name)
-    stamps = lake.store.view(name, day_column).stamps
-    rows = sum(stamps[d].entry.rows for d in days if d in stamps)
-    incomplete = tuple(d for d in days if d in stamps and stamps[d].entry.built is Built.INCOMPLETE)
-    return TableOutcome(name, len(days), len(changed), rows, 0.0, incomplete=incomplete)
+@dataclass(frozen=True)
+class _Given:
+    """What a run does to the tables that assets return, by their receipts; `before`: as the run found them."""
+
+    lake: Lake
+    days: DayRange
+    run_id: str
+    before: Mapping[str, TableView]
+
+    def outcome(self, name: str, made: Collection[date] | None) -> TableOutcome:
+        """Of one table. `made`: the days that Dagster heard of, where the step failed for the others, which were kept
+        back; None: all of them."""
+        before, now = self.before[name], _view(self.lake, name)
+        receipts = [c.receipt for c in self.lake.store.commits(name) if c.receipt is not None]
+        there = {d: now.stamps[d].entry for d in self.days if d in now.stamps}
+        wrote = {d for r in receipts if r.run_id == self.run_id for d in r.days if d in there}
+        same = {d for d in wrote if d in before.stamps and before.stamps[d].entry.content == there[d].content}
+        kept_back = tuple(d for d in self.days if made is not None and d not in made)
+        return TableOutcome(
+            name, len(self.days) - len(kept_back), len(wrote - same), sum(e.rows for e in there.values()), 0.0,
+            rewritten=len(same), kept_back=kept_back,
+            incomplete=tuple(d for d, e in there.items() if e.built is Built.INCOMPLETE),
+        )  # fmt: skip
+
+
+def _view(lake: Lake, name: str) -> TableView:
+    day_column = next((d.contract.day_column for d in declared(lake.root) if d.contract.name == name), "")
+    return lake.store.view(name, day_column)
 
 
 def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
@@ -116,11 +144,12 @@ class _Listener:
 
     lines: Lines
     steps: Mapping[str, str] = field(default_factory=dict)  # the table of each step of an asset of a project
-    look: Callable[[str], TableOutcome] | None = None  # what the run did to such a table, once its step succeeded
+    look: Look | None = None  # what the run did to such a table, once its step ended and wrote
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
     _published: dict[str, TableOutcome] = field(default_factory=dict)
+    _made: dict[str, set[date]] = field(default_factory=lambda: defaultdict(set))  # as Dagster heard of it
 
     def published(self, rebuild: Rebuild, published: Published) -> None:
         """Keep the days of a published table, those with other content now, and its rows."""
@@ -153,18 +182,18 @@ class _Listener:
         if kind == dg.DagsterEventType.STEP_START.value:
             self._began[name] = time.perf_counter()
             self.lines.started(name)
+        elif kind == dg.DagsterEventType.ASSET_MATERIALIZATION.value and event.partition is not None:
+            self._made[name].add(parse_day(event.partition))
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
-            if self.look is not None:
-                self._published[name] = self.look(name)
-            self._end(name, "")
+            self._end(name, "", None)
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
             cause, is_own = cause_of(event), not names_kept_back(event)
             self.cause = self.cause or cause
-            if self.look is not None and not is_own:
-                self._published[name] = self.look(name)
-            self._end(name, cause if is_own else "")  # else it was made, and fails the run for the days kept back
+            self._end(name, cause if is_own else "", self._made[name])  # else made, and fails the run for others
 
-    def _end(self, name: str, cause: str) -> None:
+    def _end(self, name: str, cause: str, made: Collection[date] | None) -> None:
+        if self.look is not None and not cause:
+            self._published[name] = self.look(name, made)
         seconds = time.perf_counter() - self._began.get(name, time.perf_counter())
         published = self._published.get(name, TableOutcome(name, 0, 0, 0, 0.0))
         outcome = replace(published, seconds=seconds, cause=cause)

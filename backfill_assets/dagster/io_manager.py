@@ -14,8 +14,8 @@ from typing import Any
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day
-from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.days import parse_day, some_days
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import ON_BAD_DAYS_TAG
 from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import SchemaChanges, declared_by, first_day_of, table_of, unpinned
@@ -165,8 +165,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
         forced = self._run is not None and name in self._run.tags.get(FORCE_TAG, "").split(",")
         asked = self._run.tags.get(ON_BAD_DAYS_TAG, "") if self._run is not None else ""
         return RebuildRequest(
-            session, pipeline, made, days_of(context), provenance, forced, given=given,
-            on_bad_days=chosen_mode(asked, lake.settings, name),
+            session, pipeline, made, some_days(map(parse_day, context.asset_partition_keys)), provenance, forced,
+            given=given, on_bad_days=chosen_mode(asked, lake.settings, name),
         )  # fmt: skip
 
     def _provenance(self, context: dg.OutputContext, unnamed: Sequence[str]) -> Provenance:
@@ -189,18 +189,6 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
     def _session(self, lake: Lake) -> Callable[[], Any]:
         return LakeSession(lake, theirs=self.spark).for_reading
-
-
-def days_of(context: dg.OutputContext) -> DayRange:
-    """The days of a step's run. Raises SettingsError for days that are no range."""
-    days = sorted(map(parse_day, context.asset_partition_keys))
-    spanned = from_inclusive(days[0], days[-1])
-    if len(spanned) == len(days):
-        return spanned
-    raise SettingsError(
-        f"the asset {context.asset_key.to_user_string()}", f"the run has {len(days)} of the days {spanned}",
-        "Nothing was written", "Run a range of days, or each day by itself",
-    )  # fmt: skip
 
 
 def _refuse_none(context: dg.OutputContext, obj: Any) -> None:

@@ -250,3 +250,16 @@ def test_rows_of_nothing_but_a_day_are_refused(
 ) -> None:
     only_days = orders_asset(deliveries, lambda t: t.select(["day"]))
     assert "no column besides the day" in cause(materialize(lake, [only_days], FIRST, instance=instance))
+
+
+def test_days_that_the_partitions_leave_out_are_no_part_of_a_range(lake: Path, instance: dg.DagsterInstance) -> None:
+    workdays = dg.DailyPartitionsDefinition(FIRST, exclusions=["0 0 * * 6,0"])
+
+    @dg.asset(partitions_def=workdays, backfill_policy=ONE_RUN, metadata={"partition_expr": "day"})
+    def traded(context: dg.AssetExecutionContext) -> pa.Table:
+        days = [date.fromisoformat(key) for key in context.partition_keys]
+        return pa.table({"day": days, "n": [1] * len(days)})
+
+    result = materialize(lake, [traded], "2024-01-04", "2024-01-09", instance=instance)
+    assert result.success, cause(result)
+    assert [str(day) for day, _ in rows(lake, "traded")] == ["2024-01-04", "2024-01-05", "2024-01-08", "2024-01-09"]

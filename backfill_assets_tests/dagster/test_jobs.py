@@ -4,32 +4,72 @@ Tested here: finding a project's definitions, and `backfill` over them. Not test
 (`test_io_manager.py`).
 """
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from click.testing import CliRunner, Result
 
+from backfill_assets.cli.app import app
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.dagster import lake_checks
 from backfill_assets.dagster.jobs import definitions_of, job_of
 from backfill_assets.dagster.lakes import lake_at
+from backfill_assets.reading import open_lake
 from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset, weekly_asset
+from backfill_assets_tests.homes import make_home
 
+Command = Callable[..., Result]
 PROJECT = """\
+import json
 import dagster as dg
-from backfill_assets.dagster import LakeIOManager
+from backfill_assets.dagster import LakeIOManager, lake_checks
 from backfill_assets_tests.dagster.projects import Deliveries, orders_asset, weekly_asset
+from backfill_assets_tests.homes import make_home
 
-assets = [orders_asset(Deliveries()), weekly_asset()]
-defs = dg.Definitions(assets=assets, resources={"io_manager": LakeIOManager(lake=LAKE)})
+orders = orders_asset(Deliveries(json.loads((LAKE / "rows.json").read_text())))
+checks = lake_checks(orders, unique=["id"])
+BAD = ""
+io_manager = LakeIOManager(lake=str(LAKE))
+defs = dg.Definitions(assets=[orders, weekly_asset()], asset_checks=checks, resources={"io_manager": io_manager})
 """
-FIRST, LAST = "2024-01-01", "2024-01-03"
+FIRST, LAST = "2024-01-01", "2024-01-05"
+BAD = "2024-01-03"
 
 
 @pytest.fixture
 def project(lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance) -> Path:
-    materialize(lake, [orders_asset(deliveries), weekly_asset()], FIRST, LAST, instance=instance)
-    (lake / "shop.py").write_text(f"LAKE = {str(lake)!r}\n{PROJECT}")
+    orders = orders_asset(deliveries)
+    lake_checks(orders, unique=["id"])
+    materialize(lake, [orders, weekly_asset()], FIRST, LAST, instance=instance)
+    (lake / "shop.py").write_text(f"from pathlib import Path\nLAKE = Path({str(lake)!r})\n{PROJECT}")
+    deliver(lake)
     return lake
+
+
+@pytest.fixture
+def command(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("DAGSTER_HOME", str(make_home(tmp_path / "home")))
+    name_definitions(project, "shop.py")
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(app, ["--lake", str(project), *words])
+
+    return run
+
+
+def deliver(lake: Path, **by_day: list[tuple[str, int]]) -> None:
+    """What the asset `orders` returns from now on; days are named as `d2024_01_03`."""
+    rows_of = {day.strip("d").replace("_", "-"): found for day, found in by_day.items()}
+    (lake / "rows.json").write_text(json.dumps(rows_of))
+
+
+def totals(lake: Path) -> dict[str, int]:
+    """The total of each day of `weekly`, also of stale ones."""
+    days = open_lake(lake, newest=True).table("weekly").days(FIRST, LAST, unfit="take").arrow()
+    return {str(day): total for day, total in zip(days["day"].to_pylist(), days["total"].to_pylist(), strict=True)}
 
 
 def name_definitions(lake: Path, named: str) -> None:
@@ -51,9 +91,67 @@ def test_without_definitions_a_table_of_an_asset_is_not_made_by_a_command(projec
 
 @pytest.mark.parametrize(
     ("named", "words"),
-    [("gone.py", "there is no file"), ("shop.py:other", "has no attribute 'other'"), ("shop.py:LAKE", "is a str")],
+    [
+        ("gone.py", "there is no file"),
+        ("shop.py:other", "has no attribute 'other'"),
+        ("shop.py:LAKE", "is a PosixPath"),
+    ],
 )
 def test_definitions_that_cannot_be_loaded_are_named(project: Path, named: str, words: str) -> None:
     name_definitions(project, named)
     with pytest.raises(SettingsError, match=words):
         definitions_of(lake_at(project), ["weekly"])
+
+
+def test_days_that_are_no_range_are_made_alone_a_run_for_each_stretch(project: Path, command: Command) -> None:
+    changed: list[tuple[str, int]] = [("a", 7)]
+    deliver(project, d2024_01_01=changed, d2024_01_02=changed, d2024_01_04=changed, d2024_01_05=changed)
+    done = command("backfill", "--days", "2024-01-01,2024-01-04..05", "--force", "--json")
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert [(t["table"], t["days"], t["changed"]) for t in said["tables"]] == [("shop__orders", 3, 3), ("weekly", 3, 3)]
+    assert [line.split(":")[0] for line in done.stderr.splitlines() if " changed, " in line] == [
+        "shop__orders 2024-01-01", "shop__orders 2024-01-04..2024-01-05", "weekly 2024-01-01",
+        "weekly 2024-01-04..2024-01-05",
+    ]  # fmt: skip
+    assert totals(project) == {FIRST: 7, "2024-01-02": 12, BAD: 18, "2024-01-04": 26, LAST: 33}, (
+        "two days were not asked for"
+    )
+
+
+def test_a_command_keeps_the_good_days_of_assets_and_makes_what_follows_from_them(
+    project: Path, command: Command
+) -> None:
+    changed: list[tuple[str, int]] = [("a", 7)]
+    deliver(project, d2024_01_02=changed, d2024_01_03=[("a", 1), ("a", 2)], d2024_01_04=changed)
+    refused = command("backfill", "--from", FIRST, "--to", LAST, "--force")
+    assert refused.exit_code == 1
+    assert "Nothing was written, all days keep their rows" in refused.output
+    done = command("backfill", "--from", FIRST, "--to", LAST, "--force", "--keep-good-days", "--json")
+    assert done.exit_code == 1, done.output
+    said = json.loads(done.stdout)
+    told = [(t["table"], t["days"], t["changed"], t["kept_back"], t["failed"]) for t in said["tables"]]
+    assert told == [("shop__orders", 4, 2, [BAD], False), ("weekly", 5, 4, [], False)]
+    assert f"unique_key fails on 1 of 5 day(s), first {BAD}" in said["cause"]
+    assert totals(project) == {FIRST: 6, "2024-01-02": 13, BAD: 19, "2024-01-04": 26, LAST: 32}, (
+        "the bad day stayed as it was"
+    )
+
+
+def test_a_plan_writes_the_good_days_of_a_chunk_of_assets_and_goes_on_once_the_bad_one_is_mended(
+    project: Path, command: Command
+) -> None:
+    changed: list[tuple[str, int]] = [("a", 7)]
+    deliver(project, d2024_01_02=changed, d2024_01_03=[("a", 1), ("a", 2)], d2024_01_04=changed)
+    words = ("--from", FIRST, "--to", LAST, "--force", "--chunk", "3d", "--canary", "0", "--keep-good-days")
+    made = command("plan", *words, "--json")
+    assert made.exit_code == 0, made.output
+    plan = json.loads(made.stdout)["id"]
+    stopped = command("run", plan)
+    assert stopped.exit_code == 1
+    assert f"unique_key fails on 1 of 3 day(s), first {BAD}" in stopped.output
+    assert totals(project)["2024-01-02"] == 13
+    deliver(project, d2024_01_02=changed, d2024_01_03=changed, d2024_01_04=changed)
+    gone_on = command("run", plan)
+    assert gone_on.exit_code == 0, gone_on.output
+    assert totals(project) == {FIRST: 6, "2024-01-02": 13, BAD: 20, "2024-01-04": 27, LAST: 33}
