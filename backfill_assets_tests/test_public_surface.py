@@ -1,7 +1,7 @@
 """What a user may import from `backfill_assets`: the names, their signatures, and that asking for none costs nothing.
 
 Lives here: the pinned list; whoever changes it changes a promise and writes a line into `CHANGELOG.md`. Does not live
-here: what the names do (`end_to_end/test_own_pipeline.py` uses them as a user does).
+here: what the names do (`end_to_end/test_own_tables.py` uses them as a user does).
 """
 
 import ast

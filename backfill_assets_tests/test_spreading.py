@@ -1,6 +1,6 @@
 """What goes to one process: the names exist, and what must stay apart does.
 
-Tested here: `spreading`. Not here: which test is quick (`test_tiers`).
+Tested here: `spreading`. Not here: which test is quick (`conftest`).
 """
 
 from pathlib import Path

@@ -52,8 +52,6 @@ VARIANTS = (
     stories("wrong-select", "test_plan_wrong_select.py", "BACKFILL_ASSETS_WRONG_DAYS", "45", "days in chunks of seven"),
     simulation("histories", "--sequences", "100", what="random histories, each held against a new lake"),
     simulation("years", "400", what="simulated days of loads and upkeep"),
-    simulation("reconciling", what="a million rows, twelve planted differences"),
-    simulation("importing", str(CHECKOUT / ".artifacts" / "importing"), what="a log of a million rows, killed twice"),
     Variant(
         "spark", (*PYTEST, "-m", "spark and not on_spark"), "every test that Sail runs otherwise", {TESTS_ENGINE: SPARK}
     ),

@@ -1,7 +1,7 @@
 """Running plans: from wherever they stand, a gate after each chunk, and nothing beyond a gate that refuses.
 
 Tested here: `backfill.run` with a worker that writes without an engine. Not tested here: the runs of Dagster
-behind it (`end_to_end/test_plan.py`).
+behind it (`end_to_end/test_plan_at_once.py`).
 """
 
 from dataclasses import replace

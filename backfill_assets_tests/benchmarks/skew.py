@@ -32,7 +32,6 @@ from backfill_assets.engine.session import drop_session, open_session, say
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, built_in_columns, trailing
 from backfill_assets.pipeline.transforms.declared import now
 from backfill_assets.pipeline.transforms.spread import spread_join
-from backfill_assets_tests.benchmarks.declared import content
 from backfill_assets_tests.benchmarks.measuring import events
 
 if TYPE_CHECKING:
@@ -55,6 +54,14 @@ UNTOUCHED = {
     "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "5.0",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "64m",
 }
+
+
+def content(frame: "DataFrame") -> tuple[int, int]:
+    """How many rows there are, and the sum of a hash of each, whatever their order."""
+    cells = ", ".join(f"CAST({name} AS STRING)" for name in sorted(frame.columns))
+    hashed = frame.selectExpr(f"CAST(xxhash64({cells}) AS DECIMAL(20,0)) AS hashed")
+    (row,) = hashed.selectExpr("count(*) AS rows", "sum(hashed) AS hashes").collect()
+    return row["rows"], int(row["hashes"] or 0)
 
 
 @dataclass

@@ -96,13 +96,6 @@ def test_a_range_from_the_job_page_is_one_run_of_all_tables(ui: Ui, spark_server
     ui.took(f"{SAMPLE_DAYS} days of all tables by the job page: from the click to the backfill's end", seconds)
 
 
-def test_a_range_from_the_lineage_page_is_made(ui: Ui, spark_server: Site) -> None:
-    ui.go(LINEAGE)
-    ended, runs, _ = ui.launch_backfill(f"[{day(spark_server, 3)}...{day(spark_server, 5)}]")
-    ui.shot("lineage_range")
-    assert (ended, runs) == ("COMPLETED_SUCCESS", 1)
-
-
 def test_a_failing_check_is_red_on_its_day_explains_itself_and_is_green_after_the_fix(
     ui: Ui, spark_server: Site
 ) -> None:

@@ -55,15 +55,6 @@ def test_each_command_stands_in_one_section_of_the_list() -> None:
     assert len(listed) == len({*listed})
 
 
-def test_what_the_machine_refuses_is_one_line_that_names_the_place(tmp_path: Path) -> None:
-    def refuse() -> NoReturn:
-        raise PermissionError(13, "Permission denied", str(tmp_path / "lake.toml"))
-
-    result = run("status", "--lake", tmp_path, overrides=Overrides(opened=refuse))
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert result.stderr.startswith(f"Error: {tmp_path / 'lake.toml'}: permission denied. What was being done was not")
-
-
 @pytest.mark.parametrize("told_as", [RuntimeError, partial(SettingsError, "Dagster's home", "it cannot be opened")])
 def test_an_interrupt_that_something_else_came_of_is_an_interrupt(
     tmp_path: Path, told_as: Callable[..., Exception]
@@ -131,14 +122,6 @@ def test_help_imports_nothing_heavy() -> None:
         print(sorted({"pyspark", "dagster", "deltalake", "pyarrow", "pydantic", "rich"} & set(sys.modules)))
     """
     assert run_python(code, fresh=True).splitlines()[-1] == "[]"
-
-
-@pytest.mark.usefixtures("processes")
-def test_the_module_runs_as_the_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "backfill_assets", "--help"], cwd=CHECKOUT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("Usage: backfill-assets ")
 
 
 @pytest.mark.usefixtures("processes")
@@ -251,8 +234,15 @@ def test_a_command_looks_seldom_for_garbage_and_keeps_its_objects_at_the_end_unl
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "words",
-    [("status",), ("show", "staging", str(START)), ("audit",), ("plan", "list"), ("snapshot", "list")],
-    ids=" ".join,
+    [
+        ("status",),
+        ("show", "staging", str(START)),
+        ("audit",),
+        ("plan", "list"),
+        ("snapshot", "list"),
+        ("sql", "SELECT count(*) FROM files"),
+    ],
+    ids=lambda words: words[0],
 )
 def test_a_command_that_only_looks_imports_neither_dagster_nor_spark(tmp_path: Path, words: tuple[str, ...]) -> None:
     synthetic_lake(tmp_path, 1)
@@ -260,18 +250,7 @@ def test_a_command_that_only_looks_imports_neither_dagster_nor_spark(tmp_path: P
         import sys
         from backfill_assets.cli.app import app
         app(["--lake", {str(tmp_path)!r}, *{words!r}], standalone_mode=False)
-        print(sorted({{"pyspark", "dagster", "grpc", "duckdb", "pandas", "matplotlib"}} & set(sys.modules)))
+        print(*{{"pyspark", "dagster", "grpc", "duckdb", "pandas", "matplotlib"}} & set(sys.modules), sep=",")
     """
-    assert run_python(code, fresh=True).splitlines()[-1] == "[]"
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_query_imports_neither_dagster_nor_spark(tmp_path: Path) -> None:
-    synthetic_lake(tmp_path, 1)
-    code = f"""
-        import sys
-        from backfill_assets.cli.app import app
-        app(["--lake", {str(tmp_path)!r}, "sql", "SELECT count(*) FROM files"], standalone_mode=False)
-        print(sorted({{"pyspark", "dagster", "grpc"}} & set(sys.modules)))
-    """
-    assert run_python(code, fresh=True).splitlines()[-1] == "[]"
+    imported = run_python(code, fresh=True).splitlines()[-1]
+    assert {*imported.split(",")} <= ({"duckdb", "pandas"} if words[0] == "sql" else {""})

@@ -18,3 +18,14 @@ def test_the_outcome_is_one_line_and_the_exit_code_0(tmp_path: Path) -> None:
     done = run(*("controls",), "--lake", tmp_path)
     assert done.exit_code == 0, done.stderr
     assert "This lake has no controls" in done.stdout
+
+
+def test_a_broken_control_names_what_was_expected_and_ends_with_exit_code_1(tmp_path: Path) -> None:
+    readable_lake(tmp_path)
+    (tmp_path / "totals.csv").write_text("day,value\n2024-03-01,9\n")
+    with (tmp_path / "lake.toml").open("a") as toml:
+        query = "SELECT event_date AS day, count(*) AS value FROM staging GROUP BY 1"
+        toml.write(f'[controls.versions]\nquery = "{query}"\nexpected = "totals.csv"\n')
+    done = run("controls", "--lake", tmp_path)
+    assert (done.exit_code, "expected 9" in done.output) == (1, True), done.output
+    assert "control versions: " in run("status", "--lake", tmp_path).stdout

@@ -32,16 +32,6 @@ def verb(days: DayRange | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "args", [["--lake", "{}", "verb"], ["verb", "--lake", "{}"], ["--lake", "/x", "verb", "--lake", "{}"]]
-)
-def test_the_lake_may_be_named_before_and_after_the_verb_and_the_last_word_counts(
-    tmp_path: Path, args: list[str]
-) -> None:
-    said = CliRunner().invoke(group, [a.format(tmp_path) for a in args])
-    assert said.output.strip() == str(tmp_path)
-
-
-@pytest.mark.parametrize(
     "words",
     ["--from 2024-03-01 --to 2024-03-02", "--days 2024-03-01..2024-03-02", "--partitions 2024-03-01..2024-03-02"],
 )

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
-from backfill_assets.cli.drawing import percent, span, wanted
 from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, late_lake
 
 
@@ -83,11 +82,3 @@ def test_days_without_an_arrival_have_nothing_to_measure(root: Path, tmp_path: P
     assert result.exit_code == 0, result.output
     assert "No upsert, so there is nothing to measure." in result.stdout
     assert "<figure>" not in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
-def test_shares_and_durations_are_told_as_people_read_them() -> None:
-    assert [percent(s) for s in (0, 1e-9, 0.5, 0.999999, 1)] == ["0.00 %", "<0.01 %", "50.00 %", ">99.99 %", "100.00 %"]
-    assert [span(d) for d in (None, 0, 1 / 1440, 0.25, -0.5, 31.26)] == [
-        "-", "0.0 d", "1.0 min", "6.0 h", "-12.0 h", "31.3 d",
-    ]  # fmt: skip
-    assert [wanted(s) for s in (0.9, 0.999)] == ["90 %", "99.9 %"]

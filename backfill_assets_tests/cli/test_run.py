@@ -1,6 +1,6 @@
 """`backfill-assets run`: a plan of days that are right ends without a run; several chunks at once are processes.
 
-Tested here: `cli.run` where nothing has to be made. Not tested here: runs of Dagster (`end_to_end/test_plan.py`).
+Tested here: `cli.run` where nothing has to be made. Not tested here: runs of Dagster (`end_to_end`).
 """
 
 import json

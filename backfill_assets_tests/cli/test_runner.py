@@ -18,7 +18,7 @@ from backfill_assets.cli import runner
 from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.dagster_home import lake_words
-from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome, line_of
+from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.orchestration.interrupts import Interrupted
@@ -71,13 +71,6 @@ def test_a_lake_that_may_not_be_written_is_refused_before_a_run_begins(
 def test_a_printed_command_can_be_typed_whatever_the_folder_is_called(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path / "my lake; rm -rf $HOME", 1)
     assert shlex.split(lake_words(lake)) == ["--lake", str(lake.root)]
-
-
-def test_days_that_were_written_again_as_they_were_are_told_apart_from_changed_ones() -> None:
-    days = DayRange(START, START + ONE_DAY * 3)
-    forced = TableOutcome("staging", days=3, changed=1, rows=9, seconds=1.0, rewritten=2)
-    assert line_of(forced, days).endswith(": 3 days, 1 changed, 2 written again, 1.0 s")
-    assert (forced.to_dict()["changed"], forced.to_dict()["rewritten"]) == (1, 2)
 
 
 def test_each_table_of_a_run_keeps_its_own_cause(tmp_path: Path) -> None:

@@ -81,20 +81,6 @@ def test_a_range_is_one_commit_of_each_table_and_a_parameter_gets_its_window_of_
     assert [d for d, state in states(lake, "weekly").items() if state == "stale"] == ["2024-01-09", "2024-01-10"]
 
 
-def test_a_day_that_breaks_a_rule_keeps_its_rows_and_the_verdict_stands_on_the_check(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    orders = orders_table(deliveries)
-    assert materialize(lake, [orders], FIRST, "2024-01-03", instance=instance).success
-    before = rows(lake, "shop__orders")
-    deliveries.by_day["2024-01-02"] = [("a", -1)]
-    result = materialize(lake, [orders], FIRST, "2024-01-03", instance=instance)
-    assert "amount_is_positive" in cause(result)
-    assert rows(lake, "shop__orders") == before
-    assert verdicts(instance, orders, orders.key)["rules"] == "FAILED"
-    assert verdicts(instance, orders, orders.key)["unique_key"] == "SUCCEEDED"
-
-
 def test_good_days_are_kept_where_the_table_says_so_and_the_bad_one_is_red(
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
 ) -> None:

@@ -42,7 +42,7 @@ from datetime import date
 import backfill_assets.lake.replace as replace_module
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import open_lake
-
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.writing import conform
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.writing import stage

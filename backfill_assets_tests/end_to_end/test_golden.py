@@ -2,8 +2,8 @@
 computed again by the other engine.
 
 Lives here: data whose answers a person, or DuckDB and pandas, gave long before. Does not live here: data by chance
-(`test_other_data`), and the other way round: what Sail made, judged by the checker (`test_sail`) and by Spark
-(`test_check_engine`). The shared lake is described by the shared tool, the engine alone is ours.
+(`test_other_data`), and the other way round: what Sail made, judged by the checker (`test_sail`). The shared lake is
+described by the shared tool, the engine alone is ours.
 """
 
 import shutil

@@ -159,18 +159,6 @@ def test_killed_after_the_commit_the_receipt_is_recorded_at_the_next_start(spark
     assert any("backfill_assets/recorded_from" in m for m in told)
 
 
-def test_killed_between_raw_and_its_ledger_the_next_load_completes_it(spark_server: Killed) -> None:
-    spark_server.more(late(3, "2024-03-03"))
-    assert spark_server.run("raw", "after").returncode == -9
-    raw = spark_server.receipts("raw")
-    named = spark_server.receipts("arrivals")[-1].inputs["raw"]
-    again = spark_server.run()
-    assert "success True" in again.stdout, again.stderr
-    assert spark_server.receipts("raw") == raw
-    assert spark_server.receipts("arrivals")[-1].inputs["raw"] > named
-    assert spark_server.recorded("staging", date(2024, 3, 3))["dagster/partition_row_count"] == 2
-
-
 def test_a_killed_server_fails_the_run_within_ten_seconds_in_one_line_and_is_replaced(spark_server: Killed) -> None:
     spark_server.more(late(4, "2024-03-02"))
     before = spark_server.receipts("features")

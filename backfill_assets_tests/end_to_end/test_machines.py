@@ -1,7 +1,7 @@
 """The same deliveries give the same tables, whatever the machine: a server of Spark or a cluster, east or west of UTC.
 
 Lives here: lakes filled by programs of their own, each compared with one that was filled on the tests' server, in UTC.
-Does not live here: orders, chunks and files (`test_invariance`), and the other engine (`test_check_engine`).
+Does not live here: orders, chunks and files (`test_invariance`), and the other engine (`test_golden`).
 """
 
 import json

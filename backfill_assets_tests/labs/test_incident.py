@@ -1,6 +1,6 @@
 """The lab `incident`: the append doubles every year, and the control names each of them.
 
-Tested here: events and the control's words. Not tested here: the alert (`end_to_end.test_incident`).
+Tested here: events and the control's words. Not tested here: the alert (`orchestration.test_proofs`).
 """
 
 from pathlib import Path

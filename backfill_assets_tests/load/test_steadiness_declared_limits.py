@@ -2,7 +2,7 @@
 
 Tested here: which aggregations and expressions those are. Not tested here: the words of an expression
 (`engine.test_sail_differences`), and the arithmetic, which random declarations hold on either engine
-(`end_to_end.test_both_engines`).
+(`engine.test_sail_plans`).
 """
 
 from datetime import date

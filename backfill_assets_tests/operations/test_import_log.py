@@ -1,7 +1,6 @@
 """An append-only table becomes deliveries: nothing is lost, nothing is written twice, and a kill costs nothing.
 
-Tested here: `operations.import_log` up to the load. Not tested here: the load and its proof (`cli.test_init`),
-and a million rows (`benchmarks.importing`).
+Tested here: `operations.import_log` up to the load. Not tested here: the load and its proof (`cli.test_init`).
 """
 
 import json

@@ -56,12 +56,6 @@ def ran(
     return run, next(e for e in result.all_events if e.event_type == kind)
 
 
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
-
-
 def tick(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun, event: dg.DagsterEvent) -> Any:
     """What the sensor that watches this kind of ending answers."""
     context = dg.build_run_status_sensor_context(

@@ -22,7 +22,7 @@ from backfill_assets.orchestration.naming import PLAIN, Naming
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets_tests.builders import CHECKS
-from backfill_assets_tests.lakes import SELECT, make_lake, run_rebuild, toy
+from backfill_assets_tests.lakes import make_lake, run_rebuild, toy
 from backfill_assets_tests.operations.synthetic import START as SYNTHETIC
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.processes import run_python
@@ -96,11 +96,6 @@ def test_the_job_holds_all_tables_and_plans_no_check_in_one_process(definitions:
     assert definitions.executor is dg.in_process_executor
 
 
-def test_the_job_of_some_tables_holds_no_other(tmp_path: Path) -> None:
-    job = assemble(make_lake(tmp_path, [], START).root, toy(), ["sums"]).resolve_job_def(REBUILD)
-    assert {k.path[-1] for k in job.asset_layer.executable_asset_keys} == {"sums"}
-
-
 def test_a_commands_job_has_the_names_of_the_project_that_shows_the_lake(tmp_path: Path) -> None:
     root, shop = make_lake(tmp_path, [], START).root, Naming.below("shop")
     job = rebuild_job(root, toy(), ["sums"], lambda *_: None, "me", shop)
@@ -125,13 +120,6 @@ def test_the_io_manager_is_ours_everywhere_and_refuses_plain_values(definitions:
         assert told.value.allow_retries is False
     with dg.build_input_context() as context, pytest.raises(dg.Failure, match="any Delta reader"):
         manager.load_input(context)
-
-
-def test_settings_are_read_when_definitions_are_made(tmp_path: Path) -> None:
-    make_lake(tmp_path, [], "2020-01-01", source={"files": "landing/**", "format": "csv", "select": SELECT})
-    days = assets_of(assemble(tmp_path, our_tables))["raw"].partitions_def
-    assert isinstance(days, dg.DailyPartitionsDefinition)
-    assert days.get_first_partition_key() == "2020-01-01"
 
 
 def test_a_run_reads_the_settings_once_so_that_its_steps_cannot_mix_two(tmp_path: Path) -> None:

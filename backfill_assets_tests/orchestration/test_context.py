@@ -28,12 +28,6 @@ def test_settings_that_changed_count_from_the_next_opening_on(tmp_path: Path) ->
     assert [t.name for t in pipeline.tables] == [t.name for t in tables(again.settings)]
 
 
-def test_a_folder_without_a_lake_is_an_error_and_stays_as_it_is(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError):
-        LakeContext(tmp_path, tables).open()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_is_missing_stands_before_every_description_and_ends_every_run(tmp_path: Path) -> None:
     lake, pipeline = empty_lake(tmp_path / "lake")
     missing = SettingsError("the lake", "is not there", "Nothing was read", "Run `backfill-assets init`")

@@ -36,12 +36,6 @@ def staging(context: dg.AssetExecutionContext, config: dict[str, Any]) -> Iterat
     yield dg.Output(None, output_name=dg.AssetCheckSpec("profile", asset="staging").get_python_identifier())
 
 
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
-
-
 def ran(instance: dg.DagsterInstance, verdict: str, partition: str = FIRST, lake: str = LAKE) -> str:
     job = dg.Definitions([staging], jobs=[dg.define_asset_job("rebuild")], executor=dg.in_process_executor)
     result = job.resolve_job_def("rebuild").execute_in_process(

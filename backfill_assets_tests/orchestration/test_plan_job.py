@@ -1,6 +1,6 @@
 """The job `backfill_range`: what its launchpad refuses, before anything is planned.
 
-Tested here: the job's settings on a lake without an engine. Not tested here: its runs (`end_to_end/test_plan.py`).
+Tested here: the job's settings on a lake without an engine. Not tested here: its runs (`end_to_end`).
 """
 
 from pathlib import Path

@@ -4,9 +4,7 @@ Tested here: what a person sees of good runs. Not tested here: refusals (`end_to
 what the tables must hold.
 """
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +12,12 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pytest
 
-from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.versions import find_version
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.reconcile import reconcile
-from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD, markers_of
-from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.homes import opened_home
-from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, snapshot, toy
-from backfill_assets_tests.orchestration.ticking import seen
+from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, toy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,31 +80,11 @@ def test_every_day_of_a_range_run_has_its_own_metadata_that_agrees_with_its_rece
             assert names[-4:] == ["version", "write_id", "fingerprint", "input_digest"]
 
 
-def test_the_runs_list_shows_days_and_tables_of_a_range_and_not_the_lakes_folder(ran: Ran) -> None:
-    run = ran.instance.get_run_by_id(ran.result.run_id)
-    assert run is not None
-    seen = {k: v for k, v in run.tags.items() if not k.startswith(("dagster/", ".dagster/"))}
-    assert seen == {"days": f"{FIRST}..{LAST}", "tables": "all"}
-    assert run.tags[LAKE_TAG] == str(ran.lake.root)
-
-
 def test_every_row_of_a_landed_file_is_accounted_for_on_its_day(ran: Ran) -> None:
     first, last = (ran.recorded["raw", d] for d in (FIRST, LAST))
     assert (first["backfill_assets/duplicate_rows"], last["backfill_assets/quarantine_rows"]) == (1, 1)
     assert first["backfill_assets/files"] == {"a.jsonl": {"raw": 1, "duplicate": 1}}
     assert last["backfill_assets/files"] == {"a.jsonl": {"raw": 1}, "b.jsonl": {"quarantine": 1}}
-
-
-def test_every_check_has_one_verdict_that_aims_at_its_tables_newest_materialization(ran: Ran) -> None:
-    told = ran.result.get_asset_check_evaluations()
-    assert sorted((e.asset_key.path[-1], e.check_name) for e in told) == sorted((t, c) for t in TABLES for c in CHECKS)
-    assert all(e.passed for e in told)
-    targets = {e.asset_key.path[-1]: e.target_materialization_data for e in told}
-    for table, target in targets.items():
-        wanted = dg.AssetRecordsFilter(dg.AssetKey(table), asset_partitions=[LAST])
-        made = [r.storage_id for r in ran.instance.fetch_materializations(wanted, limit=5).records]
-        assert target is not None
-        assert target.storage_id in made
 
 
 def test_a_day_shows_what_its_checks_measured_where_it_has_no_other_name(ran: Ran) -> None:
@@ -131,15 +103,6 @@ def test_the_end_of_a_run_writes_one_lake_version_that_names_all_its_tables_and_
     assert made.tables["arrivals"] >= 0
 
 
-def test_a_run_of_one_day_has_the_rows_and_the_fingerprint_as_its_data_version(ran: Ran) -> None:
-    job = assemble(ran.lake.root, toy(), ["echo"]).resolve_job_def(REBUILD)
-    done = job.execute_in_process(instance=ran.instance, partition_key=FIRST)
-    (event,) = done.get_asset_materialization_events()
-    rows, fingerprint = snapshot(ran.lake, toy())["echo"][date.fromisoformat(FIRST)]
-    tags = event.step_materialization_data.materialization.tags or {}
-    assert tags["dagster/data_version"] == f"{rows}.{fingerprint}"
-
-
 def test_a_rerun_that_changes_nothing_tells_the_same_facts_so_that_plots_stay_full(ran: Ran) -> None:
     before = {key: metadata(ran.instance, *key) for key in ran.recorded}
     assert run_rebuild(ran.lake, FIRST, FIRST, ran.instance, None, toy()).success  # one day more often than the others
@@ -155,20 +118,6 @@ def test_a_rerun_that_changes_nothing_tells_the_same_facts_so_that_plots_stay_fu
         )
         assert said["backfill_assets/unchanged"] is True
     assert metadata(ran.instance, "raw", FIRST)["backfill_assets/duplicate_rows"] == 1
-
-
-def test_the_button_judges_all_written_days_by_the_gates_of_now(ran: Ran) -> None:
-    toml = ran.lake.root / "lake.toml"
-    before = toml.read_text()
-    toml.write_text(f"{before}\n[gates.tables.echo]\nmin_rows = 2\n")
-    try:
-        told = ran.checked("echo")
-    finally:
-        toml.write_text(before)
-    assert set(told) == {*CHECKS, "no_stale_days"}
-    assert {name for name, (passed, _) in told.items() if not passed} == {"row_count"}
-    assert f"; {FIRST}: 1 rows, fewer than min_rows = 2" in told["row_count"][1]["what"]
-    assert all(passed for passed, _ in ran.checked("echo").values())
 
 
 def test_a_receipt_keeps_how_many_values_of_a_day_were_null(ran: Ran) -> None:
@@ -190,24 +139,3 @@ def test_the_standing_fact_tells_stale_days_and_the_command_that_rebuilds_them(
     assert ran.checked("echo")["no_stale_days"][0]
     assert ran.checked("sums")["no_stale_days"][0]
     assert "late" in {key for key, *_ in content(ran.lake, "echo")}
-
-
-def test_the_reconcile_reports_from_receipts_what_dagster_forgot_and_ends_dead_runs(ran: Ran, tmp_path: Path) -> None:
-    pipeline = make_pipeline(toy()(ran.lake.settings))
-    with opened_home(tmp_path) as other:
-        run_id = ran.result.run_id
-        other.add_run(dg.DagsterRun(REBUILD, run_id=run_id, status=dg.DagsterRunStatus.STARTED))
-        assert reconcile(other, *seen(ran.lake, pipeline)) == []  # as far as we know it goes on
-        gone = replace(PlacedProcess.this(), started=0.0)
-        markers_of(other, ran.lake).mark(run_id)
-        (markers_of(other, ran.lake).folder / run_id).write_text(json.dumps(asdict(gone)))
-        lines = reconcile(other, *seen(ran.lake, pipeline))
-        run = other.get_run_by_id(run_id)
-        assert run is not None
-        assert run.status is dg.DagsterRunStatus.FAILURE
-        assert f"run {run_id} ended: its process is gone" in lines
-        assert {m for m in lines if "recorded from the receipt" in m}
-        said = metadata(other, "sums", FIRST)
-        assert said["backfill_assets/recorded_from"].startswith("the receipt")
-        assert said["dagster/partition_row_count"] == 1
-        assert reconcile(other, *seen(ran.lake, pipeline)) == []

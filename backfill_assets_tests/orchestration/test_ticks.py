@@ -120,16 +120,6 @@ def test_at_most_so_many_runs_are_asked_for_in_24_hours(
     assert late(lake, instance, now - timedelta(days=365)).requests, "the clock was ahead, and is set right"
 
 
-def test_runs_of_a_clock_that_ran_ahead_hold_nothing_back_once_it_is_right(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
-    stale(lake, 2)
-    settings(lake, "runs_per_day = 1")
-    (request,) = late(lake, instance).requests
-    ran(instance, request, dg.DagsterRunStatus.FAILURE)
-    assert late(lake, instance, datetime.now(UTC) - timedelta(days=400)).requests
-
-
 def test_a_dry_run_says_what_it_would_ask_for(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
     stale(lake, 2)
     settings(lake, "dry_run = true")
@@ -191,18 +181,6 @@ def test_new_files_of_several_sources_are_scanned_at_once_and_told_apart(
     tick = landing((lake, make_pipeline(tables(lake.settings))), instance)
     assert [r.job_name for r in tick.requests] == [SCAN]
     assert {"1 new file(s) of events", "1 new file(s) of truth"} <= set(tick.notes)
-
-
-def test_files_that_a_scan_cannot_take_are_not_scanned_for_ever(
-    empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
-    drop(empty, "new.jsonl", age_seconds=60)
-    for _ in range(3):
-        (request,) = landing(empty, instance).requests
-        ran(instance, request, dg.DagsterRunStatus.SUCCESS)
-    tick = landing(empty, instance)
-    assert tick.requests == []
-    assert any("in vain" in note for note in tick.notes)
 
 
 def test_the_sensors_are_named_and_run_by_themselves_and_the_cursor_is_for_people_only(
