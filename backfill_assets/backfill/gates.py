@@ -22,7 +22,8 @@ from backfill_assets.core.profiles import (
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.lake import gates
 from backfill_assets.lake.gates import MAX_DRIFT, MAX_NULL_JUMP, ColumnGate, Judged, Surroundings, TableGate
-from backfill_assets.plans.model import Plan, Tolerances
+from backfill_assets.plans.model import Plan
+from backfill_assets.plans.policy import Tolerances
 
 MAX_ROW_CHANGE, MAX_MEAN_CHANGE = "max_row_change", "max_mean_change"  # as the options of `plan` are called
 OF_COLUMNS = (MAX_NULL_JUMP, MAX_MEAN_CHANGE, MAX_DRIFT)

@@ -29,29 +29,20 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import refuse_merge
 from backfill_assets.load.moves import moved_rows
 from backfill_assets.plans.files import new_id
-from backfill_assets.plans.model import (
-    ChunkKind,
-    Plan,
-    PlanChunk,
-    PlanCode,
-    PlanLook,
-    Policy,
-    Price,
-    TableImpact,
-    Tolerances,
-)
+from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk, PlanCode, PlanLook, Price, TableImpact
+from backfill_assets.plans.policy import Policy, Tolerances
 from backfill_assets.plans.skew import key_shares
 from backfill_assets.plans.waits import refuse_stop
 
 TEMPLATES: Mapping[str, Policy] = {
     # a few days again that came out wrong by accident: little may differ
-    "daily-repair": Policy("1d", 1, tolerances=Tolerances(rows=0.1, nulls=0.05, means=0.1), template="daily-repair"),
+    "daily-repair": Policy(chunk="1d", tolerances=Tolerances(rows=0.1, nulls=0.05, means=0.1), template="daily-repair"),
     # other code for the same rows: keys and rows stay, values may change
-    "feature-fix": Policy("7d", 1, tolerances=Tolerances(rows=0.05, nulls=0.2), template="feature-fix"),
+    "feature-fix": Policy(tolerances=Tolerances(rows=0.05), template="feature-fix"),
     # truth that came late: rows are added, and outcomes flip
-    "late-labels": Policy("month", 1, tolerances=Tolerances(rows=1.0, nulls=0.2, means=0.5), template="late-labels"),
+    "late-labels": Policy(chunk="month", tolerances=Tolerances(rows=1.0, means=0.5), template="late-labels"),
     # everything again under new rules: rows may move between days
-    "migration": Policy("week", 2, tolerances=Tolerances(rows=None, nulls=0.5), template="migration"),
+    "migration": Policy(chunk="week", canary=2, tolerances=Tolerances(rows=None, nulls=0.5), template="migration"),
 }
 GUESS_DAY_SECONDS = 0.2  # of a small table on two cores, if it has no past write
 GUESS_FACTOR, LEARNT_FACTOR = 4.0, 1.5  # how far a price may be off, both ways
@@ -86,7 +77,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
     _refuse_unsafe(pipeline, request, cut(request.days, request.policy))
     look = look_of(states, moved_rows(LakeSession(lake), states, request.days)) if request.look else None
     if look is not None and request.usual_canary and (most := look.most_changed(request.days, request.tables)):
-        request = replace(request, policy=replace(request.policy, canary=1, canary_days=most))
+        request = replace(request, policy=request.policy.model_copy(update={"canary": 1, "canary_days": most}))
     chunks = cut(request.days, request.policy)
     logs = {t.name: {c.version: c.receipt for c in lake.store.commits(t.name) if c.receipt} for t in pipeline.tables}
     found = impacts(states, logs, request.tables, request.days, request.policy)
@@ -191,6 +182,8 @@ def _first_of(day: date, unit: str) -> date:
 
 
 def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
+    if request.policy.write_mode == "append":
+        raise refuse_append()
     refuse_stop(request.days, request.policy)
     if (canary := request.policy.canary_days) and not {*canary} <= {*request.days}:
         culprit = f"{canary} is not within the days {request.days}"

@@ -146,7 +146,7 @@ def _judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress, 
         findings += [] if judged.holds else [GateFinding(judged.expected.table, None, "expectation", str(judged))]
     if findings and plan.policy.on_failure == "rollback":
         try:
-            request = RollbackRequest(plan.id, str(chunk.number), note="its gate refused")
+            request = RollbackRequest(plan=plan.id, chunk=str(chunk.number), note="its gate refused")
             put_back = roll_back(lake, pipeline, request, Provenance("", tags={BY: whoami()})).is_done
         except (BackfillError, OSError) as error:  # the gate's finding is why the plan stops
             failed = str(error)

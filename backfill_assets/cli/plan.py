@@ -4,14 +4,13 @@ Elsewhere: making a plan (`backfill.plan`), its output (`plan_page`), running it
 """
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import click
 
 from backfill_assets.backfill.code import pin_code, working_by
 from backfill_assets.backfill.expect import read_expectations
-from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, make_plan, refuse_append
+from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, make_plan
 from backfill_assets.cli.backfill import allowed, chosen
 from backfill_assets.cli.candidate import make_target
 from backfill_assets.cli.common import (
@@ -21,26 +20,23 @@ from backfill_assets.cli.common import (
     answer,
     days_options,
     json_and_lake,
-    keep_good_option,
     opened,
     print_json,
     target_option,
     usage,
 )
+from backfill_assets.cli.options import given, options_of
 from backfill_assets.cli.plan_page import draw_list, show_progress
 from backfill_assets.core.days import DayRange, parse_span
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
 from backfill_assets.plans.files import CANCELLED, find_plan, keep_plan, mark, marked, plans, state_of
 from backfill_assets.plans.files import resume as resume_plan
-from backfill_assets.plans.model import Policy
+from backfill_assets.plans.policy import Policy, PolicyOptions, Tolerances
 from backfill_assets.plans.progress import progress
 from backfill_assets.plans.waits import usual_parallel
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
-POLICY_OPTIONS = ("chunk", "canary", "order", "max_parallel", "retries", "force", "write_mode", "keep_removed",
-                  "stop_after", "expect", "keep_good_days")  # fmt: skip
 MOST_CANARY_DAYS = 31
-WRITE_MODES = ("overwrite", "merge", "append")
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 
 
@@ -56,37 +52,13 @@ def _canary(text: str) -> int | DayRange:
 @click.group(invoke_without_command=True)
 @days_options()
 @click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
-@click.option("--chunk", metavar="7d|week|month|N", help="How many days one run makes.  [default: 7d]")
-@click.option(
-    "--canary",
-    type=Parsed("N|DAY|A..B", _canary),
-    help="Days that are made first, alone: so many, or these.  [default: 1; with --look: where most rows change]",
-)
+@options_of(PolicyOptions, types={"canary": Parsed("N|DAY|A..B", _canary)})
+@options_of(Tolerances)
 @click.option("--template", type=click.Choice(TEMPLATE_NAMES), help="Safe defaults for a kind of correction.")
-@click.option("--order", type=click.Choice(("ascending", "newest-first")), help="[default: ascending]")
 @click.option("--newest-first", "order", flag_value="newest-first", help="The same as --order newest-first.")
-@click.option(
-    "--write-mode",
-    type=click.Choice(WRITE_MODES),
-    default="overwrite",
-    help="merge: upserted by key. append is refused.  [default: overwrite]",
-)
-@click.option("--keep-removed", is_flag=True, help="merge: keep rows that the new ones lack, instead of refusing.")
-@click.option("--max-parallel", type=click.IntRange(1), help="Chunks at once.  [default: by cores and memory]")
 @click.option("--max-chunk-days", type=click.IntRange(1), default=MOST_CHUNK_DAYS, show_default=True, help="The cap.")
-@click.option("--retries", type=click.IntRange(0, 9), default=0, show_default=True, help="Of a chunk that fails.")
-@click.option(
-    "--max-row-change", type=click.FloatRange(0), help="Share by which a day's rows may change.  [default: 0.5]"
-)
-@click.option("--max-null-jump", type=click.FloatRange(0, 1), help="Rise of a column's NULL share.  [default: 0.2]")
-@click.option("--max-mean-change", type=click.FloatRange(0), help="Share by which a column's mean may change on a day.")
-@click.option("--max-drift", type=click.FloatRange(0), help="Population stability index of a column; 0.25 is large.")
-@click.option("--expect", multiple=True, metavar="TEXT", help="What each chunk must give: 'staging.rows ±0'; again.")
 @click.option("--expect-from", type=FILE, help='A TOML file with more of them: expect = ["…"].')
-@click.option("--stop-after", metavar="canary|chunk|DAY", help="Wait there for `plan resume`: run ends with 3.")
 @click.option("--rollback-on-failure", is_flag=True, help="A chunk whose gate refuses is put back at once.")
-@click.option("--force", is_flag=True, help="Make even what is known to be right.")
-@keep_good_option
 @click.option("--look", is_flag=True, help="Read what landed by today's settings: days that gain or lose rows. Slower.")
 @click.option("--code", metavar="REF", default="", help="The pipeline's files as git knows them at this commit or tag.")
 @click.option("--reason", type=TEXT, default="", help="Why, in a word or two.")
@@ -103,8 +75,6 @@ def plan(as_json: bool, **options: Any) -> None:
         return
     from backfill_assets.pipeline.own_files import reached
 
-    if options["write_mode"] == "append":
-        raise click.UsageError(str(refuse_append()))
     make_target(options["named"])
     code = pin_code(opened()[0], options["code"], reached) if options["code"] else None
     with working_by(code):
@@ -141,17 +111,13 @@ def _make(options: dict[str, Any], as_json: bool) -> bool:
 
 def _policy(options: dict[str, Any]) -> Policy:
     """The template's, or the defaults, with the given options on top."""
-    from backfill_assets.plans.model import Policy
-
-    base = TEMPLATES[options["template"]] if options["template"] else Policy()
-    overrides = {name: options[name] for name in POLICY_OPTIONS if options[name] is not None}
+    base, chosen = TEMPLATES[options["template"]] if options["template"] else Policy(), given(PolicyOptions, options)
     if isinstance(options["canary"], DayRange):
-        overrides |= {"canary": len(options["canary"]), "canary_days": options["canary"]}
-    option_of = {"rows": "max_row_change", "nulls": "max_null_jump", "means": "max_mean_change", "drift": "max_drift"}
-    bounds = {name: options[option] for name, option in option_of.items()}
-    tolerances = replace(base.tolerances, **{k: v for k, v in bounds.items() if v is not None})
-    on_failure = "rollback" if options["rollback_on_failure"] else base.on_failure
-    return replace(base, **overrides, on_failure=on_failure, tolerances=tolerances)
+        chosen |= {"canary": len(options["canary"]), "canary_days": options["canary"]}
+    if options["rollback_on_failure"]:
+        chosen["on_failure"] = "rollback"
+    tolerances = base.tolerances.model_copy(update=given(Tolerances, options))
+    return base.model_copy(update={**chosen, "tolerances": tolerances})
 
 
 @plan.command("list", short_help="All plans of the lake.")

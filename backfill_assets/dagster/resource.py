@@ -19,7 +19,8 @@ from backfill_assets.core.needs import needed_days
 from backfill_assets.core.states import State
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.reader import LakeReader, TableReader
-from backfill_assets.plans.model import Plan, Policy
+from backfill_assets.plans.model import Plan
+from backfill_assets.plans.policy import Policy
 from backfill_assets.reading import open_lake
 
 

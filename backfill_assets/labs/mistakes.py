@@ -18,7 +18,7 @@ from backfill_assets.labs.model import LabStep
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.controls import judge_controls
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.plans.model import Policy
+from backfill_assets.plans.policy import Policy
 
 FIRST, DAYS = date(2024, 1, 1), 90
 NOON, SPAN = datetime(2024, 1, 1, 12, tzinfo=UTC), DayRange(FIRST, FIRST + ONE_DAY * DAYS)
@@ -61,7 +61,7 @@ def _one_huge_run(lake: Lake) -> Iterator[LabStep]:
     _write(lake, cents)
     yield LabStep("One huge run", text, form="wrong days of one run", expected=1, found=_wrong(lake))
     _write(lake, RIGHT)
-    for chunk in cut(SPAN, Policy("7d")):
+    for chunk in cut(SPAN, Policy(chunk="7d")):
         _write(lake, cents, chunk.days)
         if found := _wrong(lake):
             break

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange, contiguous, ranges
+from backfill_assets.core.days import contiguous, ranges
 from backfill_assets.core.downstream import stale_after
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLLBACK
@@ -24,23 +26,43 @@ from backfill_assets.lake.restore import PreparedRestore, RestoreRequest
 from backfill_assets.lake.versions import Unfinished, record, switching
 from backfill_assets.lake.view import read_view
 from backfill_assets.plans.files import find_plan, is_running, plan_ids
+from backfill_assets.plans.policy import Days
 
 UNDOING = (ROLLBACK, RELEASE)
 NOTHING = "Nothing was put back"
 Writes = Sequence[tuple[int, Receipt]]  # of a table or a day: versions with their receipts, ascending
 
 
-@dataclass(frozen=True)
-class RollbackRequest:
-    """A `plan` (or `chunk`), or `days` of `table` to `to_version`; `over_newer`: also days that others wrote since."""
+class Undone(BaseModel):
+    """What a rollback or a release is of, by command or in the launchpad."""
 
-    plan: str = ""
-    chunk: str = ""
-    table: str = ""
-    days: DayRange | None = None
-    to_version: int | None = None
-    over_newer: bool = False
-    note: str = ""
+    plan: str = Field(
+        default="",
+        description="All that this plan wrote, through all its tables.",
+        json_schema_extra={"metavar": "ID"},
+    )
+    chunk: str = Field(default="", description="Only this chunk of the plan.")
+    table: str = Field(default="", description="One table, instead of a plan.")
+    note: str = Field(default="", description="Why; it is kept in the receipts.")
+
+
+class PutBack(Undone):
+    """What a rollback is of, and to what it goes back."""
+
+    to_version: int | None = Field(
+        default=None,
+        description="The version of the table whose content they get.",
+        json_schema_extra={"range": [0]},
+    )
+    over_newer: bool = Field(default=False, description="Also days that another run wrote since.")
+
+
+class RollbackRequest(PutBack):
+    """A `plan` (or `chunk`), or `days` of `table` to `to_version`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    days: Days | None = None
 
     def __str__(self) -> str:
         if self.plan:

@@ -8,15 +8,13 @@ killed has none and is taken up.
 
 import uuid
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from datetime import date
-from typing import Literal
 
 import dagster as dg
 from pydantic import Field
 
 from backfill_assets.backfill.code import working_by
-from backfill_assets.backfill.plan import PlanRequest, make_plan, refuse_append
+from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.backfill.work import PARENT, ROOT, ChunkMaker, ChunkWork
 from backfill_assets.core.clock import utc_today
@@ -48,39 +46,25 @@ from backfill_assets.plans.files import (
     plans,
     state_of,
 )
-from backfill_assets.plans.model import Plan, Policy
+from backfill_assets.plans.model import Plan
+from backfill_assets.plans.policy import Policy, PolicyOptions
 from backfill_assets.plans.progress import Progress
 
 BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
 NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed
-POLICY_FIELDS = {"chunk", "canary", "max_parallel", "write_mode", "retries", "force", "keep_removed", "stop_after",
-                 "keep_good_days"}  # fmt: skip
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
 Log = Callable[[str], None]
 
 
-class BackfillConfig(dg.Config):
+class BackfillConfig(dg.Config, PolicyOptions):
     """The fields of the launchpad, with the descriptions that it shows."""
 
     start_date: str = Field(description="The first day, YYYY-MM-DD.")
     end_date: str = Field(description="The last day, included.")
-    max_parallel: int = Field(default=1, description="Chunks at once, at most.")
-    write_mode: Literal["overwrite", "merge", "append"] = Field(
-        default="overwrite",
-        description="overwrite: each day is replaced as a whole. merge: upserted by key, never raw. append is refused.",
-    )
-    keep_removed: bool = Field(default=False, description="merge: keep what the new rows lack. Else it is refused.")
-    chunk: str = Field(default="7d", description="Days of one run: 7d, 14, week or month.")
-    canary: int = Field(default=1, description="Days that are made first, alone.")
     canary_days: str = Field(default="", description="Which: YYYY-MM-DD, or A..B. Empty: the first ones.")
-    retries: int = Field(default=0, description="How often a chunk that fails is tried again.")
-    stop_after: str = Field(default="", description="Wait there for `plan resume`: canary, chunk or a day.")
-    expect: list[str] = Field(default=[], description="What each chunk must give, e.g. `staging.rows ±0`.")
     tables: str = Field(default="", description="Their names, comma-separated. Empty: all.")
-    force: bool = Field(default=False, description="Make even what is known to be right.")
-    keep_good_days: bool = Field(default=False, description="Write the good days of a chunk though others are refused.")
     note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
-    plan: str = Field(default="", description="Go on with this plan; all else above is then its own.")
+    plan: str = Field(default="", description="Go on with this plan; all other fields are then its own.")
 
 
 def chunk_maker(
@@ -146,8 +130,6 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
 def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
     """Make the plan of the settings, and keep it if there is anything to do; raises BackfillError if it is not allowed.
     A run launched again with the same settings goes on with the plan that it left."""
-    if config.write_mode == "append":
-        raise refuse_append()
     days = from_inclusive(parse_day(config.start_date), parse_day(config.end_date))
     first, newest = lake.settings.start_date, utc_today() - ONE_DAY
     if days.start < first or days.last > newest:
@@ -158,10 +140,10 @@ def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
         raise _config_error(f"no table {', '.join(unknown)}", "Correct `tables`")
     tables = tuple(name for name in known if name in names)
     try:
-        policy = Policy(**config.model_dump(include=POLICY_FIELDS), expect=tuple(config.expect))
+        policy = Policy(**config.model_dump(include={*PolicyOptions.model_fields}))
         if config.canary_days:
             chosen = parse_span(config.canary_days)
-            policy = replace(policy, canary=len(chosen), canary_days=chosen)
+            policy = policy.model_copy(update={"canary": len(chosen), "canary_days": chosen})
     except ValueError as error:
         raise _config_error(str(error), "Correct these numbers") from None
     for plan in plans(lake):

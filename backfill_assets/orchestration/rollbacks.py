@@ -16,7 +16,7 @@ from backfill_assets.core.ownership import BY, through_dagster
 from backfill_assets.core.plans import RELEASE, ROLLBACK
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
+from backfill_assets.operations.rollback import PutBack, RollbackRequest, Undone, preview, release, roll_back
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.reconcile import receipt_event
@@ -25,35 +25,30 @@ from backfill_assets.orchestration.runs import LAKE_TAG
 PUT_BACK, LET_GO = "put_days_back", "let_days_go"
 
 
-class WhichDays(dg.Config):
-    """Which days; the launchpad shows the descriptions beside the fields."""
+class ReleaseConfig(dg.Config, Undone):
+    """The fields of the launchpad, with the descriptions that it shows."""
 
-    plan: str = Field(default="", description="All that this plan wrote, through all its tables. Else leave it empty.")
-    chunk: str = Field(default="", description="Only this chunk of the plan.")
-    table: str = Field(default="", description="One table, where no plan is named.")
     days: str = Field(default="", description="Days of that table: YYYY-MM-DD..YYYY-MM-DD, both included.")
-    note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
     act: bool = Field(default=False, description="false: only say what would be done. true: do it.")
 
-    def request(self, to_version: int = -1, over_newer: bool = False) -> RollbackRequest:
+    def request(self) -> RollbackRequest:
         """The request; raises BackfillError if it names neither a plan nor days of a table, or both."""
         if bool(self.plan) == bool(self.table and self.days):
             raise BackfillError(
                 "the config", "it names neither a plan nor a table with days, or both", "Nothing was done",
                 "Fill in `plan` (and `chunk`), or `table` and `days`",
             )  # fmt: skip
-        version = to_version if to_version >= 0 else None
-        days = parse_span(self.days) if self.days else None
-        return RollbackRequest(self.plan, self.chunk, self.table, days, version, over_newer, self.note)
+        asked = self.model_dump(include={*RollbackRequest.model_fields} - {"days"})
+        return RollbackRequest(**asked, days=parse_span(self.days) if self.days else None)
 
 
-class RollbackConfig(WhichDays):
+class RollbackConfig(ReleaseConfig, PutBack):
     """Which days go back, and to what."""
 
-    to_version: int = Field(
-        default=-1, description="For a table: the version whose content they get. A plan knows its own."
-    )
-    over_newer: bool = Field(default=False, description="Also days that another run wrote since.")
+    def request(self) -> RollbackRequest:
+        """As of a release; a version below 0, with which the launchpad is filled, is none."""
+        asked = super().request()
+        return asked if (asked.to_version or 0) >= 0 else asked.model_copy(update={"to_version": None})
 
 
 def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:
@@ -70,7 +65,7 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
         """One rollback."""
         with as_failures():
             lake, pipeline = lake_context.open()
-            request = config.request(config.to_version, config.over_newer)
+            request = config.request()
             if request.table and request.to_version is None:
                 raise BackfillError(
                     f"the table {request.table}", "no version is named", "Nothing was put back", "Fill in `to_version`"
@@ -83,7 +78,7 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
                 _materialize(context, lake_context, {t.contract.name: t.entries for t in report.tables})
 
     what = "Put days back to what they held before a plan, a chunk of it, or at a version of a table."
-    return one_op_job(lake_context, ROLLBACK, put_days_back, RollbackConfig.model_validate({}), what)
+    return one_op_job(lake_context, ROLLBACK, put_days_back, RollbackConfig(to_version=-1), what)
 
 
 def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
@@ -91,7 +86,7 @@ def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
         name=lake_context.naming.name(LET_GO),
         description="Allow rebuilds of days that a rollback holds. Looks only, unless `act`.",
     )
-    def let_days_go(context: dg.OpExecutionContext, config: WhichDays) -> None:
+    def let_days_go(context: dg.OpExecutionContext, config: ReleaseConfig) -> None:
         """One release."""
         with as_failures():
             found = release(*lake_context.open(), config.request(), _provenance(context), act=config.act)
@@ -101,7 +96,7 @@ def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
                 _materialize(context, lake_context, found)
 
     what = "Allow rebuilds of days that a rollback holds: stale ones are rebuilt."
-    return one_op_job(lake_context, RELEASE, let_days_go, WhichDays.model_validate({}), what)
+    return one_op_job(lake_context, RELEASE, let_days_go, ReleaseConfig.model_validate({}), what)
 
 
 def one_op_job(

@@ -1,7 +1,7 @@
 """A plan and its JSON: a range of days of some tables in chunks, with its pins, impact, preflight and prices.
 
-Elsewhere: making a plan (`backfill.plan`), its file (`files`). Fields that older files lack have defaults; unknown keys
-of a file are ignored.
+Elsewhere: making a plan (`backfill.plan`), its file (`files`), how it is run (`policy`). Fields that older
+files lack have defaults; unknown keys of a file are ignored.
 """
 
 import json
@@ -10,29 +10,17 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationError
+from pydantic import PlainSerializer, TypeAdapter, ValidationError
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, DayMove, WriteMode, keep_good_tags
+from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, DayMove, keep_good_tags
+from backfill_assets.plans.policy import Days, Policy
 from backfill_assets.plans.skew import KeyShare
 
 SCHEMA = 1
-
-Order = Literal["ascending", "newest-first"]
-
-
-def _days(value: Any) -> Any:
-    """The range of `[first, last]`, both included."""
-    if not isinstance(value, list):
-        return value
-    first, last = map(date.fromisoformat, value)
-    return from_inclusive(first, last)
-
-
-Days = Annotated[DayRange, BeforeValidator(_days), PlainSerializer(lambda days: [str(days.start), str(days.last)])]
 Instant = Annotated[datetime, PlainSerializer(datetime.isoformat)]
 
 
@@ -54,56 +42,6 @@ class PlanChunk:
     number: int
     days: Days
     kind: ChunkKind = ChunkKind.CHUNK
-
-
-@dataclass(frozen=True)
-class Tolerances:
-    """How far a day may differ from what it was before a gate stops the plan; None: no bound. All are shares.
-
-    `rows`: relative change of the day's rows (of days with at least 20). `nulls`: rise of a column's NULL share over
-    what is usual. `means`: relative change of the mean of a number column. `drift`: population stability index of a
-    column against the receipts before the plan (no share; above 0.25 is large), beyond what is chance.
-    """
-
-    rows: float | None = 0.5
-    nulls: float | None = 0.2
-    means: float | None = None
-    drift: float | None = None
-
-
-@dataclass(frozen=True)
-class Policy:
-    """How a plan is run. `canary`: number of days made first, alone (0: none). `canary_days`: which (None: those at the
-    end at which the work begins). `on_failure`: a failed gate leaves the chunk as it is, or rolls it
-    back. `max_parallel`: chunks at once, at most. `force`: rebuild days that are up to date, too. `keep_removed`: a
-    merge keeps rows that the new ones lack; otherwise such a merge is refused. `stop_after`: the point (`canary`,
-    `chunk`, a day) at which it waits for a person; `expect`: what every chunk must give (`backfill.expect`)."""
-
-    chunk: str = "7d"
-    canary: int = 1
-    order: Order = "ascending"
-    max_parallel: int = 1
-    write_mode: Literal["overwrite", "merge"] = "overwrite"
-    on_failure: Literal["stop", "rollback"] = "stop"
-    retries: int = 0
-    force: bool = False
-    template: str = ""
-    tolerances: Tolerances = field(default_factory=Tolerances)
-    keep_removed: bool = False
-    stop_after: str = ""
-    expect: tuple[str, ...] = ()
-    canary_days: Days | None = None
-    keep_good_days: bool = False  # a chunk with refused days has its other days written before the plan stops there
-
-    @property
-    def mode(self) -> WriteMode:
-        """How each run changes its days."""
-        merge = WriteMode.MERGE_KEEPING if self.keep_removed else WriteMode.MERGE
-        return merge if self.write_mode == "merge" else WriteMode.OVERWRITE
-
-    def __post_init__(self) -> None:
-        if self.canary < 0 or self.max_parallel < 1 or self.retries < 0:
-            raise ValueError(f"canary and retries are at least 0, max_parallel at least 1, got {self}")
 
 
 @dataclass(frozen=True)

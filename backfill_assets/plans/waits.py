@@ -12,7 +12,8 @@ from backfill_assets.engine.confs import OWN_SERVERS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.plans.files import mark, resumed
-from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk, Policy
+from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk
+from backfill_assets.plans.policy import Policy
 
 AFTER_CANARY, AFTER_EACH = "canary", "chunk"
 CORES_OF_A_CHUNK = 2  # its Python process plans and commits while the engine computes for another

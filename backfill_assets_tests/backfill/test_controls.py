@@ -81,8 +81,8 @@ def test_what_a_person_accepted_is_remembered_until_more_values_are_broken(tmp_p
     assert f"`backfill-assets run {plan.id} --accept 4`, or" in held_back(lake)[plan.id]
     assert "differ" not in held_back(lake)[plan.id]
     assert run_plan(lambda: opened, plan, worker, accepted=4).state == "finished"
-    roll_back(lake, pipeline, RollbackRequest(plan.id), Provenance(""))
-    release(lake, pipeline, RollbackRequest(plan.id), Provenance(""))
+    roll_back(lake, pipeline, RollbackRequest(plan=plan.id), Provenance(""))
+    release(lake, pipeline, RollbackRequest(plan=plan.id), Provenance(""))
     assert run_plan(lambda: opened, plan, worker).is_done, "the control is as broken as it was accepted"
     assert [o.broken for o in last_outcomes(lake)] == [1]
 

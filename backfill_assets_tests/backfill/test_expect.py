@@ -17,7 +17,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError, GateRefused
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.plans.model import Tolerances
+from backfill_assets.plans.policy import Tolerances
 from backfill_assets_tests.operations.planning import DAYS, HandWorker, bare_staging, good_rows, planned, write_by_hand
 from backfill_assets_tests.pipeline.built_in import contract
 

@@ -25,7 +25,8 @@ from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.candidates import create_candidate
 from backfill_assets.plans.files import keep_acceptance
-from backfill_assets.plans.model import Plan, Tolerances
+from backfill_assets.plans.model import Plan
+from backfill_assets.plans.policy import Tolerances
 from backfill_assets.plans.progress import ChunkState, Progress, progress
 from backfill_assets_tests.operations.planning import (
     DAYS,

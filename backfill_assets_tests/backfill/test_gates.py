@@ -15,7 +15,7 @@ from backfill_assets.core.contracts import Rule
 from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, NULL_COUNT, SCHEME, DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.gates import TableGate
-from backfill_assets.plans.model import Tolerances
+from backfill_assets.plans.policy import Tolerances
 from backfill_assets_tests.builders import STAGING, day
 
 STRICT = Tolerances(rows=0.0, nulls=0.0, means=0.0)

@@ -13,7 +13,8 @@ from backfill_assets.cli.plan_page import look_lines, look_rows
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.plans import DayMove
 from backfill_assets.lake.view import read_view
-from backfill_assets.plans.model import Policy, parse_plan, plan_json
+from backfill_assets.plans.model import parse_plan, plan_json
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 

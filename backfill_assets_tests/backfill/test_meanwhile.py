@@ -19,7 +19,8 @@ from backfill_assets.core.states import Codes, State
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner, unmark
-from backfill_assets.plans.model import Plan, Policy
+from backfill_assets.plans.model import Plan
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 

@@ -24,7 +24,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import find_plan, keep_plan, plan_ids
-from backfill_assets.plans.model import ChunkKind, Order, Plan, PlanLook, Policy, Price
+from backfill_assets.plans.model import ChunkKind, Plan, PlanLook, Price
+from backfill_assets.plans.policy import Order, Policy
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.operations.planning import impact_on, versions_of
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
@@ -120,9 +121,9 @@ def test_the_preflight_fails_where_an_input_was_never_made(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("policy", "most_days", "told"),
     [
-        (Policy("12d", 0), 7, "12 days in one run are more than 7.*--max-chunk-days 12"),
+        (Policy(chunk="12d", canary=0), 7, "12 days in one run are more than 7.*--max-chunk-days 12"),
         (Policy(keep_removed=True), 31, "an overwrite keeps no row of a day"),
-        (Policy("fortnight"), 31, "is no size"),
+        (Policy(chunk="fortnight"), 31, "is no size"),
     ],
 )
 def test_what_is_not_safe_is_refused_and_nothing_changes(
@@ -195,7 +196,7 @@ spans = st.builds(
 
 @given(spans, units, st.integers(0, 5), orders)
 def test_chunks_hold_every_day_once_and_follow_each_other(days: DayRange, unit: str, canary: int, order: Order) -> None:
-    chunks = cut(days, Policy(unit, canary, order))
+    chunks = cut(days, Policy(chunk=unit, canary=canary, order=order))
     worked = [c for c in chunks if c.kind is not ChunkKind.BOUNDARY]
     made = [d for c in worked for d in c.days]
     assert sorted(made) == list(days)
@@ -211,7 +212,7 @@ def test_a_canary_in_the_midst_leaves_whole_chunks_on_both_sides(
 ) -> None:
     first = days.start + ONE_DAY * (begin % len(days))
     canary = DayRange(first, min(days.end, first + ONE_DAY * length))
-    chunks = cut(days, Policy(unit, len(canary), order, canary_days=canary))
+    chunks = cut(days, Policy(chunk=unit, canary=len(canary), order=order, canary_days=canary))
     worked = [c for c in chunks if c.kind is not ChunkKind.BOUNDARY]
     assert (chunks[0].kind, chunks[0].days) == (ChunkKind.CANARY, canary)
     assert sorted(d for c in worked for d in c.days) == list(days)
@@ -236,7 +237,7 @@ def test_the_look_knows_the_day_on_which_most_rows_of_the_planned_tables_move() 
 
 @given(spans, units, st.integers(1, 5), orders)
 def test_the_canary_is_first_and_the_seams_are_last(days: DayRange, unit: str, canary: int, order: Order) -> None:
-    chunks = cut(days, Policy(unit, canary, order))
+    chunks = cut(days, Policy(chunk=unit, canary=canary, order=order))
     assert chunks[0].kind is ChunkKind.CANARY
     assert len(chunks[0].days) == min(canary, len(days))
     assert (chunks[-1].kind is ChunkKind.BOUNDARY) == (len(chunks) > 1)
@@ -245,18 +246,18 @@ def test_the_canary_is_first_and_the_seams_are_last(days: DayRange, unit: str, c
 
 def test_weeks_begin_on_monday_and_months_on_the_first() -> None:
     days = DayRange(date(2024, 2, 28), date(2024, 3, 12))
-    weeks = [str(c.days) for c in cut(days, Policy("week", 0))]
+    weeks = [str(c.days) for c in cut(days, Policy(chunk="week", canary=0))]
     assert weeks[:3] == ["2024-02-28..2024-03-03", "2024-03-04..2024-03-10", "2024-03-11"]
-    months = [str(c.days) for c in cut(days, Policy("month", 0))]
+    months = [str(c.days) for c in cut(days, Policy(chunk="month", canary=0))]
     assert months[:2] == ["2024-02-28..2024-02-29", "2024-03-01..2024-03-11"]
 
 
 def test_newest_first_begins_at_the_end() -> None:
-    chunks = cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), Policy("3d", 1, "newest-first"))
+    chunks = cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), Policy(chunk="3d", canary=1, order="newest-first"))
     assert [str(c.days) for c in chunks[:3]] == ["2024-03-07", "2024-03-04..2024-03-06", "2024-03-01..2024-03-03"]
 
 
 @pytest.mark.parametrize("unit", ["", "0", "-1d", "seven", "1.5d", "٣"])
 def test_a_unit_that_is_no_size_is_refused(unit: str) -> None:
     with pytest.raises(BackfillError, match="is no size"):
-        cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), Policy(unit))
+        cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), Policy(chunk=unit))

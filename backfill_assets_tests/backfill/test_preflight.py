@@ -25,7 +25,8 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.plans.files import keep_plan
-from backfill_assets.plans.model import Pins, Policy
+from backfill_assets.plans.model import Pins
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.operations.planning import (
     DAYS,
     HandWorker,

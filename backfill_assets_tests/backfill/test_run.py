@@ -22,7 +22,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import mark, marked, unmark
-from backfill_assets.plans.model import Plan, Tolerances
+from backfill_assets.plans.model import Plan
+from backfill_assets.plans.policy import Tolerances
 from backfill_assets.plans.progress import Progress
 from backfill_assets_tests.operations.planning import (
     DAYS,

@@ -24,7 +24,7 @@ from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner
-from backfill_assets.plans.model import Policy
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 DAYS = 16

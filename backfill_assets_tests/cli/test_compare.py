@@ -16,7 +16,7 @@ from backfill_assets.cli.app import app
 from backfill_assets.core.days import DayRange
 from backfill_assets.operations.compare import compare, of_plan
 from backfill_assets.plans.files import keep_plan
-from backfill_assets.plans.model import Policy
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import instead
 from backfill_assets_tests.operations.planned import Planned
@@ -69,7 +69,9 @@ def test_what_cannot_be_meant_is_wrong_usage(made: Planned, args: tuple[object, 
 def plan_of_two_chunks(made: Planned) -> str:
     """A plan of staging and features that the lake keeps, whose canary and first chunk wrote."""
     days = DayRange(day(0), day(8))
-    plan = make_plan(made.lake, made.pipeline, PlanRequest(days, ("staging", "features"), Policy("3d", force=True)))
+    plan = make_plan(
+        made.lake, made.pipeline, PlanRequest(days, ("staging", "features"), Policy(chunk="3d", force=True))
+    )
     keep_plan(made.lake, plan)
     made.chunk(1, (0,), 7, plan.id)
     made.write("staging", {7: 5}, "someone")

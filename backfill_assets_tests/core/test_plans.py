@@ -12,7 +12,8 @@ from backfill_assets.backfill.plan import cut
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CODE_TAG, KEEP_GOOD, MODE_TAG, ON_BAD_DAYS_TAG, WriteMode, mode_of
-from backfill_assets.plans.model import Pins, Plan, PlanCode, Policy
+from backfill_assets.plans.model import Pins, Plan, PlanCode
+from backfill_assets.plans.policy import Policy
 
 
 @pytest.mark.parametrize(
@@ -30,12 +31,20 @@ def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(policy: P
     )
     made = datetime(2024, 4, 1, tzinfo=UTC)
     plan = Plan(
-        "P", made, "me", days, ("staging",), cut(days, Policy("1d", 0)), policy, Pins({}, {}, {}, {}), code=code
+        "P",
+        made,
+        "me",
+        days,
+        ("staging",),
+        cut(days, Policy(chunk="1d", canary=0)),
+        policy,
+        Pins({}, {}, {}, {}),
+        code=code,
     )
     tags = plan.tags(plan.chunk(1))
     assert (mode_of(tags), tags[CODE_TAG]) == (mode, "v1 (0123456789ab; 2 file(s), digest fedc)")
     assert ON_BAD_DAYS_TAG not in tags
-    kept = replace(plan, policy=replace(policy, keep_good_days=True))
+    kept = replace(plan, policy=policy.model_copy(update={"keep_good_days": True}))
     assert kept.tags(plan.chunk(1)) == {**tags, ON_BAD_DAYS_TAG: KEEP_GOOD}
     with pytest.raises(BackfillError, match="is no way to write"):
         mode_of({MODE_TAG: "append"})

@@ -59,8 +59,8 @@ def test_a_reader_sees_only_the_old_or_only_the_new_of_a_chunk(tmp_path: Path) -
     reader.start()
     try:
         run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline, corrected))
-        roll_back(lake, pipeline, RollbackRequest(plan.id, "2"), SAID)
-        roll_back(lake, pipeline, RollbackRequest(plan.id), SAID)
+        roll_back(lake, pipeline, RollbackRequest(plan=plan.id, chunk="2"), SAID)
+        roll_back(lake, pipeline, RollbackRequest(plan=plan.id), SAID)
     finally:
         reader.over.set()
         reader.join(60)

@@ -37,7 +37,8 @@ from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets.plans.files import keep_plan, mark
-from backfill_assets.plans.model import Plan, Policy
+from backfill_assets.plans.model import Plan
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import WINDOW, day, receipt
 from backfill_assets_tests.clocks import Jumping, set_to
 from backfill_assets_tests.files import arrow_schema, stage_by_hand
@@ -170,7 +171,7 @@ class Worker:
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
     return Policy(
-        draw(st.sampled_from(["1d", "2d", "3d"])), draw(st.integers(0, 1)), force=draw(st.booleans()),
+        chunk=draw(st.sampled_from(["1d", "2d", "3d"])), canary=draw(st.integers(0, 1)), force=draw(st.booleans()),
         order=draw(st.sampled_from(["ascending", "newest-first"])), max_parallel=draw(st.integers(1, 3)),
         on_failure=draw(st.sampled_from(["stop", "rollback"])),
     )  # fmt: skip
@@ -221,7 +222,7 @@ def rolling_back(draw: Draw, world: World) -> None:
         plan = draw(st.sampled_from(world.plans))
         chunk = draw(st.sampled_from(["", *(str(c.number) for c in plan.chunks)]))
         with suppress(BackfillError):
-            roll_back(*world.open(), RollbackRequest(plan.id, chunk, over_newer=draw(st.booleans())), SAID)
+            roll_back(*world.open(), RollbackRequest(plan=plan.id, chunk=chunk, over_newer=draw(st.booleans())), SAID)
 
 
 def releasing(draw: Draw, world: World) -> None:

@@ -25,7 +25,8 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.lake.writing import keep_rows
 from backfill_assets.load.derived import as_merged
 from backfill_assets.plans.files import keep_plan
-from backfill_assets.plans.model import Plan, Policy, TableImpact
+from backfill_assets.plans.model import Plan, TableImpact
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.files import Cells, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 

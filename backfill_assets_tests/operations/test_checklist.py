@@ -139,7 +139,7 @@ def test_each_item_of_a_plan_can_be_red(tmp_path: Path, item: str) -> None:
     follows = tuple(replace(i, follows=(PLAN_DAYS,)) for i in plan.impacts)
     red = {
         "a key and a write strategy": replace(plan, preflight=failed),
-        "chunks, each validated": replace(plan, policy=replace(plan.policy, canary=0)),
+        "chunks, each validated": replace(plan, policy=plan.policy.model_copy(update={"canary": 0})),
         "the last rerun was equal": replace(plan, preflight=failed),
         "safe to run again": replace(plan, preflight=failed),
         "exact range, order, parallelism": replace(plan, impacts=follows),

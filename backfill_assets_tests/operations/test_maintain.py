@@ -24,7 +24,7 @@ from backfill_assets.lake.versions import entries, record, unfinished
 from backfill_assets.operations.maintain import Upkeep, maintain
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.plans.files import keep_plan, mark
-from backfill_assets.plans.model import Policy
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before

@@ -31,7 +31,7 @@ from backfill_assets.operations.maintain import maintain
 from backfill_assets.operations.publications import publish
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets.plans.files import find_plan, keep_plan, mark
-from backfill_assets.plans.model import Policy
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.lakes import LONG_AGO

@@ -18,7 +18,7 @@ from backfill_assets.lake.log import read_commit
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
 from backfill_assets.plans.files import keep_plan, only_runner
-from backfill_assets.plans.model import Policy
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.operations.planned import BUILT, Planned
@@ -106,7 +106,9 @@ def test_columns_of_today_that_the_files_put_back_lack_are_named(made: Planned) 
     publish_by_hand(made.lake, renamed, [{"entity": "A", "amount": 1, "event_date": day(1)}], digest="renamed")
     tables = tuple(replace(t, contract=renamed) if t.name == "staging" else t for t in made.pipeline.tables)
     asked = RollbackRequest(table="staging", days=span(1, 1), to_version=1)
-    [line, *_] = preview(made.lake, replace(made.pipeline, tables=tables), replace(asked, over_newer=True)).lines()
+    [line, *_] = preview(
+        made.lake, replace(made.pipeline, tables=tables), asked.model_copy(update={"over_newer": True})
+    ).lines()
     assert line.endswith("; these files lack amount: readers refuse the days")
 
 
@@ -170,11 +172,11 @@ def test_what_the_seams_wrote_again_of_a_chunks_days_goes_back_with_the_chunk(tm
     found.chunk(1, (1, 2), 2, plan.id)
     found.chunk(2, (3, 4), 3, plan.id)
     found.chunk(3, (2, 3), 4, plan.id)  # the seams
-    roll_back(found.lake, found.pipeline, RollbackRequest(plan.id, "1"), SAID)
+    roll_back(found.lake, found.pipeline, RollbackRequest(plan=plan.id, chunk="1"), SAID)
     assert found.values("staging") == [1, 1, 1, 4, 3, 1, 1, 1]
     found.write("staging", {3: 9})
     with pytest.raises(BackfillError, match="written since by another run"):
-        preview(found.lake, found.pipeline, RollbackRequest(plan.id, "2"))
+        preview(found.lake, found.pipeline, RollbackRequest(plan=plan.id, chunk="2"))
 
 
 def test_a_whole_plan_that_a_process_runs_is_not_put_back_and_a_chunk_of_one_that_was_is_released_alone(
@@ -185,14 +187,14 @@ def test_a_whole_plan_that_a_process_runs_is_not_put_back_and_a_chunk_of_one_tha
     keep_plan(found.lake, plan := make_plan(found.lake, found.pipeline, request))
     found.chunk(1, (1, 2), 2, plan.id)
     found.chunk(2, (3, 4), 3, plan.id)
-    whole = RollbackRequest(plan.id)
+    whole = RollbackRequest(plan=plan.id)
     with (
         only_runner(found.lake, plan),
         pytest.raises(BackfillError, match=r"another process is running it\. Nothing was put back\. Stop it first"),
     ):
         roll_back(found.lake, found.pipeline, whole, SAID)
     roll_back(found.lake, found.pipeline, whole, SAID)
-    released = release(found.lake, found.pipeline, RollbackRequest(plan.id, "2"), SAID)
+    released = release(found.lake, found.pipeline, RollbackRequest(plan=plan.id, chunk="2"), SAID)
     assert released == dict.fromkeys(BUILT, (day(3), day(4))), "as a run that meets held days says"
 
 
@@ -204,7 +206,7 @@ def test_days_that_the_seams_alone_wrote_go_back_with_the_chunk_they_lie_in(tmp_
     keep_plan(found.lake, plan)
     found.chunk(2, (3, 4), 3, plan.id)
     found.chunk(3, (1,), 4, plan.id)  # what was loaded by chunk 2 changed a day of chunk 1, which had been right
-    report = roll_back(found.lake, found.pipeline, RollbackRequest(plan.id, "1"), SAID)
+    report = roll_back(found.lake, found.pipeline, RollbackRequest(plan=plan.id, chunk="1"), SAID)
     assert {t.contract.name: tuple(t.entries) for t in report.tables} == dict.fromkeys(BUILT, (day(1),))
     assert found.values("staging") == [1, 1, 1, 3, 3, 1, 1, 1]
 

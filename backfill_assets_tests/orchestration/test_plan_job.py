@@ -15,7 +15,7 @@ from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.files import FINISHED, keep_plan, mark, resume, state_of
-from backfill_assets.plans.model import Policy
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -74,7 +74,7 @@ def test_a_finished_plan_ends_well_without_a_run(tmp_path: Path) -> None:
 def test_a_plan_that_waits_for_a_person_ends_its_run_well(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 5)
     days = from_inclusive(parse_day(DAYS["start_date"]), parse_day(DAYS["end_date"]))
-    plan = make_plan(lake, pipeline, PlanRequest(days, ("staging",), Policy("1d", stop_after="canary")))
+    plan = make_plan(lake, pipeline, PlanRequest(days, ("staging",), Policy(chunk="1d", stop_after="canary")))
     keep_plan(lake, plan)
     assert run(lake.root, plan=plan.id) == ""
     assert state_of(lake, plan) == "waiting"

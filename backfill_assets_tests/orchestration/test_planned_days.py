@@ -17,7 +17,7 @@ from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.sensors import missed_days
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.files import keep_plan, mark
-from backfill_assets.plans.model import Policy
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.orchestration.ticking import DAYS, asked, day, late, stale
 

@@ -25,7 +25,8 @@ from backfill_assets.plans.files import (
     marking_stops,
     only_runner,
 )
-from backfill_assets.plans.model import Plan, PlanLook, Policy, Tolerances, plan_json
+from backfill_assets.plans.model import Plan, PlanLook, plan_json
+from backfill_assets.plans.policy import Policy, Tolerances
 from backfill_assets_tests.operations.planning import bare_staging, impact_on, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -92,17 +93,17 @@ def test_the_request_and_chunks_of_an_older_plan_file_are_read_as_they_were_writ
     )
     assert (plan.days, plan.reason, plan.note) == (WEEK, "wrong rule", "asked for by the analysts")
     assert plan.policy == Policy(
-        "week",
-        1,
-        "newest-first",
-        2,
-        "merge",
-        "rollback",
-        3,
-        True,
-        "feature-fix",
-        Tolerances(0.05, 0.2, 0.1, 0.25),
-        True,
+        chunk="week",
+        canary=1,
+        order="newest-first",
+        max_parallel=2,
+        write_mode="merge",
+        on_failure="rollback",
+        retries=3,
+        force=True,
+        template="feature-fix",
+        tolerances=Tolerances(rows=0.05, nulls=0.2, means=0.1, drift=0.25),
+        keep_removed=True,
     )
     assert [(c.number, c.days, c.kind.value) for c in plan.chunks] == [
         (1, DayRange(WEEK.last, WEEK.end), "canary"), (2, DayRange(WEEK.start, WEEK.last), "chunk"), (3, WEEK, "seams"),

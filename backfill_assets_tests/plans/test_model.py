@@ -13,18 +13,8 @@ from backfill_assets.backfill.plan import cut
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import DayMove
-from backfill_assets.plans.model import (
-    Pins,
-    Plan,
-    PlanLook,
-    Policy,
-    PreflightTick,
-    Price,
-    TableImpact,
-    Tolerances,
-    parse_plan,
-    plan_json,
-)
+from backfill_assets.plans.model import Pins, Plan, PlanLook, PreflightTick, Price, TableImpact, parse_plan, plan_json
+from backfill_assets.plans.policy import Policy, Tolerances
 from backfill_assets_tests.strategies import day_ranges, texts
 
 shares = st.none() | st.floats(0, 10)
@@ -47,7 +37,7 @@ pins = st.builds(
 def plans(draw: st.DrawFn) -> Plan:
     """Any plan."""
     days = draw(day_ranges)
-    chunks = cut(days, Policy("30d", draw(st.integers(0, 3))))
+    chunks = cut(days, Policy(chunk="30d", canary=draw(st.integers(0, 3))))
     return Plan(
         draw(texts), draw(st.datetimes(timezones=st.just(UTC))), draw(texts), days, ("raw", "staging"), chunks,
         draw(policies), draw(pins), draw(st.lists(impacts, max_size=2).map(tuple)),

@@ -13,7 +13,8 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.lake.model import Pipeline, make_pipeline
-from backfill_assets.plans.model import Policy, parse_plan, plan_json
+from backfill_assets.plans.model import parse_plan, plan_json
+from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.skew import KeyShare, tasks
 from backfill_assets_tests.operations.planning import DAYS, bare_staging, good_rows, write_by_hand
 from backfill_assets_tests.operations.synthetic import synthetic_lake

@@ -12,7 +12,8 @@ from backfill_assets.backfill.plan import cut
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.plans.model import Pins, Plan, Policy
+from backfill_assets.plans.model import Pins, Plan
+from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.progress import ChunkWrites, PlanWrites, Progress, Took, plan_writes
 from backfill_assets_tests.builders import day, loaded
 
@@ -22,9 +23,9 @@ DAYS = DayRange(START, START + ONE_DAY * 6)
 
 def plan(most: int = 1) -> Plan:
     """Six days, one by one."""
-    policy = Policy("1d", 1, max_parallel=most)
-    return Plan("P", datetime(2024, 4, 1, tzinfo=UTC), "me@here", DAYS, ("staging",), cut(DAYS, Policy("1d")), policy,
-                Pins({}, {}, {}, {}))  # fmt: skip
+    policy = Policy(chunk="1d", canary=1, max_parallel=most)
+    return Plan("P", datetime(2024, 4, 1, tzinfo=UTC), "me@here", DAYS, ("staging",), cut(DAYS, Policy(chunk="1d")),
+                policy, Pins({}, {}, {}, {}))  # fmt: skip
 
 
 def wrote(
@@ -83,8 +84,8 @@ def test_a_raw_day_that_its_ledger_does_not_name_yet_is_still_to_be_made(force: 
     """A run that was killed between raw and its ledger: what is made from the ledger would lack the day."""
     story = loaded(3).land(day(3), "new").load(day(3), finish=False)
     days = DayRange(day(3), day(4))
-    asked = replace(plan(), days=days, tables=("raw",), chunks=cut(days, Policy("1d")))
-    asked = replace(asked, policy=replace(asked.policy, force=force))
+    asked = replace(plan(), days=days, tables=("raw",), chunks=cut(days, Policy(chunk="1d")))
+    asked = replace(asked, policy=asked.policy.model_copy(update={"force": force}))
     stamp = story.states().stamp("raw", day(3))
     assert stamp
     own = Receipt(stamp.write_id, "raw", PLAN_REASON, {day(3): stamp.entry})
