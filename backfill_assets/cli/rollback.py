@@ -14,10 +14,11 @@ from backfill_assets.cli.options import given, options_of
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations.rollback import PutBack, RollbackRequest, Undone, preview, roll_back, spans
+from backfill_assets.operations.rollback import RollbackRequest, preview, roll_back, spans
 from backfill_assets.operations.rollback import release as release_days
 from backfill_assets.operations.show import Hold
 from backfill_assets.plans.files import plan_ids
+from backfill_assets.plans.policy import PutBack, Undone
 
 UNDONE = "Nothing was done. Add --yes to do it."
 Command = Callable[..., None]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous, ranges
@@ -26,35 +26,11 @@ from backfill_assets.lake.restore import PreparedRestore, RestoreRequest
 from backfill_assets.lake.versions import Unfinished, record, switching
 from backfill_assets.lake.view import read_view
 from backfill_assets.plans.files import find_plan, is_running, plan_ids
-from backfill_assets.plans.policy import Days
+from backfill_assets.plans.policy import Days, PutBack
 
 UNDOING = (ROLLBACK, RELEASE)
 NOTHING = "Nothing was put back"
 Writes = Sequence[tuple[int, Receipt]]  # of a table or a day: versions with their receipts, ascending
-
-
-class Undone(BaseModel):
-    """What a rollback or a release is of, by command or in the launchpad."""
-
-    plan: str = Field(
-        default="",
-        description="All that this plan wrote, through all its tables.",
-        json_schema_extra={"metavar": "ID"},
-    )
-    chunk: str = Field(default="", description="Only this chunk of the plan.")
-    table: str = Field(default="", description="One table, instead of a plan.")
-    note: str = Field(default="", description="Why; it is kept in the receipts.")
-
-
-class PutBack(Undone):
-    """What a rollback is of, and to what it goes back."""
-
-    to_version: int | None = Field(
-        default=None,
-        description="The version of the table whose content they get.",
-        json_schema_extra={"range": [0]},
-    )
-    over_newer: bool = Field(default=False, description="Also days that another run wrote since.")
 
 
 class RollbackRequest(PutBack):

@@ -16,11 +16,12 @@ from backfill_assets.core.ownership import BY, through_dagster
 from backfill_assets.core.plans import RELEASE, ROLLBACK
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.rollback import PutBack, RollbackRequest, Undone, preview, release, roll_back
+from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.reconcile import receipt_event
 from backfill_assets.orchestration.runs import LAKE_TAG
+from backfill_assets.plans.policy import PutBack, Undone
 
 PUT_BACK, LET_GO = "put_days_back", "let_days_go"
 

@@ -104,3 +104,27 @@ class Policy(PolicyOptions):
         """How each run changes its days."""
         merge = WriteMode.MERGE_KEEPING if self.keep_removed else WriteMode.MERGE
         return merge if self.write_mode == "merge" else WriteMode.OVERWRITE
+
+
+class Undone(BaseModel):
+    """What a rollback or a release is of, by command or in the launchpad."""
+
+    plan: str = Field(
+        default="",
+        description="All that this plan wrote, through all its tables.",
+        json_schema_extra={"metavar": "ID"},
+    )
+    chunk: str = Field(default="", description="Only this chunk of the plan.")
+    table: str = Field(default="", description="One table, instead of a plan.")
+    note: str = Field(default="", description="Why; it is kept in the receipts.")
+
+
+class PutBack(Undone):
+    """What a rollback is of, and to what it goes back."""
+
+    to_version: int | None = Field(
+        default=None,
+        description="The version of the table whose content they get.",
+        json_schema_extra={"range": [0]},
+    )
+    over_newer: bool = Field(default=False, description="Also days that another run wrote since.")

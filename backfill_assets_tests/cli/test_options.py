@@ -13,10 +13,10 @@ from pydantic import BaseModel, Field
 from backfill_assets.cli.options import given, options_of
 from backfill_assets.cli.plan import plan
 from backfill_assets.cli.rollback import rollback
-from backfill_assets.operations.rollback import PutBack, RollbackRequest
+from backfill_assets.operations.rollback import RollbackRequest
 from backfill_assets.orchestration.plan_job import BackfillConfig
 from backfill_assets.orchestration.rollbacks import RollbackConfig
-from backfill_assets.plans.policy import Policy, PolicyOptions
+from backfill_assets.plans.policy import Policy, PolicyOptions, PutBack
 
 
 class Soup(BaseModel):
