@@ -79,7 +79,7 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
 
 def say_warnings(lake: Lake, pipeline: Pipeline, days: Mapping[str, Collection[date]]) -> None:
     """Name on stderr what the checks find on these days of tables, in one line; nothing where all pass."""
-    from backfill_assets.operations.report import warnings
+    from backfill_assets.operations.check_history import warnings
 
     if days and (line := warnings(lake, pipeline.states(read_view(lake, pipeline.contracts)), days)):
         remark(line)

@@ -14,7 +14,8 @@ from backfill_assets.cli.common import DAY, FILE, json_and_lake, opened, print_j
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, draw_table, remark, write_page, write_whole
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import contiguous
-from backfill_assets.operations.writes import DayAudit, write_table
+from backfill_assets.operations.system_tables import write_parquet
+from backfill_assets.operations.writes import DayAudit
 from backfill_assets.operations.writes import audit as audit_of
 from backfill_assets.plans.files import find_plan
 
@@ -40,7 +41,7 @@ def audit(html: Path | None, parquet: Path | None, as_json: bool, **options: Any
     if options["plan"] and not found:
         find_plan(lake, options["plan"])  # raises for a mistyped one; the file of one that wrote may be gone
     if parquet:
-        remark(f"wrote {parquet}: {write_table(found, parquet)} rows")
+        remark(f"wrote {parquet}: {write_parquet(DayAudit, found, parquet)} rows")
     rows = [_row(list(days)) for _, days in groupby(found, lambda w: (w.at, w.table, w.version))]
     if html:
         writes = PageSection("Writes, newest first", [TextTable(COLUMNS, rows)])

@@ -51,6 +51,27 @@ def named_tables(query: str) -> frozenset[str] | None:
     return frozenset(table.name.lower() for table in tables)
 
 
+def with_system_tables(query: str, known: Collection[str]) -> tuple[str, frozenset[str]]:
+    """Return the query with `system.NAME` as `memory.system.NAME`, for `known` names, and these names.
+
+    DuckDB has a catalog `system` of its own, so that the short form is ambiguous there.
+    """
+    from sqlglot.dialects.duckdb import DuckDB
+    from sqlglot.errors import TokenError
+
+    try:
+        tokens = DuckDB().tokenize(query)
+    except TokenError:
+        return query, frozenset()
+    found = set[str]()
+    for first, dot, second in reversed([*zip(tokens, tokens[1:], tokens[2:], strict=False)]):
+        name = second.text.lower()
+        if first.text.lower() == "system" and dot.text == "." and name in known:
+            found.add(name)
+            query = f"{query[: first.start]}memory.{query[first.start :]}"
+    return query, frozenset(found)
+
+
 def refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
     """Raise BackfillError for a query whose plan writes: DuckDB also calls SELECT a statement that writes in a common
     table expression, or that calls a table function with effects. Runs nothing.

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import Built
+from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
 from backfill_assets.lake.files import make_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, refused_query
+from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, refused_query, with_system_tables
 from backfill_assets.lake.too_late import too_late_contract
 from backfill_assets.lake.versions import versions_seen
 from backfill_assets.lake.view import read_view
@@ -51,7 +52,8 @@ def ask(
     newest: bool = False,
 ) -> Answer:  # fmt: skip
     """Answer a query over tables as the newest lake version has them, `at` an aware instant or the number of a lake
-    version, in a `snapshot`, or (`newest`) each at its own newest version.
+    version, in a `snapshot`, or (`newest`) each at its own newest version; and over `system.NAME` (`system_tables`), of
+    the same look at the lake, though not of the past.
 
     Raises BackfillError for anything but a single SELECT, and for errors of the engine.
     """
@@ -60,7 +62,10 @@ def ask(
     with own_engine(lake) as engine:
         try:
             refuse_others(engine, query)
-            tables, unfit = _tables(lake, pipeline, named_tables(query), at, snapshot, newest)
+            states = None if at is not None or snapshot else _states(lake, pipeline, newest)
+            if "system" in query.lower():
+                query = _with_system_tables(engine, lake, pipeline, query, states)
+            tables, unfit = _tables(lake, pipeline, named_tables(query), states, at or snapshot)
             for contract, files in tables:
                 engine.register(contract.name, dataset(files, contract))
             engine.execute("SET enable_external_access = false")
@@ -111,26 +116,46 @@ def known_tables(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
     return {c.name: c for c in (*contracts, *existing)}
 
 
+def _states(lake: Lake, pipeline: Pipeline, newest: bool) -> States:
+    return pipeline.states(read_view(lake, pipeline.contracts, None if newest else versions_seen(lake)))
+
+
+def _with_system_tables(
+    engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, query: str, states: States | None
+) -> str:
+    """Make the system tables of a query known to the engine; return the query with the names that they have there.
+    Raises BackfillError for one without `states`, of the past."""
+    from backfill_assets.operations.system_tables import SYSTEM_TABLES, Look, system_table
+
+    query, names = with_system_tables(query, SYSTEM_TABLES)
+    if not names:
+        return query
+    if states is None:
+        raise refused_query("system tables are of now, not of the past", "Leave --at and --snapshot out")
+    engine.execute("CREATE SCHEMA memory.system")
+    for name in names:
+        engine.register(f"system_{name}", system_table(Look(lake, pipeline, states), name))
+        engine.execute(f"CREATE VIEW memory.system.{name} AS FROM system_{name}")
+    return query
+
+
 def _tables(
-    lake: Lake,
-    pipeline: Pipeline,
-    named: frozenset[str] | None,
-    at: datetime | int | None,
-    snapshot: str,
-    newest: bool,
+    lake: Lake, pipeline: Pipeline, named: frozenset[str] | None, states: States | None, past: datetime | int | str
 ) -> tuple[list[tuple[Contract, Sequence[str]]], dict[str, str]]:
-    """Return the tables of a query with their files, and their unfit days; the past has no unfit days."""
+    """Return the tables of a query with their files, and their unfit days.
+
+    Without `states` of now they are of the `past`, the name of a snapshot or a moment, which has no unfit days.
+    """
     store = lake.store
-    if snapshot:
-        kept = SnapshotReader(lake, find_snapshot(lake, snapshot))
+    if isinstance(past, str) and past:
+        kept = SnapshotReader(lake, find_snapshot(lake, past))
         pinned = [kept.table(n).pinned() for n in kept.tables if named is None or n in named]
         return [(p.contract, p.files) for p in pinned], {}
     known = {n: c for n, c in known_tables(lake, pipeline).items() if named is None or n in named}
     written = [n for n in known if store.exists(n)]  # what was never written had no rows then
-    if at is not None:
-        moment = Moment(lake, at=at)
+    if states is None:
+        moment = Moment(lake, at=past if not isinstance(past, str) else None)
         return [(c, store.data_files(c, moment.of(n)) if n in written else []) for n, c in known.items()], {}
-    states = pipeline.states(read_view(lake, pipeline.contracts, None if newest else versions_seen(lake)))
     tables: list[tuple[Contract, Sequence[str]]] = []
     unfit: dict[str, str] = {}
     for name, contract in known.items():

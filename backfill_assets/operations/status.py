@@ -4,11 +4,11 @@ Not here: drawing (`cli.status`), the rule of states (`core.states`), finding al
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.contracts import Contract
@@ -35,18 +35,16 @@ BEFORE = "engines "  # files of version 0.2.0 about disagreements, which receipt
 
 @dataclass(frozen=True)
 class DayStatus:
-    """One day of one table. `rows` and `version` are those of its newest receipt, None without one. `culprits` are the
-    input days that made it stale, with `--why`. `will_change`: the day is right today, and will be stale once its
-    upstream days are rebuilt (`core.downstream`)."""
+    """One day of one table: a row of `status` and of `system.days`. A field added here is a column of both."""
 
-    table: str
-    day: date
-    state: State
-    rows: int | None = None
-    version: int | None = None
-    reason: str = ""
-    culprits: tuple[str, ...] = ()
-    will_change: bool = False
+    table: Annotated[str, "the table"]
+    day: Annotated[date, "the day, by the table's day column"]
+    state: Annotated[State, "fresh, stale, missing, pending, incomplete, outdated or held"]
+    rows: Annotated[int | None, "rows by the newest receipt; NULL without one"] = None
+    version: Annotated[int | None, "the table's version that wrote the day; NULL without a receipt"] = None
+    reason: Annotated[str, "why it is in that state; empty where it is fresh"] = ""
+    culprits: tuple[str, ...] = ()  # input days that made it stale, with `why`; no column of `system.days`
+    will_change: Annotated[bool, "right today, and stale once the days that it reads are rebuilt"] = False
 
 
 @dataclass(frozen=True)
@@ -108,20 +106,8 @@ def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bo
 
 def status_of(lake: Lake, states: States, days: DayRange | None = None, why: bool = False) -> StatusReport:
     """Return `status` of a lake with known states."""
-    view, changing, frontiers = states.view, will_change(states), states.frontiers
-    wanted = days or known_days(view)
-
-    def day_status(table: str, day: date) -> DayStatus:
-        state, stamp = states.of(table, day), states.stamp(table, day)
-        rows, version = (stamp.entry.rows, stamp.version) if stamp else (None, None)
-        reason = brief(states, table, day, state)
-        culprits: tuple[str, ...] = ()
-        if why and stamp and state is State.STALE:
-            receipt = next(lake.store.commits(table, stamp.version - 1)).receipt
-            culprits = tuple(r for r in in_full(states, table, day, receipt) if r != reason)
-        return DayStatus(table, day, state, rows, version, reason, culprits, day in changing[table])
-
-    tables = {name: tuple(day_status(name, d) for d in wanted or ()) for name in states.contracts}
+    view, frontiers, wanted = states.view, states.frontiers, days or known_days(states.view)
+    tables = day_rows(lake, states, wanted or (), why)
     outdated = [name for name, column in tables.items() if any(d.state is State.OUTDATED for d in column)]
     changes = {name: column_changes(states.contracts[name], columns(lake, name)) for name in outdated}
     held = {name: [d.day for d in column if d.state is State.HELD] for name, column in tables.items()}
@@ -143,6 +129,23 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
             *_altered(lake, states),
         ),
     )
+
+
+def day_rows(lake: Lake, states: States, days: Collection[date], why: bool = False) -> dict[str, tuple[DayStatus, ...]]:
+    """Return these days of every table, by table; `why` as for `status`."""
+    changing = will_change(states)
+
+    def row(table: str, day: date) -> DayStatus:
+        state, stamp = states.of(table, day), states.stamp(table, day)
+        rows, version = (stamp.entry.rows, stamp.version) if stamp else (None, None)
+        reason = brief(states, table, day, state)
+        culprits: tuple[str, ...] = ()
+        if why and stamp and state is State.STALE:
+            receipt = next(lake.store.commits(table, stamp.version - 1)).receipt
+            culprits = tuple(r for r in in_full(states, table, day, receipt) if r != reason)
+        return DayStatus(table, day, state, rows, version, reason, culprits, day in changing[table])
+
+    return {name: tuple(row(name, d) for d in days) for name in states.contracts}
 
 
 def _raised(states: States) -> Iterator[str]:

@@ -4,10 +4,10 @@ Not here: the history of one day (`show`) and runs of Dagster that wrote nothing
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from datetime import date, datetime
-from pathlib import Path
 from statistics import quantiles
+from typing import Annotated
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, contiguous
@@ -26,20 +26,19 @@ FOREIGN = "a program that leaves no receipt"
 
 @dataclass(frozen=True)
 class TableWrite:
-    """One commit with a receipt: when (aware), which days with how many rows now, why, by whom, in how many seconds,
-    of these after an engine was open (`work_seconds`), and how many bytes it added (None: not measured)."""
+    """One commit with a receipt: a row of `report` and of `system.writes`."""
 
-    table: str
-    version: int
-    at: datetime
-    days: tuple[DayRange, ...]
-    rows: int
-    reason: str
-    note: str
-    run_id: str
-    seconds: float | None
-    work_seconds: float = 0.0
-    bytes: int | None = None
+    table: Annotated[str, "the table"]
+    version: Annotated[int, "the table's version that the commit made"]
+    at: Annotated[datetime, "when it was committed"]
+    days: Annotated[tuple[DayRange, ...], "the days it wrote, as ranges with both ends"]
+    rows: Annotated[int, "the rows of these days after it"]
+    reason: Annotated[str, "why: manual, landing, late_data, plan, rollback, …"]
+    note: Annotated[str, "what a person wrote down with it"]
+    run_id: Annotated[str, "the run of Dagster, or of a command"]
+    seconds: Annotated[float | None, "from the request to the commit; NULL where nobody measured"]
+    work_seconds: Annotated[float, "of these after an engine was open"] = 0.0
+    bytes: Annotated[int | None, "of the data files that it added; NULL where nobody measured"] = None
 
 
 @dataclass(frozen=True)
@@ -102,28 +101,27 @@ def _rate(amounts: Iterable[tuple[int | None, TableWrite]]) -> float | None:
 
 @dataclass(frozen=True)
 class DayAudit:
-    """One write of one day. `day` is None for a commit without a receipt; `rows_before` and `fingerprint_before` are
-    None for the first receipt of a day. `at` is aware. `changed`: its rows differ, or are not known to be the same."""
+    """One write of one day: a row of `audit` and of `system.day_writes`."""
 
-    table: str
-    day: date | None
-    version: int
-    at: datetime
-    by: str
-    reason: str
-    note: str = ""
-    plan: str = ""
-    chunk: str = ""
-    run_id: str = ""
-    code: str = ""
-    settings: str = ""
-    inputs: str = ""
-    built: str = ""
-    rows_before: int | None = None
-    rows: int | None = None
-    fingerprint_before: str | None = None
-    fingerprint: str | None = None
-    changed: bool = True
+    table: Annotated[str, "the table"]
+    day: Annotated[date | None, "the day; NULL for a commit without a receipt"]
+    version: Annotated[int, "the table's version that the commit made"]
+    at: Annotated[datetime, "when it was committed"]
+    by: Annotated[str, "who asked for it: a person, a sensor, a schedule"]
+    reason: Annotated[str, "why: manual, landing, late_data, plan, rollback, …"]
+    note: Annotated[str, "what a person wrote down with it"] = ""
+    plan: Annotated[str, "the plan that it belongs to"] = ""
+    chunk: Annotated[str, "the chunk of that plan"] = ""
+    run_id: Annotated[str, "the run of Dagster, or of a command"] = ""
+    code: Annotated[str, "the digest of the code that made it"] = ""
+    settings: Annotated[str, "the digest of the settings that the table reads"] = ""
+    inputs: Annotated[str, "the versions of its inputs"] = ""
+    built: Annotated[str, "complete, incomplete, pending, held or merged"] = ""
+    rows_before: Annotated[int | None, "rows before; NULL for the first receipt of a day"] = None
+    rows: Annotated[int | None, "rows after"] = None
+    fingerprint_before: Annotated[str | None, "content before; NULL for the first receipt of a day"] = None
+    fingerprint: Annotated[str | None, "content after"] = None
+    changed: Annotated[bool, "its rows differ, or nobody knows that they are the same"] = True
 
 
 def audit(
@@ -178,17 +176,3 @@ def _of_receipt(table: str, commit: Commit, receipt: Receipt, last: dict[date, D
             fingerprint=entry.fingerprint,
             changed=before is None or before.content != entry.content,
         )
-
-
-def write_table(audits: Iterable[DayAudit], file: Path) -> int:
-    """Write one Parquet file, for any engine, and return the number of its rows. Raises OSError where that fails."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    kinds = {field.name: pa.string() for field in fields(DayAudit)} | {
-        "day": pa.date32(), "version": pa.int64(), "at": pa.timestamp("us", "UTC"), "rows_before": pa.int64(),
-        "rows": pa.int64(), "changed": pa.bool_(),
-    }  # fmt: skip
-    rows = [asdict(write) for write in audits]
-    pq.write_table(pa.Table.from_pylist(rows, pa.schema(list(kinds.items()))), file)
-    return len(rows)

@@ -20,7 +20,8 @@ from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
-from backfill_assets.operations.writes import FOREIGN, NEWEST_WRITES, TableWrite, audit, durations, write_table, writes
+from backfill_assets.operations.system_tables import write_parquet
+from backfill_assets.operations.writes import FOREIGN, NEWEST_WRITES, DayAudit, TableWrite, audit, durations, writes
 from backfill_assets_tests.builders import day, make_commit, write_rows
 from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -123,7 +124,7 @@ def test_the_table_of_the_audit_can_be_read_by_any_engine(made: Planned, tmp_pat
 
     found = audit(made.lake, made.pipeline)
     file = tmp_path / "audit.parquet"
-    assert write_table(found, file) == len(found) == pq.read_metadata(file).num_rows
+    assert write_parquet(DayAudit, found, file) == len(found) == pq.read_metadata(file).num_rows
     query = f"SELECT \"table\", count(*) FROM '{file}' WHERE plan = 'p1' AND changed GROUP BY 1 ORDER BY 1"
     assert duckdb.execute(query).fetchall() == [("features", 4), ("staging", 4)]
 
