@@ -125,7 +125,7 @@ def _with_system_tables(
 ) -> str:
     """Make the system tables of a query known to the engine; return the query with the names that they have there.
     Raises BackfillError for one without `states`, of the past."""
-    from backfill_assets.operations.system_tables import SYSTEM_TABLES, Look, system_table
+    from backfill_assets.operations.system_tables import SYSTEM_TABLES, LakeLook, system_table
 
     query, names = with_system_tables(query, SYSTEM_TABLES)
     if not names:
@@ -134,7 +134,7 @@ def _with_system_tables(
         raise refused_query("system tables are of now, not of the past", "Leave --at and --snapshot out")
     engine.execute("CREATE SCHEMA memory.system")
     for name in names:
-        engine.register(f"system_{name}", system_table(Look(lake, pipeline, states), name))
+        engine.register(f"system_{name}", system_table(LakeLook(lake, pipeline, states), name))
         engine.execute(f"CREATE VIEW memory.system.{name} AS FROM system_{name}")
     return query
 

@@ -25,7 +25,7 @@ from backfill_assets.operations.writes import DayAudit, TableWrite, audit, write
 
 
 @dataclass(frozen=True)
-class Look:
+class LakeLook:
     """A lake with its states at one moment, from which all system tables of a query are made."""
 
     lake: Lake
@@ -112,26 +112,26 @@ class DescribedColumn:
     about: Annotated[str, "what it holds"]
 
 
-def _days(look: Look) -> Iterator[DayStatus]:
+def _days(look: LakeLook) -> Iterator[DayStatus]:
     days = known_days(look.states.view)
     return (row for rows in day_rows(look.lake, look.states, days or ()).values() for row in rows)
 
 
-def _writes(look: Look) -> Iterator[TableWrite]:
+def _writes(look: LakeLook) -> Iterator[TableWrite]:
     return (w for w in writes(look.lake, look.pipeline) if look.holds(w.table, w.version))
 
 
-def _day_writes(look: Look) -> Iterator[DayAudit]:
+def _day_writes(look: LakeLook) -> Iterator[DayAudit]:
     return (w for w in audit(look.lake, look.pipeline) if look.holds(w.table, w.version))
 
 
-def _checks(look: Look) -> Iterator[CheckedDay]:
+def _checks(look: LakeLook) -> Iterator[CheckedDay]:
     for table, found in checked_days(look.lake, look.states):
         outcome = "pass" if found.passed else "fail" if found.refuses else "warn"
         yield CheckedDay(table, found.check, found.day, outcome, found.message)
 
 
-def _rejected(look: Look) -> Iterator[RejectedRows]:
+def _rejected(look: LakeLook) -> Iterator[RejectedRows]:
     late = "'it came too late'"
     for source in look.states.view.sources.values():
         for ledger, reason in ((QUARANTINE, "reason"), (TOO_LATE, late)):
@@ -143,7 +143,7 @@ def _rejected(look: Look) -> Iterator[RejectedRows]:
                     yield RejectedRows(source.name, ledger, *row)
 
 
-def _landed(look: Look) -> Iterator[LandedRows]:
+def _landed(look: LakeLook) -> Iterator[LandedRows]:
     for source in look.states.view.sources.values():
         for r in read_files(look.lake.store, source.name):
             for day, (rows, bad_rows, *_) in r.days.items():
@@ -151,14 +151,14 @@ def _landed(look: Look) -> Iterator[LandedRows]:
                 yield LandedRows(source.name, r.path, r.sha256, *counts)
 
 
-def _lateness(look: Look) -> Iterator[LateRows]:
+def _lateness(look: LakeLook) -> Iterator[LateRows]:
     for source in look.states.view.sources.values():
         if source.loaded_version >= 0:
             for c in read_lateness(look.lake.store, source.table, source.loaded_version).cells:
                 yield LateRows(source.name, c.arrival_day, c.event_day, c.age_days, c.rows)
 
 
-def _runs(look: Look) -> Iterator[TableRun]:
+def _runs(look: LakeLook) -> Iterator[TableRun]:
     runs: dict[str, list[DayAudit]] = defaultdict(list)
     for write in _day_writes(look):
         if write.run_id:
@@ -170,13 +170,13 @@ def _runs(look: Look) -> Iterator[TableRun]:
         yield TableRun(run_id, found[0].by, found[0].reason, first, last, tables, *counts)
 
 
-def _columns(_: Look) -> Iterator[DescribedColumn]:
+def _columns(_: LakeLook) -> Iterator[DescribedColumn]:
     for name, (kind, _rows) in SYSTEM_TABLES.items():
         for column, (type_, about) in columns_of(kind).items():
             yield DescribedColumn(name, column, str(type_), about)
 
 
-SYSTEM_TABLES: Mapping[str, tuple[type, Callable[[Look], Iterable[Any]]]] = {
+SYSTEM_TABLES: Mapping[str, tuple[type, Callable[[LakeLook], Iterable[Any]]]] = {
     "days": (DayStatus, _days),
     "writes": (TableWrite, _writes),
     "day_writes": (DayAudit, _day_writes),
@@ -189,7 +189,7 @@ SYSTEM_TABLES: Mapping[str, tuple[type, Callable[[Look], Iterable[Any]]]] = {
 }
 
 
-def system_table(look: Look, name: str) -> Any:
+def system_table(look: LakeLook, name: str) -> Any:
     """Return the system table of that name as a `pyarrow.Table`. Raises KeyError for an unknown name."""
     kind, rows = SYSTEM_TABLES[name]
     return arrow_of(kind, rows(look))
