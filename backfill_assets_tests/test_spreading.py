@@ -23,7 +23,7 @@ def test_what_is_named_is_there(name: str) -> None:
         ("test_house.py", PARSING),
         ("cli/test_report_page.py", DRAWING[0]),
         ("browser/test_ui.py", str(HERE / "browser")),
-        ("pipeline/transforms/test_declared_labels.py", ON_SPARK),
+        ("pipeline/transforms/test_declared.py", ON_SPARK),
         ("end_to_end/test_golden.py", ON_SPARK),
         ("end_to_end/test_fault_deaths.py", str(HERE / "end_to_end" / "test_fault_deaths.py")),
         ("engine/test_server.py", str(HERE / "engine" / "test_server.py")),

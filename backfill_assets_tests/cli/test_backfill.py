@@ -18,7 +18,7 @@ from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.model import Pipeline
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.cli.typed import read, run
-from backfill_assets_tests.load.test_landing_status import DAYS, count
+from backfill_assets_tests.load.test_landed_changes import DAYS, count
 from backfill_assets_tests.operations.synthetic import START, build, landed, synthetic_lake
 
 

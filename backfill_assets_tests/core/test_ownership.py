@@ -6,6 +6,7 @@ Tested here: `core.ownership`. Not tested here: the doors that ask it (`lake.tes
 import grp
 import os
 import pwd
+import socket
 import stat
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from backfill_assets.core.ownership import (
     refuse_foreign,
     refuse_shared,
     remove_rights,
+    whoami,
 )
 from backfill_assets_tests.strangers import STRANGER, give_away
 
@@ -215,3 +217,14 @@ def test_a_group_of_nobody_else_counts_as_the_user(
     else:
         with pytest.raises(SettingsError, match="may be written by the group"):
             refuse_foreign(lake)
+
+
+@pytest.mark.parametrize("variable", ["LOGNAME", "USER", "LNAME", "USERNAME", "SUDO_USER"])
+def test_no_variable_says_who_a_user_is(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "cfo")
+    assert whoami() == f"{pwd.getpwuid(os.geteuid()).pw_name}@{socket.gethostname()}"
+
+
+def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    assert whoami().startswith(f"{STRANGER}@")

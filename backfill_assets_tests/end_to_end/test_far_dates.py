@@ -1,7 +1,7 @@
 """Dates and times beyond the years 1 to 9999: such a row is in quarantine with its reason, its day loads all the same.
 
 Tested here: every time of a delivery, of each format, through load and frontier. Not tested here: what a file's
-statistics and fingerprints say of such values (`lake.test_columns_statistics`, `lake.test_fingerprints`).
+statistics and fingerprints say of such values (`lake.test_columns`, `lake.test_fingerprints`).
 """
 
 import contextlib

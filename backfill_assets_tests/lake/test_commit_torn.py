@@ -1,7 +1,7 @@
 """A log that a power cut tore: never read, never written over, and mended by the one command that is told.
 
 Tested here: torn newest commits and checkpoints, alone and together. Not tested here: what power cuts can leave
-(`test_commit_steps`), and ledgers that lost data files (`test_inspection_mending`).
+(`test_commit_steps`), and ledgers that lost data files (`test_inspection`).
 """
 
 from collections.abc import Callable

@@ -1,17 +1,37 @@
 """Stretches of files: every file once, all of a day together, and the audit of all stretches is that of all files.
 
-Tested here: `lake.embedded.file_batches`, without an engine. Not tested here: what is counted (`test_audit`).
+Tested here: `lake.embedded` without an engine of ours: stretches, gathered rows, tables of other programs by their
+place and what is spilled. Not tested here: what is counted (`test_audit`).
 """
 
+import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.embedded import file_batches
+from backfill_assets.lake.embedded import (
+    AT_ONCE,
+    SPILL,
+    connection,
+    data_files_at,
+    delta_rows,
+    file_batches,
+    is_delta,
+    materialized,
+)
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.staging import WRITES
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.processes import start
 
 UNPARTED = replace(STAGING, partition_by="", inputs=())
 FILES = [f"/lake/t/writes/{write}/event_date={day(n)}/part-0.parquet" for write in "ba" for n in range(4)]
@@ -46,3 +66,101 @@ def test_the_audit_of_all_stretches_together_is_that_of_all_files(tmp_path: Path
         parts = [dict(audit(lake, some, STAGING)) for some in file_batches(files, STAGING, at_once)]
         assert len(parts) > 1
         assert {d: p for part in parts for d, p in part.items()} == whole
+
+
+def test_a_delta_folder_gives_a_version_and_its_rows(tmp_path: Path) -> None:
+    assert not is_delta(str(tmp_path))
+    for value in (1, 2):
+        write_deltalake(tmp_path / "t", pa.table({"n": [value]}), mode="append")
+    assert is_delta(str(tmp_path / "t"))
+    with duckdb.connect() as engine:
+        for wanted, version, rows in ((None, 1, [(1,), (2,)]), (0, 0, [(1,)])):
+            found, query = delta_rows(engine, tmp_path / "t", wanted)
+            assert (found, engine.execute(f"FROM ({query}) ORDER BY n").fetchall()) == (version, rows)
+
+
+def test_a_folder_a_pattern_and_a_path_name_data_files_only(tmp_path: Path) -> None:
+    for name in ("b.parquet", "deep/a.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"n": [1]}), tmp_path / name)
+    (tmp_path / "notes.md").write_text("no data")
+    assert data_files_at(str(tmp_path)) == [str(tmp_path / "b.parquet"), str(tmp_path / "deep/a.parquet")]
+    assert data_files_at(f"{tmp_path}/*.parquet") == [str(tmp_path / "b.parquet")]
+    assert data_files_at(f"{tmp_path}/notes.md") == []
+
+
+DAYS = AT_ONCE + 2
+ROWS: list[dict[str, Any]] = [{"entity": "a", "value": n, "event_date": day(n)} for n in range(DAYS)]
+
+
+def answer(lake: Lake, query: str) -> list[tuple[Any, ...]]:
+    with connection(lake) as engine:
+        return engine.execute(query).fetchall()
+
+
+def kept(lake: Lake) -> int:
+    """Folders of gathered rows: of all writes of the table but the one that staged the files."""
+    return len(list((lake.table_path(STAGING.name) / WRITES).iterdir())) - 1
+
+
+def odd(rows: str) -> str:
+    return f"SELECT value FROM ({rows}) WHERE value % 2 = 1"
+
+
+def test_rows_of_more_files_than_a_stretch_are_kept_while_the_block_runs(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    files = stage_by_hand(lake, STAGING, ROWS).paths
+    with materialized(lake, files, STAGING, odd) as query:
+        assert kept(lake) == 1
+        assert sorted(answer(lake, query)) == [(n,) for n in range(1, DAYS, 2)]
+    assert kept(lake) == 0
+
+
+def test_rows_of_few_files_are_read_by_the_query_itself(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    files = stage_by_hand(lake, STAGING, ROWS[:2]).paths
+    with materialized(lake, files, STAGING, odd) as query:
+        assert kept(lake) == 0
+        assert answer(lake, query) == [(1,)]
+    with materialized(lake, [], STAGING) as query:
+        assert answer(lake, query) == []
+
+
+def test_what_was_gathered_is_gone_where_its_query_fails(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    files = stage_by_hand(lake, STAGING, ROWS).paths
+    with pytest.raises(RuntimeError), materialized(lake, files, STAGING):
+        raise RuntimeError("the query")
+    assert kept(lake) == 0
+
+
+SPILLS = """
+import sys
+from pathlib import Path
+from backfill_assets.lake.embedded import new_engine
+from backfill_assets_tests.files import bare_lake
+engine = new_engine(bare_lake(Path(sys.argv[1])).root)
+engine.execute("SET memory_limit = '40MB'; SET threads = 1")
+rows = "SELECT md5(x::VARCHAR) AS s FROM range(600000) t(x)"
+batches = engine.execute(f"SELECT s FROM ({rows}) ORDER BY s").to_arrow_reader(1000)
+batches.read_next_batch()
+print("spilled", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.usefixtures("processes")
+def test_what_a_killed_process_spilled_is_removed_by_the_next_one_that_spills(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    (lake.root / SPILL).parent.mkdir()
+    left = set[str]()
+    for number in range(2):
+        with start("-c", SPILLS, lake.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().strip() == "spilled"
+            found = {path.name for path in (lake.root / SPILL).iterdir()}
+            assert not number or not left & found
+            left = found
+            assert left
+            process.send_signal(signal.SIGKILL)
+            process.wait(60)

@@ -10,15 +10,17 @@ from decimal import Decimal
 from itertools import product
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.profiles import SCHEME
+from backfill_assets.core.profiles import REST, SCHEME, VALUES_KEPT
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.fingerprints import PIECES, fingerprint_text
+from backfill_assets.lake.fingerprints import PIECES, VALUE_CHARS, bucket, fingerprint_text
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -92,3 +94,55 @@ def test_the_scale_of_a_decimal_and_the_width_of_a_whole_number_do_not_show(tmp_
         staged = stage_by_hand(lake, made, [{"day": day(0), "v": value}])
         found.add(audit(lake, staged.paths, made)[day(0)].fingerprint)
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("BIGINT", "0", 0),
+        ("BIGINT", "7", 3),
+        ("BIGINT", "-8", -4),
+        ("BIGINT", "-9223372036854775808", -64),
+        ("BIGINT", "NULL", None),
+        ("BOOLEAN", "true", 1),
+        ("DECIMAL(9,2)", "3.99", 2),
+        ("DOUBLE", "-0.5", 0),
+        ("DOUBLE", "'NaN'", None),
+        ("DOUBLE", "'inf'", 63),
+    ],
+)
+def test_the_bucket_of_a_number_is_how_many_bits_its_whole_part_has(
+    kind: str, value: str, expected: int | None
+) -> None:
+    column = Column("n", kind, "a number", nullable=True)
+    query = f"SELECT {bucket(column)} FROM (SELECT CAST({value} AS {kind}) AS n)"
+    assert duckdb.execute(query).fetchall() == [(expected,)]
+
+
+COLUMNS = Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("a 'b\"", "STRING", "t", nullable=True)
+TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
+LONG = "x" * (VALUE_CHARS + 1)
+
+
+def counted(folder: Path, days: dict[int, list[str | None]]) -> dict[int, object]:
+    rows = [
+        dict(zip(TABLE.column_names, (day(d), str(i), v), strict=True))
+        for d, vs in days.items()
+        for i, v in enumerate(vs)
+    ]
+    found = audit(bare_lake(folder), stage_by_hand(bare_lake(folder), TABLE, rows).paths, TABLE)
+    return {d: found[day(d)].histograms.get("a 'b\"") for d in days}
+
+
+def test_few_texts_are_counted_by_name_and_null_is_none_of_them(tmp_path: Path) -> None:
+    texts: list[str | None] = ["EUR"] * 9 + ["it's\n2"] * 3 + [None] * 5 + [LONG] * 2
+    assert counted(tmp_path, {0: texts, 1: [None] * 9, 2: ["one", "two", "one"]}) == {
+        0: {"EUR": 9, "it's\n2": 3, REST: 2}, 1: None, 2: None,
+    }  # fmt: skip
+
+
+def test_many_texts_are_one_number(tmp_path: Path) -> None:
+    some = [f"v{i % (VALUES_KEPT + 4)}" for i in range(200)]
+    found = counted(tmp_path, {0: [str(i) for i in range(300)], 1: [*some]})
+    assert found[0] == {REST: 300}
+    assert found[1] == {f"v{n}": 10 for n in (0, 1, *range(10, 20), 2, 3, 4, 5)} | {REST: 40}

@@ -4,17 +4,28 @@ Tested here: `lake.inspection` on tables committed by hand and then hurt. Not te
 (`operations.test_doctor`).
 """
 
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.log import HEAD, LOG, commit_file
-from backfill_assets_tests.builders import STAGING, day
+from backfill_assets.lake.inspection import REASON, damage, inspect, mend
+from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, of_source, read_arrivals, read_files
+from backfill_assets.lake.log import HEAD, LOG, commit_file, versions
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.staging import stage_rows
+from backfill_assets.lake.view import read_view
+from backfill_assets.load import scan
+from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.operations.planned import Planned, arrival
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -97,3 +108,124 @@ def test_commits_of_versions_that_named_none_before_them_are_no_finding(lake: La
     assert inspect(lake, STAGING).edited == ()
     publish_by_hand(lake, STAGING, rows(3))
     assert inspect(lake, STAGING).edited == ()
+
+
+SAID = Provenance("", tags={"by": "ann@desk"})
+
+
+def took_stock(lake: Lake, contract: Contract, path: str) -> None:
+    """A commit of the ledger `files`, as a scan makes it."""
+    now = datetime(2024, 3, 1, tzinfo=UTC)
+    row = (LANDED, path, f"sha-{path}", day(0), 1, 0, 1, 10, 5, now, day(0), now, "digest", None)
+    staged = stage_rows(lake, contract, [row])
+    lake.store.append(contract, staged, receipt(contract.name, {}, write_id=staged.write_id))
+
+
+def newest_file(lake: Lake, contract: Contract) -> Path:
+    before = set(lake.store.data_files(contract, lake.store.view(contract.name, "arrival_date").version - 1))
+    (file,) = set(lake.store.data_files(contract)) - before
+    return Path(file)
+
+
+def is_deleted(file: Path) -> None:
+    file.unlink()
+
+
+def is_cut_off(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:20])
+
+
+@pytest.mark.parametrize("source", ["", "web"])
+def test_files_that_the_stock_has_lost_are_told_by_name_and_taken_out_and_the_others_are_known_still(
+    tmp_path: Path, source: str
+) -> None:
+    lake, files = bare_lake(tmp_path), of_source(FILES, source)
+    for path in ("a", "b"):
+        took_stock(lake, files, path)
+    lost = newest_file(lake, files)
+    took_stock(lake, files, "c")
+    lost.unlink()
+    with pytest.raises(BackfillError, match=rf"1 data file\(s\).*gone.*`backfill-assets mend {files.name} --yes`"):
+        read_files(lake.store, source)
+    found = mend(lake, files, SAID)
+    assert [str(lake.table_path(files.name) / f.path) for f in found.lost] == [str(lost)]
+    assert [r.path for r in read_files(lake.store, source)] == ["a", "c"]
+    *_, last = lake.store.commits(files.name)
+    assert last.receipt is not None
+    assert (last.receipt.reason, last.receipt.tags) == (REASON, SAID.tags)
+    with pytest.raises(BackfillError, match="nothing is wrong with it"):
+        mend(lake, files, SAID)
+
+
+def test_a_withdrawal_of_what_was_lost_is_of_nothing_any_more(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    took_stock(lake, FILES, "a")
+    lost = newest_file(lake, FILES)
+    (record,) = read_files(lake.store)
+    scan._append(LakeSession(lake), scan._withdrawals([record], datetime.now(UTC), "why"), "landing accept", "why")
+    lost.unlink()
+    mend(lake, FILES, SAID)
+    assert read_files(lake.store) == []
+
+
+@pytest.mark.parametrize("hurt", [is_deleted, is_cut_off])
+def test_days_of_arrivals_that_were_lost_are_doubted_once_it_is_mended_so_that_the_next_load_writes_them(
+    tmp_path: Path, hurt: Callable[[Path], None]
+) -> None:
+    lake = bare_lake(tmp_path)
+    for n in (0, 1):  # files of one month: the second write holds both days
+        publish_by_hand(lake, ARRIVALS, [arrival(day(n), f"F-{n}")])
+    version = lake.store.view("arrivals", "arrival_date").version
+    hurt(newest_file(lake, ARRIVALS))
+    with pytest.raises(BackfillError, match="`backfill-assets mend arrivals --yes`"):
+        read_arrivals(lake.store, version)
+    mend(lake, ARRIVALS, SAID)
+    assert read_arrivals(lake.store, version + 1) == {}
+    assert read_view(lake, [RAW]).source("raw").ledger.foreign == {day(0), day(1)}
+
+
+def test_a_mend_whose_own_commit_was_torn_is_made_again_by_one_more(tmp_path: Path) -> None:
+    """Setting the torn commit aside brings back the files that it had taken out."""
+    lake = bare_lake(tmp_path)
+    for path in ("a", "b"):
+        took_stock(lake, FILES, path)
+    newest_file(lake, FILES).unlink()
+    mend(lake, FILES, SAID)
+    table = lake.table_path("files")
+    commit_file(table, versions(table)[-1]).write_bytes(b"")
+    found = mend(lake, FILES, SAID)
+    assert (len(found.aside), len(found.lost)) == (1, 1)
+    assert [r.path for r in read_files(lake.store)] == ["a"]
+
+
+def test_whole_tables_and_lost_files_of_tables_that_are_made_are_refused(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    publish_by_hand(lake, STAGING, [{"entity": "A", "value": 1, "event_date": day(0)}])
+    with pytest.raises(BackfillError, match="nothing is wrong with it that this command mends"):
+        mend(lake, STAGING, SAID)
+    Path(*lake.store.data_files(STAGING)).unlink()
+    with pytest.raises(BackfillError, match="nothing is wrong"):
+        damage(lake, STAGING)
+    assert len(list(lake.store.commits("staging"))) == 2
+
+
+def test_a_table_whose_only_commit_was_torn_is_as_if_never_made(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    took_stock(lake, FILES, "a")
+    commit_file(lake.table_path("files"), 1).unlink()
+    commit_file(lake.table_path("files"), 0).write_bytes(b"")
+    mend(lake, FILES, SAID)
+    assert read_files(lake.store) == []
+    took_stock(lake, FILES, "b")
+    assert [r.path for r in read_files(lake.store)] == ["b"]
+
+
+def test_a_version_that_was_set_aside_never_becomes_the_number_of_other_rows(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    torn = made.write("features", {0: 9})
+    commit_file(made.lake.table_path("features"), torn).write_bytes(b"")
+    mend(made.lake, made.contract("features"), SAID)
+    commit = next(made.lake.store.commits("features", torn - 1))
+    assert commit.receipt is not None
+    assert (commit.receipt.reason, dict(commit.receipt.days)) == (REASON, {})
+    assert made.write("features", {0: 9}) == torn + 1

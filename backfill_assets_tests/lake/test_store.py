@@ -7,12 +7,15 @@ Tested here: `lake.store`. Not tested here: rows through an engine (`test_data_f
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
-from backfill_assets.lake.store import TableStore
+from backfill_assets.lake.store import TableStore, changed_by_others
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
@@ -69,3 +72,53 @@ def test_what_was_read_of_a_table_is_read_again_once_it_has_another_commit(lake:
     assert lake.store.kept("staging", "rows", lambda: lake.store.rows("staging")) is first
     publish_by_hand(lake, STAGING, rows(1))
     assert len(lake.store.kept("staging", "rows", lambda: lake.store.rows("staging"))) == 2
+
+
+def row(entity: str, number: int) -> dict[str, Any]:
+    return {"entity": entity, "value": 1, "event_date": day(number)}
+
+
+@pytest.fixture
+def two_days(tmp_path: Path) -> Lake:
+    """A table of two days in two commits, after the one that makes it."""
+    two_days = bare_lake(tmp_path)
+    publish_by_hand(two_days, STAGING, [row("A", 0)])
+    publish_by_hand(two_days, STAGING, [row("B", 1)])
+    return two_days
+
+
+@pytest.fixture
+def folder(two_days: Lake) -> Path:
+    """Its folder."""
+    return two_days.table_path(STAGING.name)
+
+
+def entities(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(r["entity"] for r in rows)
+
+
+def test_a_query_sees_each_table_at_its_own_version(two_days: Lake) -> None:
+    sql = "SELECT (SELECT count(*) FROM old) AS before, (SELECT count(*) FROM new) AS now"
+    (batch,) = two_days.store.query(sql, {"old": (STAGING.name, 1), "new": (STAGING.name, None)})
+    assert [batch.column(n).to_pylist() for n in ("before", "now")] == [[1], [2]]
+
+
+def test_what_another_program_added_or_deleted_is_not_read_as_ours(two_days: Lake, folder: Path) -> None:
+    assert not changed_by_others(folder)
+    added = pa.table({"entity": ["C"], "value": pa.array([1], pa.int64()), "event_date": [day(2)]})
+    write_deltalake(str(folder), added.cast(pa.schema(DeltaTable(str(folder)).schema().to_arrow())), mode="append")
+    DeltaTable(str(folder)).delete("entity = 'A'")
+    assert changed_by_others(folder)
+    assert entities(two_days.store.rows(STAGING.name)) == ["B", "C"]
+    assert entities(two_days.store.own_rows(STAGING.name)) == ["A", "B"]
+
+
+def test_where_a_file_of_ours_is_gone_after_others_changed_the_table_nothing_is_read(
+    two_days: Lake, folder: Path
+) -> None:
+    DeltaTable(str(folder)).delete("entity = 'A'")
+    for file in folder.rglob("*.parquet"):
+        if "_delta_log" not in file.parts:
+            file.unlink()
+    with pytest.raises(BackfillError, match="another program changed it, and 2 data file"):
+        two_days.store.own_rows(STAGING.name)

@@ -4,6 +4,7 @@ at all.
 Tested here: `lake.writing`. Not tested here: publishing what was staged (`test_writing_merge`).
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,14 @@ import pytest
 
 from backfill_assets.core.contracts import Column
 from backfill_assets.core.errors import ContractBroken
+from backfill_assets.engine.sail import Sail
 from backfill_assets.engine.session import say
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.writing import MANY_FOLDERS, conform, stage, stage_query
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, read_staged
+from backfill_assets_tests.processes import run_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,3 +112,41 @@ def test_text_that_is_no_utf8_is_refused_and_leaves_nothing(few_rows: "SparkSess
         stage(lake, STAGING, conform(bad, STAGING), MANY_FOLDERS)
     assert not list(tmp_path.rglob("*.parquet"))
     assert not list((lake.root / ".staging" / "staging").iterdir())
+
+
+WIDE, DAYS, LITTLE = 3, 7, "1m"
+WRITES = """
+    import json, sys
+    from pathlib import Path
+    from backfill_assets.engine.session import own_server
+    from backfill_assets.lake.writing import write
+    from backfill_assets_tests.second_engine_probe import session_on
+
+    wide, days, memory, to = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
+    with session_on("sail") as session:
+        frame = session.range(2 * days).selectExpr(
+            *(f"id + {n} AS c{n}" for n in range(wide)),
+            f"CASE WHEN id < 2 * {days} - 1 THEN date_add(DATE '1969-12-25', cast(id % {days} AS INT)) END AS day",
+        )
+        write(frame, Path(to), "day", days + 1, memory)
+        back = session.read.parquet(to).selectExpr("count(*)", "sum(c0)", "sum(c1)").collect()[0]
+        left = [p.name for p in own_server(session).scratch.glob("unordered_*")]
+    print(json.dumps([list(back), left, sorted({p.parent.name for p in Path(to).rglob("*.parquet")})]))
+"""
+
+
+@pytest.mark.usefixtures("processes")
+def test_more_days_than_sails_memory_has_room_for_open_files_are_written_in_turn(tmp_path: Path) -> None:
+    assert Sail().files_at_once(LITTLE, WIDE + 1) == 1
+    rows, left, folders = json.loads(run_python(WRITES, str(WIDE), str(DAYS), LITTLE, tmp_path / "out"))
+    assert rows == [2 * DAYS, sum(range(2 * DAYS)), sum(range(2 * DAYS)) + 2 * DAYS]
+    assert left == []
+    assert len(folders) == DAYS + 1  # a file each
+    assert folders[0] == "day=1969-12-25"
+    assert folders[-1] == "day=__HIVE_DEFAULT_PARTITION__"
+
+
+def test_of_wide_rows_fewer_files_are_open_at_once_and_always_one() -> None:
+    assert Sail().files_at_once("2g", 14) > 700
+    assert Sail().files_at_once("512m", 14) < 200
+    assert Sail().files_at_once("64m", 2000) == 1

@@ -1,7 +1,7 @@
 """Merging by key: what stands and is not made anew is kept; twice is once; without removals an overwrite.
 
 Tested here: `lake.writing` on real files, without an engine. Not tested here: whether rows may be kept
-(`load/test_merging.py`).
+(`load/test_derived.py`).
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,6 @@ from backfill_assets_tests.operations.planning import good_rows
 from backfill_assets_tests.pipeline.built_in import contract
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 STAGING = contract("staging")
 FIRST = date(2024, 3, 1)
 Days = dict[int, dict[int, int]]  # day -> key -> value

@@ -1,6 +1,6 @@
 """The stock of landed contents: copied or converted, named and proven by content, made again when it is gone.
 
-Lives here: describing and finding, without a JVM. Does not live here: copies of text (`test_text_copies`).
+Lives here: describing and finding, without a JVM. Does not live here: copies of text (`test_ingest`).
 """
 
 from datetime import UTC, date, datetime

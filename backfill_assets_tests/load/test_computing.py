@@ -8,6 +8,7 @@ import random
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,17 +16,20 @@ import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, ContractBroken
+from backfill_assets.lake.gates import PROFILE
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.status import unlike_days
 from backfill_assets.pipeline.chosen import TablesOf
-from backfill_assets_tests.lakes import SUMS, backfill, content, delivery, land, make_lake, prepared, request, toy
+from backfill_assets_tests.lakes import ECHO, SUMS, backfill, content, delivery, land, make_lake, prepared, request, toy
+from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.users_do
-
 Transform = Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]
 FIRST, LAST = "2024-03-01", "2024-03-04"
 ROWS = [delivery(n, f"2024-03-0{n} 10:00:00", None, f"k{n}", value=n) for n in (1, 2, 3, 4)]
@@ -129,3 +133,40 @@ def test_a_day_alone_is_computed_once_where_its_code_made_a_day_before(lake: Lak
     for day in (FIRST, LAST):
         backfill(lake, day, day, ["sums"], tables_of)
     assert [str(days.start) for days in computed] == [FIRST, FIRST, LAST]
+
+
+MADE_ON = date(2024, 3, 1)
+ALL = (contract("raw"), ECHO)
+
+
+def by_a_file(kept: Path) -> TablesOf:
+    """raw -> echo, whose values are those that stand in a file: no digest knows it."""
+
+    def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
+        def transform(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+            value = int(kept.read_text())
+            return frames["raw"].selectExpr("event_key", f"{value}L AS value", "to_date(event_ts) AS event_date")
+
+        return Table(contract("raw")), Table(ECHO, transform, sources=(sys.modules[__name__],))
+
+    return tables_of
+
+
+def test_a_forced_rerun_with_other_rows_from_the_same_inputs_is_told_as_broken_until_it_is_made_alike(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    lake = make_lake(tmp_path, [delivery(1, f"{MADE_ON} 02:00:00", f"{MADE_ON} 02:00:00", "k")], MADE_ON)
+    (kept := tmp_path / "value").write_text("1")
+    backfill(lake, MADE_ON, MADE_ON, tables_of=by_a_file(kept))
+    kept.write_text("2")
+    with prepared(request(lake, "echo", MADE_ON, MADE_ON, by_a_file(kept), force=True)) as again:
+        (warned,) = [f for f in again.findings if f.check == PROFILE]
+        assert not warned.passed
+        assert "the transform depends on more than its inputs" in warned.message
+        assert again.publish().unlike == {MADE_ON}
+    (told,) = dict(unlike_days(read_view(lake, ALL))).values()
+    assert told.startswith(f"echo {MADE_ON}: made again from the same inputs, code and settings, the rows are others")
+    assert not backfill(lake, MADE_ON, MADE_ON, ["echo"], by_a_file(kept))["echo"].write_id, "a rerun that does nothing"
+    assert dict(unlike_days(read_view(lake, ALL)))
+    assert not backfill(lake, MADE_ON, MADE_ON, ["echo"], by_a_file(kept), force=True)["echo"].unlike
+    assert not dict(unlike_days(read_view(lake, ALL)))

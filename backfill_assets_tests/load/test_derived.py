@@ -1,7 +1,7 @@
 """Building: rows without a day are told before anything is filtered away, and receipts name what was read.
 
-Tested here: `load.derived` by itself and on a lake of two days. Not tested here: refusals as Dagster tells them
-(`end_to_end.test_fault_refusals`).
+Tested here: `load.derived` by itself and on small lakes, the write mode merge and altered inputs too. Not tested here:
+refusals as Dagster tells them (`end_to_end.test_fault_refusals`).
 """
 
 import sys
@@ -13,22 +13,38 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.errors import Altered, BackfillError, SettingsError
+from backfill_assets.core.plans import WriteMode
+from backfill_assets.core.receipts import KEPT, Built, DayEntry
+from backfill_assets.core.states import State
+from backfill_assets.lake.data_files import altered_text
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.derived import build, refuse_unbuildable
+from backfill_assets.lake.view import read_view
+from backfill_assets.load.derived import as_merged, build, refuse_merge, refuse_unbuildable
 from backfill_assets_tests.builders import CONTRACTS, day, loaded
-from backfill_assets_tests.lakes import ECHO, backfill, death_before_the_ledger, delivery, land, make_lake, request, toy
+from backfill_assets_tests.lakes import (
+    ECHO,
+    backfill,
+    content,
+    death_before_the_ledger,
+    delivery,
+    land,
+    make_lake,
+    prepared,
+    request,
+    toy,
+)
 from backfill_assets_tests.pipeline.built_in import contract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.users_do
-
 FIRST = date(2024, 3, 1)
 
 
@@ -123,3 +139,86 @@ def test_days_far_apart_are_made_from_one_reading_of_their_own_deliveries(
         assert [candidate.profiles[d].rows for d in days[:5]] == [2, 1, 1, 1, 2]
     finally:
         candidate.release()
+
+
+TABLES = [("raw", contract("raw"), "echo"), ("echo", ECHO, "sums")]
+
+
+@pytest.mark.parametrize(("table", "contract", "below"), TABLES)
+def test_an_altered_input_is_refused_by_name_and_mended_by_making_its_day_again(
+    spark: "SparkSession", tmp_path: Path, table: str, contract: Contract, below: str
+) -> None:
+    lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 02:00:00", f"{FIRST} 02:00:00", "k", value=7)], FIRST)
+    backfill(lake, FIRST, FIRST, tables_of=toy())
+    before = content(lake, "sums")
+    [file] = lake.store.data_files(contract)
+    Path(file).write_bytes(Path(file).read_bytes() + b"x")
+    assert altered_text(lake, contract)
+    with pytest.raises(Altered, match=rf"the table {table}: the data file .* was altered: .*It was not read"):
+        backfill(lake, FIRST, FIRST, [below], toy(), force=True)
+    assert content(lake, "sums") == before
+    backfill(lake, FIRST, FIRST, [table], toy(), force=True)
+    assert altered_text(lake, contract) == ""
+    backfill(lake, FIRST, FIRST, [below], toy(), force=True)
+    assert content(lake, "sums") == before
+
+
+DAY = date(2024, 3, 1)
+
+
+def test_what_landed_and_files_of_several_days_are_never_merged() -> None:
+    with pytest.raises(BackfillError, match="the table raw: its days cannot be merged: it holds every delivery"):
+        refuse_merge(contract("raw"))
+    with pytest.raises(BackfillError, match="its files hold several days each"):
+        refuse_merge(replace(ECHO, partition_by="event_key"))
+    refuse_merge(ECHO)
+
+
+def test_a_day_that_keeps_nothing_says_what_an_overwrite_says() -> None:
+    entry = DayEntry(3, "F", "digest")
+    assert as_merged(entry, 0) is entry
+    assert as_merged(entry, 2).built is Built.MERGED
+    assert as_merged(entry, 2).counts == {KEPT: 2}
+
+
+def below(most: int, settings: LakeSettings) -> tuple[Table, ...]:
+    """raw, and those of its rows whose value is below."""
+
+    def transform(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+        rows = frames["raw"].selectExpr("event_key", "value", "to_date(event_ts) event_date")
+        return rows.where(rows.event_date.between(chunk.days.start, chunk.days.last) & (rows.value < most))
+
+    return Table(contract("raw")), Table(ECHO, transform, {"most": most}, (__name__,))
+
+
+def test_rows_that_a_correction_removed_are_refused_or_kept_and_an_overwrite_is_never_skipped(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    rows = [delivery(n, f"{DAY} 10:00:00", None, f"k{n}", value=n) for n in (1, 2, 3)]
+    lake = make_lake(tmp_path, rows, DAY)
+
+    def loose(settings: LakeSettings) -> tuple[Table, ...]:
+        """All three."""
+        return below(9, settings)
+
+    def strict(settings: LakeSettings) -> tuple[Table, ...]:
+        """Two of them."""
+        return below(3, settings)
+
+    backfill(lake, DAY, DAY, None, loose)
+    before, asked = content(lake, "echo"), request(lake, "echo", DAY, DAY, strict)
+    told = r"1 row\(s\) that stand on 2024-03-01 .*k3.*--keep-removed"
+    with pytest.raises(BackfillError, match=told), prepared(replace(asked, mode=WriteMode.MERGE)):
+        pass
+    assert content(lake, "echo") == before
+    with prepared(replace(asked, mode=WriteMode.MERGE_KEEPING)) as rebuild:
+        rebuild.publish()
+    assert content(lake, "echo") == before
+    states = asked.pipeline.states(read_view(lake, asked.pipeline.contracts))
+    assert states.of("echo", DAY) is State.OUTDATED
+    with prepared(replace(asked, mode=WriteMode.MERGE_KEEPING)) as again:
+        assert again.ready.settled == {DAY}
+    backfill(lake, DAY, DAY, ["echo"], strict)
+    assert len(content(lake, "echo")) == 2
+    states = asked.pipeline.states(read_view(lake, asked.pipeline.contracts))
+    assert states.of("echo", DAY) is State.FRESH

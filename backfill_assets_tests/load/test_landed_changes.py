@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.ledger import FILES, FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing import files as landed_files
@@ -21,6 +22,8 @@ from backfill_assets.landing.content_store import identity
 from backfill_assets.landing.files import Hashes, LandedFile, sha256_of
 from backfill_assets.landing.listing import list_landing
 from backfill_assets.load.landed_changes import Comparison, compare, counting_digest, renamed, unneeded_copies
+from backfill_assets.load.landed_changes import landed as look
+from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.lake.landed import land
 from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
 
@@ -161,3 +164,56 @@ def test_a_copy_can_go_while_the_landing_folder_has_its_file_and_its_days_are_ol
     (tmp_path / "landing" / f"{days[1]}.jsonl").touch()
     assert unneeded_copies(lake_session, days[3]) == {landed(days[2], SEEN)["sha256"]: 8}
     assert unneeded_copies(lake_session, days[2]) == {}
+
+
+DAYS = 3
+
+
+def count(lake: Lake) -> None:
+    """All landed files are recorded as counted by today's settings."""
+    first, today = datetime(2026, 1, 1, tzinfo=UTC), counting_digest(lake.settings)
+    again = {"counted_by": today, "recorded_at": first + ONE_DAY}
+    rows = [landed(START + ONE_DAY * i, first) | again for i in range(DAYS)]
+    write_rows(lake.table_path(FILES.name), FILES, rows, Receipt("again", FILES.name, "scan", {}))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    found, _ = synthetic_lake(tmp_path, DAYS)
+    count(found)
+    return found
+
+
+def test_a_landing_that_is_as_it_was_needs_no_scan(lake: Lake) -> None:
+    found = look(LakeSession(lake))
+    assert found.is_scanned
+    assert (found.counts_rows, bool(found.disputed)) == (False, False)
+
+
+def test_files_that_were_counted_by_other_settings_need_one(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, DAYS)
+    found = look(LakeSession(lake))
+    assert (found.is_scanned, found.counts_rows) == (False, True)
+
+
+def test_files_that_were_counted_on_another_engine_need_one(lake: Lake) -> None:
+    """Sail refuses values that Spark reads: after a change, the count of unusable rows would be another engine's."""
+    text = (lake.root / "lake.toml").read_text()
+    (lake.root / "lake.toml").write_text(f'{text}[spark]\nengine = "sail"\n')
+    assert look(LakeSession(open_lake(lake.root))).counts_rows
+
+
+@pytest.mark.parametrize("what", ["landed", "altered", "gone"])
+def test_a_file_that_landed_changed_or_went_needs_one(lake: Lake, what: str) -> None:
+    known = lake.root / "landing" / f"{START}.jsonl"
+    if what == "gone":
+        known.unlink()
+    else:
+        path = known if what == "altered" else known.with_name("new.jsonl")
+        path.write_text('{"more": 1}\n')
+        os.utime(path, (1, 1))
+    found = look(LakeSession(lake))
+    assert not found.is_scanned
+    assert (found.counts_rows, bool(found.disputed)) == (what == "landed", what != "landed"), (
+        "no engine for what is refused"
+    )

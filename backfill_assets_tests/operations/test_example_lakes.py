@@ -1,14 +1,34 @@
-"""Lakes of the examples: what they are, what lies in a new one, and that its settings are accepted. No JVM."""
+"""Lakes of the examples: what they are, what lies in a new one, and that its settings are accepted. No JVM.
 
+Tested here: `operations.example_lakes`, and what the sample's rows hold. Not tested here: the commands
+(`cli.test_demo`).
+"""
+
+import json
 import time
+from collections import Counter
+from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.settings import load_settings
 from backfill_assets.landing.listing import list_landing
-from backfill_assets.operations.example_lakes import examples, make_example
+from backfill_assets.operations.example_lakes import (
+    HOT_CUSTOMER,
+    MARKER,
+    days_until,
+    examples,
+    make_example,
+    make_sample,
+    sample_days,
+    sample_files,
+    sample_settings,
+)
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 NAMES = sorted(examples())
@@ -41,3 +61,74 @@ def test_a_folder_that_holds_anything_is_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="the folder is not empty"):
         make_example("orders", tmp_path / "mine")
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+TODAY = date(2026, 1, 15)
+DAYS = days_until(TODAY, 14)
+
+
+def test_what_is_made_is_known_again_and_has_the_settings_that_were_shown(tmp_path: Path) -> None:
+    assert sample_days(tmp_path) is None
+    make_sample(tmp_path, DAYS)
+    assert sample_days(tmp_path) == DAYS
+    assert load_settings(tmp_path) == sample_settings(DAYS)
+    landed = list((tmp_path / "landing").rglob("*.jsonl"))
+    assert landed
+    assert all(path.stat().st_mtime < path.parent.stat().st_mtime for path in landed), "a scan need not wait for them"
+
+
+def test_a_folder_that_holds_anything_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    with pytest.raises(SettingsError, match="did not make it"):
+        make_sample(tmp_path, DAYS)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"first": "soon", "end": "later"}', '{"first": "2026-01-01"}'])
+def test_a_damaged_marker_is_told_and_nothing_is_taken_for_a_sample(tmp_path: Path, text: str) -> None:
+    (tmp_path / MARKER).write_text(text)
+    with pytest.raises(SettingsError, match="Remove the lake by hand"):
+        sample_days(tmp_path)
+
+
+FIRST, SAMPLED = date(2024, 2, 26), 30
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, str]:
+    return sample_files(FIRST, SAMPLED)
+
+
+@pytest.fixture(scope="module")
+def rows(files: dict[str, str]) -> list[dict[str, Any]]:
+    found = []
+    for line in (line for text in files.values() for line in text.splitlines()):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and row["delivery"] < 900_000:
+            found.append(row)
+    return found
+
+
+def test_the_same_days_give_the_same_bytes(files: dict[str, str]) -> None:
+    assert sample_files(FIRST, SAMPLED) == files
+    assert sample_files(FIRST, SAMPLED, seed=1) != files
+
+
+def test_what_makes_backfills_hard_is_in_it(rows: list[dict[str, Any]]) -> None:
+    upserts = [r for r in rows if r["op"] == "upsert"]
+    late = [_time(r["received_at"]) - _time(r["ordered_at"]) for r in upserts]
+    assert max(late) > ONE_DAY * 10
+    assert sum(lateness > ONE_DAY for lateness in late) > SAMPLED
+    assert sum(r["op"] == "delete" for r in rows) > 5
+    assert sum(r["customer"] is None for r in upserts) > 5
+    assert 0.2 < sum(r["customer"] == HOT_CUSTOMER for r in upserts) / len(upserts) < 0.3
+    orders = Counter((r["order_id"], r["ordered_at"][:10]) for r in upserts)
+    assert len(orders) > len({key for key, _ in orders}), "some orders move to another day"
+    assert len(rows) > len({r["delivery"] for r in rows}), "some rows are repeated"
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -1,12 +1,15 @@
 """What lies beside raw, in numbers: quarantine with its newest reasons, what came too late, the ledger of arrivals.
 
-Tested here: `operations.rejected`. Not tested here: who shows it (`orchestration.test_ledgers`).
+Tested here: `operations.rejected`, reasons in groups too. Not tested here: who shows it (`orchestration.test_ledgers`).
 """
 
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
@@ -16,10 +19,12 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, QUARANTINE
 from backfill_assets.lake.staging import stage_rows
 from backfill_assets.operations.rejected import (
+    MOST_CHARS,
     NEWEST_DAYS,
     Reason,
     SetAside,
     contracts_beside,
+    kinds,
     retyped,
     set_aside,
     unusable,
@@ -77,3 +82,21 @@ def test_arrivals_tell_their_rows_and_their_newest_day(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 4)
     found = of(set_aside(lake, RAW), "arrivals")
     assert (found.rows, found.newest) == (4, START + ONE_DAY * 3)
+
+
+def test_reasons_that_differ_in_numbers_and_quotes_are_one_kind() -> None:
+    told = kinds({"row 7 of 'a.csv'": 2, "row 812 of 'b, c.csv'": 3, "op is odd": 4, "flag 3": 1})
+    assert list(told.shown) == [("row … of …", 5), ("op is odd", 4), ("flag 3", 1)]
+
+
+def test_the_rarest_kinds_are_counted_instead_of_listed() -> None:
+    told = kinds({word: n for n, word in enumerate("abcde", 1)}, most=2)
+    assert (list(told.shown), told.more_kinds, told.more_rows) == ([("e", 5), ("d", 4)], 3, 6)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), st.integers(1, 9), max_size=30))
+def test_no_row_is_lost_and_no_line_is_long(reasons: dict[str, int]) -> None:
+    told = kinds(reasons)
+    assert sum(rows for _, rows in told.shown) + told.more_rows == sum(reasons.values())
+    assert all(len(text) <= MOST_CHARS for text, _ in told.shown)

@@ -1,7 +1,7 @@
 """A fresh checkout in the browser: six tables that say what is missing, and sensors that wait.
 
 Tested here: definitions without a lake, and what becomes of them. Not tested here: the sample's rows
-(`operations.test_sample`), loading it, and the pages (`browser`).
+(`operations.test_example_lakes`), loading it, and the pages (`browser`).
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """labels: contracts of labels by rule and by expression.
 
-Tested here: `pipeline.daily.labels`. Not tested here: reading an expression (`pipeline.test_declared_label`).
+Tested here: `pipeline.daily.labels`. Not tested here: reading an expression (`pipeline.test_declared`).
 """
 
 import pytest

@@ -1,10 +1,11 @@
-"""Declared features in both truths: random declarations come to what a look at every row on every day comes to.
+"""Declared features in both truths, and labels: random ones come to what a look at every row on every day comes to.
 
 Tested here: `pipeline.transforms.declared`, and through it the arithmetic of intervals, from declarations as they stand
 in `lake.toml`. Not tested here: which of those are refused (`test_declared.py` of the pipeline), and single measures
 (`test_measures.py`).
 """
 
+from datetime import UTC, datetime
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,13 @@ import pytest
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.declared import declared_features
-from backfill_assets.pipeline.transforms.aggregation import Aggregation
+from backfill_assets.pipeline.transforms.aggregation import Aggregation, Outcome, Reach, Value
 from backfill_assets_tests.pipeline.frames import rows_of
 from backfill_assets_tests.pipeline.naive import (
     ENTITY,
     EVENT_DAYS,
     FIRST,
+    TYPES,
     Asked,
     answers,
     declarations,
@@ -30,8 +32,7 @@ from backfill_assets_tests.pipeline.naive import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.on_spark("random declarations name what Sail refuses (load.test_sail_settings)")
-
+pytestmark = pytest.mark.on_spark("random declarations name what Sail refuses")
 COLUMNS, ENTITIES = 14, 120
 
 
@@ -74,3 +75,55 @@ def test_a_single_day_is_one_grouping(spark: "SparkSession") -> None:
     columns, frame = aggregations(declarations(random, 4)), spark.createDataFrame(versions(random, 5))
     plan = explained_plan(spark, now(frame, DayRange(FIRST, FIRST + ONE_DAY), ENTITY, columns)).lower()
     assert not [word for word in ("windowexec", "window [", "generate explode", "join") if word in plan]
+
+
+HORIZON = 4
+TERMS = [
+    Asked("ahead", "sum", "wide", "", -HORIZON, -1), Asked("behind", "sum", "wide", "", 0, HORIZON - 1),
+    Asked("most", "max", "amount", "", -HORIZON, -1), Asked("seen", "count", "", "", 0, HORIZON - 1),
+    Asked("kinds", "distinct", "word", "", -HORIZON, -1),
+]  # fmt: skip
+CONDITION = "ahead > 2 * behind OR most > seen AND kinds >= 1"
+DAYS = DayRange(FIRST + ONE_DAY * 2, FIRST + ONE_DAY * 15)
+
+
+def aggregation(asked: Asked) -> Aggregation:
+    """The term as the product takes it."""
+    value = Value(asked.of or None, TYPES[asked.of] if asked.of else "INT", asked.where or None)
+    return Aggregation(asked.name, asked.agg, value, Reach(asked.first, asked.last))  # type: ignore[arg-type]
+
+
+def _expected(rows: Any, asked: set[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Per row asked for its terms; a label is decided by exact sums, and by nothing that is not there."""
+    found = {row[:2] + row[-1:]: row[2:-1] for row in rows_of(answers(rows, TERMS, DAYS, known=False))}
+    exact = [
+        Asked("ahead", "sum", "wide::HUGEINT", "", -HORIZON, -1),
+        Asked("b", "sum", "wide::HUGEINT", "", 0, HORIZON - 1),
+    ]
+    sums = {row[:2] + row[-1:]: row[2:-1] for row in rows_of(answers(rows, exact, DAYS, known=False))}
+    expected = []
+    for who in asked:
+        told = found.get(who, (0, 0, None, 0, 0))
+        ahead, behind = sums.get(who, (0, 0))
+        label = int(ahead > 2 * behind or (told[2] is not None and told[2] > told[3] and told[4] >= 1))
+        state = "mature" if who[-1] <= FIRST + ONE_DAY * 9 else "provisional"
+        expected.append((*who[:2], *told, label, state, who[-1]))
+    return sorted(expected, key=lambda row: (row[0], row[1], row[-1]))
+
+
+def test_labels_are_what_a_look_at_every_event_of_the_horizon_comes_to(spark: "SparkSession") -> None:
+    from backfill_assets.pipeline.transforms.declared import labels
+
+    random = Random(7)
+    rows = versions(random, 60)
+    asked = {
+        (random.randrange(60), random.choice("xyz"), DAYS.start + ONE_DAY * random.randrange(-1, 15))
+        for _ in range(300)
+    }
+    features = spark.createDataFrame([*asked], "first bigint, day string, feature_date date")
+    outcome = Outcome(tuple(aggregation(t) for t in TERMS), CONDITION, 6)
+    frontier = datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC) + ONE_DAY * 16
+    made = labels((spark.createDataFrame(rows), features), DAYS, ENTITY, outcome, frontier)
+    assert made.columns == [*ENTITY, *(t.name for t in TERMS), "label", "label_state", "label_date"]
+    here = sorted(rows_of(made.toArrow()), key=lambda row: (row[0], row[1], row[-1]))
+    assert here == _expected(rows, {row for row in asked if DAYS.start <= row[-1] <= DAYS.last})

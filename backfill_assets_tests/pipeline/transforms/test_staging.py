@@ -4,7 +4,8 @@ Tested here: `pipeline.transforms.staging`. Not tested here: which raw days are 
 """
 
 import itertools
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline.transforms.staging import staging
+from backfill_assets.core.days import ONE_DAY, DayRange, asked_days, midnight
+from backfill_assets.pipeline.transforms.staging import as_known, staging
 from backfill_assets_tests.pipeline.built_in import contract
 from backfill_assets_tests.pipeline.frames import Row, assert_same, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import answers
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.users_do
-
 CONTRACT = contract("staging")
 NOON = datetime(FIRST.year, FIRST.month, FIRST.day, 12)  # noqa: DTZ001 - Arrow's plain times, meant as UTC
 
@@ -101,3 +101,31 @@ def test_days_that_are_not_wanted_are_left_out_and_the_others_are_as_they_were(s
     every, some = (rows_of(staging(raw, days, only=o).select(*shown).toArrow()) for o in (None, wanted))
     assert sorted(map(str, some)) == sorted(str(row) for row in every if row[0] in wanted)
     assert len(some) == len(every) - 1
+
+
+DAYS = asked_days("2024-03-03", "2024-03-05")
+TIMES = [datetime(2024, 3, n, hour, tzinfo=UTC) for n, hour in product(range(1, 8), (0, 9))]
+
+
+@pytest.mark.parametrize("grace", [0, 9])
+def test_a_version_counts_on_the_days_at_whose_cut_it_was_current(spark: "SparkSession", grace: int) -> None:
+    rows = [
+        (n, date(2024, 3, event), known_from, known_until)
+        for n, (event, known_from, known_until) in enumerate(product(range(1, 6), TIMES, [None, *TIMES]))
+        if known_until is None or known_until > known_from
+    ]
+    found = as_known(
+        spark.createDataFrame(rows, "n int, event_date date, known_from timestamp, known_until timestamp"),
+        DAYS,
+        2,
+        grace,
+    )
+    expected = set()
+    for n, event, known_from, known_until in rows:
+        for day in DAYS:
+            cut = midnight(day + ONE_DAY) + timedelta(hours=grace)
+            current = known_from < cut and (known_until is None or cut <= known_until)
+            if current and day - 2 * ONE_DAY <= event <= day:
+                expected.add((n, day))
+    assert {(r["n"], r["known_on"]) for r in found.collect()} == expected
+    assert found.count() == len(expected)
