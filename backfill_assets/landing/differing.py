@@ -12,7 +12,7 @@ from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.engines import Engine, advice, culprit
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.scans import UNFIT
-from backfill_assets.landing.session_free import is_floating, typed
+from backfill_assets.landing.expression_types import is_floating, typed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -44,6 +44,7 @@ UNMATCHED = "its brackets or commas do not match"
 OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
 SUBQUERIES = (exp.Select, exp.Subquery, exp.Query, exp.Table, exp.Values)
 EXPLODING = (exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)
+NOT_PARSED = (SqlglotError, AttributeError, IndexError, TypeError)  # the parser trips over too few arguments
 HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays within 63
 
 
@@ -180,7 +181,7 @@ def refuse_beyond_the_row(select: str) -> None:
             continue
         try:
             parsed = sqlglot.parse_one(text, read="spark")
-        except SqlglotError as error:
+        except NOT_PARSED as error:
             raise refused(f"`{text}` cannot be read as an expression ({str(error).splitlines()[0]})") from None
         for node in parsed.walk():
             if why := beyond_the_row(node):

@@ -8,7 +8,7 @@ functions that have brackets (`core.unsteady`), and what else `select` may hold 
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
-from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from backfill_assets.landing.expression_types import DATE, TEXT, TIME, Kinds, Types, decoded, kinds_of, typed
+from backfill_assets.landing.select import called
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -51,13 +52,16 @@ TO_DATE = frozenset({
 PARSERS = frozenset({"from_csv", "from_json", "from_xml", "try_variant_get", "variant_get"})
 MEETING = (
     exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In, exp.Coalesce, exp.Case,
-    exp.If, exp.Greatest, exp.Least, exp.Nullif, exp.Nvl2, exp.Array, exp.EqualNull,
+    exp.If, exp.Greatest, exp.Least, exp.Nullif, exp.Nvl2, exp.Array, exp.EqualNull, exp.Lag, exp.Lead,
 )  # fmt: skip
 SHIFTING = (exp.Add, exp.Sub, exp.SafeAdd, exp.SafeSubtract)
+FIELD = re.compile(r"\w+\s+from\s+", re.IGNORECASE)  # of `extract`
 NO_RAISE, RAISE = "NULL", "raise_error('a time without a day')"
-OF_TEXTS = re.compile(r"(?:array<|map<\w+,)string>")
-NESTED = ("struct", "map", "array", "void")
-Types = Mapping[str, str]
+# Functions whose arguments, or the elements of these, become one type.
+MERGING = re.compile(
+    r"array_(?:append|prepend|insert|remove|position|contains|union|except|intersect)|arrays_overlap|concat|map_concat|"
+    r"generate_series|stack|nanvl|map_contains_key"
+)
 
 
 @lru_cache(maxsize=16)
@@ -67,47 +71,6 @@ def session_names(expressions: tuple[str, ...]) -> tuple[str, ...]:
     for parsed in (sqlglot.parse_one(e, read="spark") for e in expressions):
         names += [c.parts[0].name for c in parsed.find_all(exp.Column)]
     return tuple(name for name in dict.fromkeys(names) if name.lower() in NAMES)
-
-
-def typed(text: str, types: Types) -> Any:
-    """The tree of an expression or query with the types of its nodes, as far as they are known. `types` are of the
-    columns by small letters. A text that cannot be parsed is a NULL."""
-    try:
-        parsed: Any = sqlglot.parse_one(text, read="spark")
-    except SqlglotError:
-        return exp.Null()
-    for column in parsed.find_all(exp.Column):
-        if (known := _known(column, types)) is not None:
-            column.type = known
-        if isinstance(column.parent, exp.Bracket) and OF_TEXTS.fullmatch(types.get(column.name.lower(), "")):
-            column.parent.type = exp.DataType.build("string", dialect="spark")
-    annotate_types(parsed, dialect="spark", overwrite_types=False)
-    return parsed
-
-
-def _known(column: Any, types: Types) -> Any:
-    """The type of a column or of a field of a struct, as far as it is known and not nested itself."""
-    first, *fields = (part.name.lower() for part in column.parts)
-    if first not in types:  # fields are of a table's alias
-        first, fields = column.name.lower(), []
-    known = types.get(first, "")
-    if not known or (known.lower().startswith(NESTED) and not fields):
-        return None
-    try:
-        found: Any = exp.DataType.build(known, dialect="spark")
-    except SqlglotError:  # a field has a name that only Spark can read there
-        return None
-    for name in fields:
-        inner = (f for f in found.expressions if isinstance(f, exp.ColumnDef) and f.name.lower() == name)
-        found = next((f.args["kind"] for f in inner), None)
-        if found is None:
-            return None
-    return None if found.this in exp.DataType.NESTED_TYPES else found
-
-
-def is_floating(node: Any) -> bool:
-    """Whether a typed node is a floating-point number."""
-    return node.type is not None and node.type.this in (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE)
 
 
 def has_no_day(text: "Column") -> "Column":
@@ -146,6 +109,11 @@ class _Call:
     end: int
     arguments: tuple[tuple[int, int], ...]
     type: str = ""
+
+    def has_literal_type(self, text: str) -> bool:
+        """Whether a parser's type is written out: no function finds it, as `schema_of_csv` does in a sample."""
+        place = 2 if self.name.endswith("variant_get") else 1
+        return len(self.arguments) <= place or text[slice(*self.arguments[place])].strip()[:1] in "'\""
 
     def guarded(self) -> list[tuple[int, int]]:
         """The places of arguments that become times: no zone, pattern or unit, which may begin as `+02:00` or `year`
@@ -191,7 +159,7 @@ def _call(text: str, token: Token, rest: list[Token]) -> _Call:
 def _may_be_text(text: str, types: Types) -> bool:
     """Whether an argument may be a text; a literal is judged by `fault`."""
     parsed = typed(text, types)
-    return not isinstance(parsed, exp.Literal) and _kind(parsed) in ("", "text")
+    return not isinstance(parsed, exp.Literal) and kinds_of(parsed) in ((), (TEXT,))
 
 
 def _faults_of_calls(text: str) -> Iterator[str]:
@@ -200,12 +168,15 @@ def _faults_of_calls(text: str) -> Iterator[str]:
         shown = " ".join(text[call.start : call.end + 1].split())[:80]
         if call.name in PARSERS and any(re.search(r"\btimestamp\b", one, re.IGNORECASE) for one in literals):
             yield f"{shown} makes times of texts without a day: read them as string, and cast what comes out"
+        elif call.name in PARSERS and not call.has_literal_type(text):
+            yield f"{shown} may make times of texts without a day: write the type as a text in quotes"
         if call.name in CASTS and NESTED_TIMES.match(call.type):
             yield f"{shown} makes times of texts without a day: cast each value"
         if call.name in CASTS | TO_TIME | TO_DATE and (call.name not in CASTS or TIMES.match(call.type)):
             places = call.guarded() if call.name in TO_TIME else call.arguments
-            given = (text[a:b].strip() for a, b in places)
-            if any(g[:1] in "'\"" and CLOCK.match(g[1:-1]) for g in given if g):
+            given = [text[a:b].strip() for a, b in places]
+            literal = any(g[:1] in "'\"" and CLOCK.match(g[1:-1]) for g in given if g)
+            if literal or (call.name in TO_DATE and any(is_constant(typed(FIELD.sub("", g), {})) for g in given)):
                 yield f"{shown} takes its date from the clock"
 
 
@@ -214,38 +185,54 @@ def _met(node: Any) -> str:
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
         clock = node.to.this in exp.DataType.TEMPORAL_TYPES and CLOCK.match(node.this.name)
         return f"{node.sql('spark')} takes its date from the clock" if clock else ""
-    if isinstance(node, SHIFTING) and isinstance(node.expression, exp.Interval):
-        one, kinds = [node.this], {"time"}
-    elif isinstance(node, MEETING):
-        one = _met_parts(node)
-        kinds = {_kind(p) for p in one}
-    else:
-        return ""
-    texts = [p for p in one if _kind(p) == "text" and not (isinstance(p, exp.Literal) and DAY_FIRST.match(p.name))]
-    if "date" in kinds and "time" not in kinds:
-        texts = [p for p in texts if isinstance(p, exp.Literal) and CLOCK.match(p.name)]
-    if not texts or not kinds & {"time", "date"}:
-        return ""
-    return f"{node.sql('spark')} makes a time of the text {texts[0].sql('spark')}: cast it, as timestamp or as string"
+    for parts in _meetings(node):
+        held = [kinds_of(p) for p in parts]
+        if isinstance(node, SHIFTING) and isinstance(node.expression, exp.Interval):
+            held[1] = (TIME,)
+        kinds = set(itertools.chain.from_iterable(held))
+        texts = [p for p, kind in zip(parts, held, strict=True) if TEXT in kind and not _names_a_day(p)]
+        if TIME not in kinds:
+            texts = [p for p in texts if DATE in kinds and is_constant(p)]
+        if texts and kinds & {TIME, DATE} and not _alike(held):
+            text = texts[0].sql("spark")
+            return f"{node.sql('spark')} makes a time of the text {text}: cast it, as timestamp or as string"
+    return ""
 
 
-def _met_parts(node: Any) -> list[Any]:
-    """The parts of a comparison or choice that become one type."""
+def _alike(held: list[Kinds]) -> bool:
+    """Whether no part becomes another type than its own: each holds the same kinds in the same order."""
+    return len({kinds for kinds in held if {*kinds} & {TEXT, TIME, DATE}}) < 2
+
+
+def _names_a_day(part: Any) -> bool:
+    return isinstance(part, exp.Literal) and DAY_FIRST.match(part.name) is not None
+
+
+def is_constant(part: Any) -> bool:
+    """Whether a part is a text that no row decides, which Spark may read as a word for a day, such as `now`."""
+    if isinstance(part, exp.Literal):
+        return CLOCK.match(part.name) is not None
+    of_rows = (exp.Column, exp.Identifier, exp.Query)
+    texts = any(one.is_string for one in part.find_all(exp.Literal))
+    return texts and kinds_of(part) in ((), (TEXT,)) and part.find(*of_rows) is None
+
+
+def _meetings(node: Any) -> Iterator[list[Any]]:
+    """Yield the groups of parts of a comparison, choice or function that each become one type."""
+    parts = [p for p in node.iter_expressions() if not isinstance(p, exp.Lambda)]
     if isinstance(node, exp.Case):
-        return [p for p in (*(i.args["true"] for i in node.args["ifs"]), node.args.get("default")) if p is not None]
-    if isinstance(node, exp.If | exp.Nvl2):
-        return [] if isinstance(node.parent, exp.Case) else [*node.iter_expressions()][1:]
-    return [*node.iter_expressions()]
-
-
-def _kind(node: Any) -> str:
-    """`text`, `time`, `date`, `other`; empty if unknown."""
-    found = getattr(node, "type", None)
-    kind, datatype = found.this if found is not None else None, exp.DataType
-    if kind is None or kind in (datatype.Type.UNKNOWN, datatype.Type.NULL):
-        return ""
-    if kind in datatype.TEXT_TYPES:
-        return "text"
-    if kind in datatype.TEMPORAL_TYPES:
-        return "date" if kind == datatype.Type.DATE else "time"
-    return "other"
+        chosen = [i.args["true"] for i in node.args["ifs"]], node.args.get("default")
+        yield [p for p in (*chosen[0], chosen[1]) if p is not None]
+        if node.this is not None:
+            yield [node.this, *(i.this for i in node.args["ifs"])]
+    elif isinstance(node, exp.If | exp.Nvl2):
+        yield [] if isinstance(node.parent, exp.Case) else parts[1:]
+    elif isinstance(node, exp.DecodeCase):
+        yield decoded(node)
+        yield [node.expressions[0], *node.expressions[1:-1:2]]
+    elif isinstance(node, exp.Reduce):
+        yield [node.args["initial"], node.args["merge"]]
+    elif isinstance(node, exp.Concat) and any(p.type and not p.is_type(*exp.DataType.NESTED_TYPES) for p in parts):
+        return  # a text of texts
+    elif isinstance(node, (*MEETING, *SHIFTING)) or MERGING.fullmatch(called(node)):
+        yield parts

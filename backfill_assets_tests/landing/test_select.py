@@ -184,6 +184,7 @@ BEYOND = {
     "(VALUES (1))": "subquery",
     "a IN (VALUES (1))": "subquery",
     "exists(TABLE x)": "cannot be read",
+    "map(a)": "cannot be read",
     "row_number() OVER (ORDER BY a)": "not an expression over one row",
     "sum(a) OVER ()": "not an expression over one row",
     "max(a)": "not an expression over one row",

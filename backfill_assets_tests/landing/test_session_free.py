@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 TYPES = {
     "t": "string", "at": "timestamp", "d": "date", "n": "bigint", "odd": "struct<a b:string>",
-    "a": "array<string>", "m": "map<string,string>", "s": "struct<t:string,at:timestamp,inner:struct<t:string>>",
+    "a": "array<string>", "times": "array<timestamp>", "m": "map<string,string>",
+    "s": "struct<t:string,at:timestamp,inner:struct<t:string>>",
 }  # fmt: skip
 KNOWN = Path(__file__).with_name("functions_of_engines.txt")
 TIMELESS = [
@@ -73,6 +74,10 @@ def test_no_way_from_a_text_to_a_time_ends_today(spark: "SparkSession", expressi
         "to_utc_timestamp(at, t)", "date_format(at, t)", "date_trunc(t, at)", "nvl2(at, t, t)", "array(t, t)",
         "coalesce(at, s.at)", "cast(s.at AS timestamp)", "a[0] > '10:30'", "coalesce(m['x'], t)",
         "to_utc_timestamp(at, '+02:00')", "s.t > '10:30'", "coalesce(odd.`a b`, t)", "coalesce(s.x, at)",
+        "decode(t, 'a', at)", "CASE t WHEN 'x' THEN at END", "concat(at, ' ', t)", "coalesce(s, s).at", "d - d",
+        "array(struct(at, t), struct(at, t))", "transform(a, (x, i) -> concat(x, i))", "filter(times, x -> x > at)",
+        "aggregate(a, '', (x, y) -> concat(x, y))", "coalesce(try_to_timestamp(t, 'yyyy'), at)", "date_add(t, 1)",
+        "map('x', at)['x']", "hour(t)", "trunc(d, 'MM')", "extract(YEAR FROM at)", "date_add('2024-01-01', 1)",
     ],
 )  # fmt: skip
 def test_what_takes_no_date_from_the_clock_stays_as_written(text: str) -> None:
@@ -94,11 +99,47 @@ def test_an_argument_that_becomes_a_time_is_guarded_beside_others(text: str) -> 
         "array(at, t)[1]", "equal_null(at, t)",
         "coalesce(s.t, at)", "if(n = 1, s.inner.t, at)", "S.T + INTERVAL '1' DAY",
         "coalesce(a[0], at)", "if(n = 1, m['x'], at)", "a[0] + INTERVAL '1' DAY", "try_add(t, INTERVAL '1' DAY)",
+        "decode(n, 1, t, at)", "decode(at, t, 1)", "CASE at WHEN t THEN 1 END", "at - t", "try_subtract(at, t)",
+        "get(array(at, a[0]), 1)", "map('x', at, 'y', t)['y']", "coalesce(struct(at, t), struct(t, at)).col1",
     ],
 )  # fmt: skip
 def test_literals_and_conversions_without_a_cast_are_refused(text: str) -> None:
     assert fault(text, TYPES)
     assert fault(f"SELECT {text} AS x FROM raw WHERE n = 1", TYPES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "concat(array(at), array(t))[1]", "array_union(array(at), a)", "array_append(array(at), s.t)",
+        "sequence(at, t)",
+        "array_position(times, t)", "array_contains(times, a[0])", "map_concat(map(1, at), map(1, t))",
+        "aggregate(a, at, (x, y) -> y)", "zip_with(times, a, (x, y) -> coalesce(x, y))",
+        "transform(a, x -> coalesce(x, at))", "filter(a, x -> x > at)", "exists(times, x -> x = t)",
+        "transform_values(m, (k, v) -> coalesce(v, at))",
+        "map_zip_with(map('k', at), m, (k, x, y) -> coalesce(x, y))",
+    ],
+)  # fmt: skip
+def test_functions_of_arrays_and_maps_make_no_text_a_time(text: str) -> None:
+    assert fault(text, TYPES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "date_add(lower('NOW'), 0)", "last_day(trim(' today '))", "hour(concat('n', 'ow'))", "d = concat('to', 'day')",
+        "extract(YEAR FROM lower('NOW'))", "d < lower('TODAY')",
+    ],
+)  # fmt: skip
+def test_a_word_for_a_day_is_refused_where_no_row_gives_it(text: str) -> None:
+    assert fault(text, TYPES)
+
+
+@pytest.mark.parametrize(
+    "text", ["try_variant_get(v, '$', concat('time', 'stamp'))", "from_csv(t, schema_of_csv('2024-03-01 10:00:00'))"]
+)
+def test_a_type_to_parse_a_text_by_is_written_out(text: str) -> None:
+    assert "write the type as a text in quotes" in fault(text, TYPES)
 
 
 def test_a_cast_that_is_to_raise_raises_and_one_that_tries_does_not() -> None:
