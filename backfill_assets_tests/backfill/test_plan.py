@@ -174,12 +174,6 @@ def test_the_wait_for_an_engine_is_no_part_of_a_price() -> None:
     assert price_of([wrote(0, 7, 78.0, start_seconds=70.0)], 7).seconds == pytest.approx(8.0)
 
 
-def test_without_writes_a_price_is_a_guess_with_a_wider_interval() -> None:
-    guess, learnt = price_of([], 3), price_of([wrote(0, 3, 3.0)], 3)
-    assert (guess.writes, learnt.writes) == (0, 1)
-    assert guess.most / guess.seconds > learnt.most / learnt.seconds
-
-
 def test_processor_seconds_are_priced_where_all_receipts_have_them() -> None:
     assert price_of([wrote(n, 2, 4.0) for n in range(9)], 2).cpu is None
     priced = price_of([wrote(n, 2, 4.0, 6.0) for n in range(9)], 2)

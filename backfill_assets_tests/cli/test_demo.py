@@ -1,6 +1,6 @@
 """The sample lake: made, kept, replaced, never confused with a person's own.
 
-Lives here: that, and the one test of the CLI that goes through Dagster and Spark, in processes of its own.
+Lives here: that, and the whole way on Sail, without Java. On Spark the README is run (`end_to_end.test_readme`).
 """
 
 import json
@@ -21,8 +21,6 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.operations.example_lakes import MARKER, days_until
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import run
-
-pytestmark = pytest.mark.on_spark("it is the whole way on the engine that users have by default")
 
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
 
@@ -66,12 +64,6 @@ def test_a_damaged_marker_protects_the_folder(tmp_path: Path) -> None:
         prepare(tmp_path, days_until(utc_today()), new=True)
 
 
-@pytest.fixture
-def spark_server(tmp_path: Path) -> Path:
-    """A folder for a lake whose own server is stopped at the end."""
-    return tmp_path / "lake"
-
-
 def _command(lake: Path, *args: str, **around: str) -> "subprocess.CompletedProcess[str]":
     env = {"DAGSTER_HOME": str(lake.parent / "dagster"), "BACKFILL_ASSETS_LAKE": str(lake), **around}
     return run("-m", "backfill_assets", *args, env=env, timeout=900)
@@ -103,25 +95,3 @@ def test_the_sample_on_sail_prints_its_tables_and_both_runs_without_java(tmp_pat
         assert "its engine is sail, not embedded. Nothing was done. Add --new for a fresh one" in other.stderr
     finally:
         _command(lake, "server", "stop", "--force")
-
-
-@pytest.mark.slow
-def test_the_sample_goes_through_dagster_and_a_second_run_changes_nothing(spark_server: Path) -> None:
-    make_home(spark_server.parent / "dagster")
-    try:
-        done = _command(spark_server, "demo", "--days", "14", "--json")
-        assert done.returncode == 0, done.stderr
-        assert "leaked" not in done.stderr, "an engine that is kept is let go before the process ends"
-        said = json.loads(done.stdout)
-        first, again = said["runs"]
-        assert [t["table"] for t in first["tables"]] == TABLES
-        assert {t["changed"] for t in first["tables"]} == {14}
-        assert {t["changed"] for t in again["tables"]} == {0}
-        assert set(said["status"]["totals"]["training"]) == {"fresh"}
-        assert sum(said["quarantine"].values()) > 8
-        deep = _command(spark_server, "doctor", "--deep")
-        assert deep.returncode == 0, deep.stdout
-        assert "rows equal their receipts" in deep.stdout
-        assert "\n" not in _command(spark_server, "server", "status").stdout.strip()
-    finally:
-        _command(spark_server, "server", "stop", "--force")

@@ -8,7 +8,7 @@ alone (`dagster.test_definitions`).
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -18,9 +18,6 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.runs import LAKE_TAG, RANGE_END, RANGE_START, markers_of
 from backfill_assets_tests.dagster import their_project
 from backfill_assets_tests.lakes import delivery, land, make_lake, snapshot
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("storages", "processes")
 
@@ -65,7 +62,7 @@ class Beside:
 
 
 @pytest.fixture(scope="module")
-def beside(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+def beside(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
     folder, home = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("home")
     before = os.umask(0o022)
     with pytest.MonkeyPatch.context() as patch, dg.DagsterInstance.local_temp(str(home)) as instance:

@@ -6,7 +6,6 @@ table's schema by itself (`lake.test_columns_evolution`).
 
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,10 +18,7 @@ from backfill_assets.operations.widening import widen_tables
 from backfill_assets.pipeline.tables import delivered, tables
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
 
 ALL = DayRange(date(2024, 3, 1), date(2024, 3, 3))
 DECLARED_DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 5))
@@ -58,7 +54,7 @@ maturity_days = 0
 """
 
 
-def test_only_what_reads_a_changed_column_or_feature_is_made_again(spark: "SparkSession", tmp_path: Path) -> None:
+def test_only_what_reads_a_changed_column_or_feature_is_made_again(tmp_path: Path) -> None:
     def write(least: int, **payload: str) -> None:
         declare(tmp_path, **payload)
         toml = (tmp_path / "lake.toml").read_text()
@@ -92,9 +88,7 @@ def test_only_what_reads_a_changed_column_or_feature_is_made_again(spark: "Spark
     assert set(map(frozenset, world.states().values())) == {frozenset({"fresh"})}, "nobody read what was dropped"
 
 
-def test_what_reads_a_renamed_column_is_never_made_from_days_without_it_unnoticed(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_what_reads_a_renamed_column_is_never_made_from_days_without_it_unnoticed(tmp_path: Path) -> None:
     def write(of: str, **payload: str) -> None:
         declare(tmp_path, **payload)
         toml = (tmp_path / "lake.toml").read_text()
@@ -145,9 +139,7 @@ def loaded(root: Path, header: str, values: str, **payload: str) -> World:
     return world
 
 
-def test_a_required_column_under_a_new_name_is_never_null_and_days_loaded_without_it_are_named(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_a_required_column_under_a_new_name_is_never_null_and_days_loaded_without_it_are_named(tmp_path: Path) -> None:
     world = loaded(tmp_path, "id,at,shop,till", "a,7", shop="STRING NOT NULL", till="INT NOT NULL")
     declare(tmp_path, shop="STRING NOT NULL", sold="INT NOT NULL")
     toml = tmp_path / "lake.toml"
@@ -159,7 +151,7 @@ def test_a_required_column_under_a_new_name_is_never_null_and_days_loaded_withou
     assert world.states() == {"raw": {"fresh"}, "staging": {"fresh"}}
 
 
-def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(tmp_path: Path) -> None:
     world = loaded(tmp_path, "id,at,shop,till,country", "a,7,true", shop="STRING NOT NULL", till="INT")
 
     def rows() -> list[tuple[object, ...]]:
@@ -188,9 +180,7 @@ def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(spark: "SparkSes
         world.backfill(ALL)
 
 
-def test_a_payload_column_gets_a_wider_type_over_kept_days_without_a_rebuild(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_a_payload_column_gets_a_wider_type_over_kept_days_without_a_rebuild(tmp_path: Path) -> None:
     declare(tmp_path, shop="STRING NOT NULL", till="INT")
     world = World(tmp_path, delivered)
     for day, till in (("01", 7), ("02", 3_000_000_000)):

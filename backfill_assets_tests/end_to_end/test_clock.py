@@ -7,7 +7,6 @@ with a clock that jumps (`test_late_data`, `orchestration.test_simulation`).
 import os
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +19,6 @@ from backfill_assets.operations.account import accounts
 from backfill_assets_tests.clocks import FORWARD, JUMPS, Clock, set_to
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, make_world
 from backfill_assets_tests.oracle import Row, Rules, delivery
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.users_do
 
@@ -44,7 +40,7 @@ def put(world: World, number: int, rows: list[Row], written: int = LONG_AGO) -> 
 
 
 @pytest.fixture
-def world(tmp_path: Path, spark: "SparkSession") -> World:
+def world(tmp_path: Path, spark: object) -> World:
     world = make_world(tmp_path / "lake", RULES)
     for number in (1, 3):
         put(world, number, rows_of(number))

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -28,10 +28,7 @@ from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.orchestration.sinks import Hook
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
 
 TOML = """start_date = 2024-03-01
 [source]
@@ -112,7 +109,7 @@ def far_lake(root: Path, format: str, rows: list[dict[str, Any]]) -> World:
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
 def test_a_row_with_a_time_beyond_the_calendar_is_in_quarantine_and_its_arrival_day_is_loaded(
-    spark: "SparkSession", tmp_path: Path, format: str
+    tmp_path: Path, format: str
 ) -> None:
     rows = far_rows(is_text=format != "parquet")
     far = {key for key in rows if " " in key}
@@ -130,7 +127,7 @@ def test_a_row_with_a_time_beyond_the_calendar_is_in_quarantine_and_its_arrival_
 
 
 def test_a_run_that_loads_such_rows_says_so_in_a_warning_and_by_alert(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hook = Hook()
     monkeypatch.setenv(WEBHOOK, hook.url)

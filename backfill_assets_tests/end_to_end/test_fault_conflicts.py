@@ -7,7 +7,7 @@ what is retried. Not tested here: races of many processes (`test_races`) and loc
 import shutil
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -37,9 +37,6 @@ from backfill_assets_tests.lakes import (
     version,
 )
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.users_do
 
 FIRST, LAST = "2024-03-01", "2024-03-03"
@@ -47,7 +44,7 @@ DAY = date(2024, 3, 2)
 
 
 @pytest.fixture(scope="module")
-def loaded(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Path:
+def loaded(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a lake whose raw holds three days; to be copied, never to be worked on."""
     rows = [delivery(n, f"2024-03-0{n} 09:00:00", None, f"k{n}") for n in (1, 2, 3)]
     lake = make_lake(tmp_path_factory.mktemp("three_days"), rows, FIRST)

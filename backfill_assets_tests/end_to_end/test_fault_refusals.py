@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -34,9 +34,6 @@ from backfill_assets_tests.lakes import (
     version,
 )
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.users_do
 
 FIRST, LAST, DAYS = "2024-03-01", "2024-03-31", 31
@@ -54,7 +51,7 @@ def month() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def loaded(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Path:
+def loaded(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a lake whose raw holds the month; to be copied, never to be worked on."""
     lake = make_lake(tmp_path_factory.mktemp("month"), {"all.jsonl": month()}, FIRST)
     backfill(lake, FIRST, LAST, ["raw"])

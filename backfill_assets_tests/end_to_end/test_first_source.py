@@ -6,7 +6,6 @@ Not here: the guess itself (`operations.test_first_source`).
 from collections import Counter
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,10 +17,7 @@ from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import World
 from backfill_assets_tests.operations.test_first_source import ORDERS
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
 
 CLICKS = """{"id": "a", "user_id": 7, "event_ts": "2024-03-01T10:00:00Z", "received_at": "2024-03-01T10:00:05Z", "n": 1}
 {"id": "b", "user_id": 7, "event_ts": "2024-03-01", "received_at": "2024-03-02T10:00:05Z", "n": 2}
@@ -52,9 +48,7 @@ def proposed(lake: Path, name: str, text: str) -> Preview:
     ("name", "text"),
     [("orders-2024-03-02.csv", ORDERS), ("clicks.jsonl", CLICKS), ("dt=2024-03-01/20240301-104753123.csv", CHANGES)],
 )
-def test_what_the_preview_shows_and_refuses_is_what_is_loaded(
-    spark: "SparkSession", tmp_path: Path, name: str, text: str
-) -> None:
+def test_what_the_preview_shows_and_refuses_is_what_is_loaded(tmp_path: Path, name: str, text: str) -> None:
     lake = tmp_path / "lake"
     preview = proposed(lake, name, text)
     world = World(lake, delivered)
@@ -66,7 +60,7 @@ def test_what_the_preview_shows_and_refuses_is_what_is_loaded(
     assert refused == preview.refused
 
 
-def test_a_mistyped_column_empties_no_day_and_is_named(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_mistyped_column_empties_no_day_and_is_named(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     proposed(lake, "orders-2024-03-02.csv", ORDERS)
     world, days = World(lake, delivered), DayRange(date(2024, 3, 1), date(2024, 3, 3))

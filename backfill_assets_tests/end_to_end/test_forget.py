@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -27,9 +26,6 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import LONG_AGO, SELECT, Cells, content, delivery, land, make_lake
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.users_do
 
 ANN, NOTE = "ann-of-the-lake-77", "asked by letter"
@@ -40,7 +36,7 @@ DAYS = [f"2024-03-{n:02d}" for n in (1, 2, 3)]
 
 
 @pytest.fixture
-def lake(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def lake(spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A loaded lake: plain and packed lines of three entities, one unreadable, a run and a snapshot that name ann."""
     monkeypatch.setenv("DAGSTER_HOME", str(make_home(tmp_path / "home")))
     rows = [

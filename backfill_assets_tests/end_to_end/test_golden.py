@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,10 +20,10 @@ from backfill_assets.operations.check_engine import check_engine
 from backfill_assets_tests import by_hand
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land, make_world, span
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.on_spark("the known answers are what Spark, the reference, is held to; Sail is held to it")
+pytestmark = [
+    pytest.mark.on_spark("the known answers are what Spark, the reference, is held to; Sail is held to it"),
+    pytest.mark.usefixtures("spark"),
+]
 
 
 def backfilled(shared: Path, name: str, root: Path, at: str) -> None:
@@ -56,7 +55,7 @@ def assert_sail_agrees(root: Path) -> None:
     assert report.compared
 
 
-def test_six_deliveries_give_the_answers_reasoned_by_hand(spark: "SparkSession", tmp_path: Path) -> None:
+def test_six_deliveries_give_the_answers_reasoned_by_hand(tmp_path: Path) -> None:
     world = make_world(tmp_path / "lake", by_hand.RULES)
     land(world, "all.jsonl", by_hand.DELIVERIES)
     world.backfill(span(by_hand.RULES))
@@ -66,7 +65,7 @@ def test_six_deliveries_give_the_answers_reasoned_by_hand(spark: "SparkSession",
 
 @pytest.mark.parametrize("name", ["trap_fixture", "openstack_changes_q1"])
 def test_a_data_set_loaded_at_once_gives_its_known_answers_on_either_engine(
-    spark: "SparkSession", shared: Path, tmp_path: Path, name: str
+    shared: Path, tmp_path: Path, name: str
 ) -> None:
     backfilled(shared, name, tmp_path, "T")
     assert differences(shared, name, tmp_path, "T") == "0 differ"
@@ -74,7 +73,7 @@ def test_a_data_set_loaded_at_once_gives_its_known_answers_on_either_engine(
 
 
 def test_the_traps_give_their_known_answers_at_an_earlier_time_and_then_in_the_same_lake_at_a_later_one(
-    spark: "SparkSession", shared: Path, tmp_path: Path
+    shared: Path, tmp_path: Path
 ) -> None:
     lake, earlier = tmp_path / "lake", tmp_path / "earlier"
     for at in ("T1", "T"):

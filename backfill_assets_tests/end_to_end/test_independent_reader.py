@@ -7,7 +7,6 @@ The fingerprints inside the ledger `arrivals` are the same sums as those of days
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date, datetime
-from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
@@ -20,9 +19,6 @@ from backfill_assets_tests.end_to_end.cells import fingerprint, sums
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery, unruly
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 START = date(2024, 2, 25)
 RULES = Rules(START, datetime.fromisoformat("2024-03-06"), date(2024, 3, 7))
 ROWS = [*unruly(9, START, days=9, rows=50), delivery(900, "2024-03-01 00:00", key="ключ-湖", entity="é" * 40)]
@@ -30,7 +26,7 @@ DELIVERED = MACHINERY | {c.name: c.type for c in DEFAULT_PAYLOAD}
 
 
 @pytest.fixture(scope="module")
-def world(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(spark: object, tmp_path_factory: pytest.TempPathFactory) -> World:
     made = make_world(tmp_path_factory.mktemp("read"), RULES)
     land(made, "rows.jsonl", ROWS)
     land_bytes(made, "bad.jsonl", b'{"seq": 1}\nnot json\n')

@@ -9,7 +9,7 @@ import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -26,10 +26,7 @@ from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.cells import fingerprint
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.on_spark("it reads types that Sail refuses by name")
+pytestmark = [pytest.mark.on_spark("it reads types that Sail refuses by name"), pytest.mark.usefixtures("spark")]
 
 NOON, PAST = datetime(2024, 3, 1, 12, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 # Per type three values that are easily mistaken; each stands once alone, and all of them with a NULL in an array.
@@ -88,7 +85,7 @@ def told(value: Any) -> Any:
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
-def test_another_engine_reads_values_and_fingerprints_of_every_type(spark: "SparkSession", tmp_path: Path) -> None:
+def test_another_engine_reads_values_and_fingerprints_of_every_type(tmp_path: Path) -> None:
     world = world_of_types(tmp_path / "lake")
     land_bytes(world, "all.parquet", landed())
     world.backfill(DAYS)

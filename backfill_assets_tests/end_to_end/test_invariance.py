@@ -7,7 +7,6 @@ at once. Does not live here: whether that one is right (`test_other_data`), and 
 import random
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,16 +14,13 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, by_arrival, land, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, unruly
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 START = date(2024, 2, 25)
 RULES = Rules(START, datetime.fromisoformat("2024-03-08 06:00"), date(2024, 3, 9), (2, 5), 5, "value", "rise", 3, 1)
 ROWS = unruly(4, START)
 
 
 @pytest.fixture(scope="module")
-def at_once(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> World:
+def at_once(spark: object, tmp_path_factory: pytest.TempPathFactory) -> World:
     """One file, one run."""
     world = made(tmp_path_factory.mktemp("at_once"), [ROWS])
     world.backfill(span(RULES))

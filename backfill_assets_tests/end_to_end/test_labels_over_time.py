@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import dagster as dg
 import pytest
@@ -19,9 +18,6 @@ from backfill_assets_tests.end_to_end.worlds import make_world
 from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.on_spark("late deliveries on the engine that users have by default")
 
 START = date(2024, 3, 1)
@@ -30,7 +26,7 @@ RULES = Rules(START, datetime.fromisoformat("2024-03-15"), date(2024, 3, 14), ea
 
 
 @pytest.fixture
-def told(spark: "SparkSession", tmp_path: Path) -> Iterator[Replay]:
+def told(spark: object, tmp_path: Path) -> Iterator[Replay]:
     with opened_home(tmp_path) as instance:
         yield Replay(make_world(tmp_path / "lake", RULES, as_of=False), instance)
 

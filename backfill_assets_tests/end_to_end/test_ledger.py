@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,10 +22,10 @@ from backfill_assets.load.scan import accept, scan
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import COLUMNS, Row, Rules, delivery
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.on_spark("reasons of faults are Spark's, and times of rare forms Spark alone reads")
+pytestmark = [
+    pytest.mark.on_spark("reasons of faults are Spark's, and times of rare forms Spark alone reads"),
+    pytest.mark.usefixtures("spark"),
+]
 
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-09"), date(2024, 3, 9))
 GOOD = {c: str(v) if isinstance(v, datetime) else v for c, v in delivery(0, "2024-03-05 10:00:00").items()}
@@ -109,9 +109,7 @@ def reasons(world: World, path: Path) -> dict[int, str]:
     return {r["row_number"]: r["reason"] for r in world.content("quarantine") if r["source_file"] == sha}
 
 
-def test_each_faulty_line_is_quarantined_with_its_reason_and_its_neighbours_are_kept(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_each_faulty_line_is_quarantined_with_its_reason_and_its_neighbours_are_kept(tmp_path: Path) -> None:
     world = make_world(tmp_path, RULES)
     path = land_bytes(world, "faults.jsonl", b"\n".join(text for text, _ in FAULTS) + b"\n")
     loaded = backfilled(world)
@@ -132,7 +130,7 @@ def record(seq: int) -> bytes:
     return ",".join(str(v) for v in (GOOD | {"seq": seq, "event_key": f"c{seq}"}).values()).encode()
 
 
-def test_csv_files_with_drifted_columns_and_broken_records_lose_no_row(spark: "SparkSession", tmp_path: Path) -> None:
+def test_csv_files_with_drifted_columns_and_broken_records_lose_no_row(tmp_path: Path) -> None:
     world = make_world(tmp_path, RULES, "csv")
     swapped = [*reversed(COLUMNS)]
     row = GOOD | {"seq": 3, "event_key": "c3", "value": 41}
@@ -160,7 +158,7 @@ def test_csv_files_with_drifted_columns_and_broken_records_lose_no_row(spark: "S
     assert sum(outcomes(world, loaded).values()) == sum(good + bad for _, good, bad in files.values())
 
 
-def test_hostile_files_are_listed_or_count_as_one_unusable_row(spark: "SparkSession", tmp_path: Path) -> None:
+def test_hostile_files_are_listed_or_count_as_one_unusable_row(tmp_path: Path) -> None:
     world = make_world(tmp_path, RULES)
     land(world, "good.jsonl", [delivery(1, "2024-03-05 10:00")])
     land_bytes(world, "bomb.jsonl.gz", gzip.compress(bytes(90 << 20), 9))
@@ -180,9 +178,7 @@ def test_hostile_files_are_listed_or_count_as_one_unusable_row(spark: "SparkSess
     assert [r["seq"] for r in world.content("raw")] == [1]
 
 
-def test_a_file_that_lands_twice_and_a_number_that_comes_twice_count_once(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_a_file_that_lands_twice_and_a_number_that_comes_twice_count_once(tmp_path: Path) -> None:
     world = make_world(tmp_path, RULES)
     one, other = delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-05 11:00", key="k2")
     land(world, "a.jsonl", [one, other, one, one | {"value": 9}])
@@ -199,9 +195,7 @@ def test_a_file_that_lands_twice_and_a_number_that_comes_twice_count_once(
     assert (told[RAW], told[BAD], told[TWIN]) == (3, 1, 2)
 
 
-def test_an_altered_and_a_vanished_file_stop_the_rebuild_of_their_days_until_someone_accepts(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_an_altered_and_a_vanished_file_stop_the_rebuild_of_their_days_until_someone_accepts(tmp_path: Path) -> None:
     world = make_world(tmp_path, RULES)
     altered = land(world, "altered.jsonl", [delivery(1, "2024-03-03 10:00")])
     vanished = land(world, "vanished.jsonl", [delivery(2, "2024-03-05 10:00", key="k2")])
@@ -221,7 +215,7 @@ def test_an_altered_and_a_vanished_file_stop_the_rebuild_of_their_days_until_som
     assert {r["event_date"].day for r in world.content("arrivals")} == {3, 4, 7}
 
 
-def test_as_of_stops_the_world_inside_a_day_may_rise_and_may_not_fall(spark: "SparkSession", tmp_path: Path) -> None:
+def test_as_of_stops_the_world_inside_a_day_may_rise_and_may_not_fall(tmp_path: Path) -> None:
     world = make_world(tmp_path, RULES)
     rows = [delivery(n, f"2024-03-05 {n:02d}:00", key=f"k{n}") for n in (8, 10, 12)]
     land(world, "day.jsonl", rows)
@@ -243,7 +237,7 @@ def test_as_of_stops_the_world_inside_a_day_may_rise_and_may_not_fall(spark: "Sp
     assert [r["seq"] for r in world.content("raw")] == [8, 10]
 
 
-def test_an_empty_landing_folder_gives_empty_tables_that_say_so(spark: "SparkSession", tmp_path: Path) -> None:
+def test_an_empty_landing_folder_gives_empty_tables_that_say_so(tmp_path: Path) -> None:
     world = make_world(tmp_path, RULES)
     world.backfill(span(RULES))
     assert not any(world.contents().values())
@@ -252,7 +246,7 @@ def test_an_empty_landing_folder_gives_empty_tables_that_say_so(spark: "SparkSes
     }
 
 
-def test_nanoseconds_lose_their_last_three_digits_and_nothing_else(spark: "SparkSession", tmp_path: Path) -> None:
+def test_nanoseconds_lose_their_last_three_digits_and_nothing_else(tmp_path: Path) -> None:
     world = make_world(tmp_path, RULES, "parquet")
     rows: list[Row] = [delivery(n, f"2024-03-05 10:00:00.00000{n}", key=f"k{n}") for n in (1, 2)]
     nanos = pa.timestamp("ns")

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -26,8 +26,7 @@ from backfill_assets_tests.lakes import death_before_the_ledger
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+pytestmark = pytest.mark.usefixtures("spark")
 
 FIRST = date(2024, 2, 27)  # a month ends and a leap day lies within: `arrivals` is laid out by month
 DAYS, KEYS = 5, 150
@@ -90,7 +89,7 @@ def said(world: World) -> dict[tuple[date, date], tuple[Any, ...]]:
     st.sampled_from([arrivals.WHOLE_SHARE, 10.0]),
 )
 def test_after_any_loads_in_any_order_the_ledger_is_what_one_load_of_everything_writes(
-    spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory, seed: int, order: list[DayRange], share: float
+    tmp_path_factory: pytest.TempPathFactory, seed: int, order: list[DayRange], share: float
 ) -> None:
     worlds = Worlds(Random(seed))
     days, world = worlds.days(), make_world(tmp_path_factory.mktemp("orders"), RULES, as_of=False)

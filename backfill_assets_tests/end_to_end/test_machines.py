@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +20,6 @@ from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert
 from backfill_assets_tests.end_to_end.worlds import World, span
 from backfill_assets_tests.engines import FOR_SERVERS
 from backfill_assets_tests.processes import run_python
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.on_spark("it is Spark's driver, its server and its cluster")
 
@@ -39,7 +35,7 @@ drop_session(Path(sys.argv[1]))
 
 
 @pytest.fixture(scope="module")
-def at_once(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> World:
+def at_once(spark: object, tmp_path_factory: pytest.TempPathFactory) -> World:
     """On the server of the tests, in UTC."""
     world = made(tmp_path_factory.mktemp("at_once"), [ROWS])
     world.backfill(span(RULES))

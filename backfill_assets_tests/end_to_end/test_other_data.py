@@ -7,15 +7,13 @@ data sets (`test_golden`). A failing seed is a whole bug report: format, rules a
 import random
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets_tests.end_to_end.worlds import FORMATS, land, make_world, span
 from backfill_assets_tests.oracle import TABLES, Rules, expected, unruly
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+pytestmark = pytest.mark.usefixtures("spark")
 
 START = date(2024, 2, 25)
 at = datetime.fromisoformat
@@ -30,7 +28,7 @@ CASES = [
 
 @pytest.mark.parametrize(("format", "rules"), CASES, ids=[c[0] for c in CASES])
 def test_unruly_deliveries_of_any_format_under_any_rules_give_what_naive_joins_give(
-    spark: "SparkSession", tmp_path: Path, format: str, rules: Rules
+    tmp_path: Path, format: str, rules: Rules
 ) -> None:
     seed = list(FORMATS).index(format)
     rows = unruly(seed, START)
@@ -46,9 +44,7 @@ def test_unruly_deliveries_of_any_format_under_any_rules_give_what_naive_joins_g
     assert world.content("quarantine") == []
 
 
-def test_without_an_as_of_the_frontier_is_the_midnight_after_the_newest_arrival(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_without_an_as_of_the_frontier_is_the_midnight_after_the_newest_arrival(tmp_path: Path) -> None:
     rows = unruly(77, START, days=6, rows=40)
     newest = max(r["arrival_ts"] for r in rows).date()
     until = at(str(newest + timedelta(days=1)))

@@ -8,7 +8,6 @@ import shutil
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,10 +16,10 @@ from backfill_assets.core.errors import LandingError
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.on_spark("its select casts in ways that Sail refuses by name")
+pytestmark = [
+    pytest.mark.on_spark("its select casts in ways that Sail refuses by name"),
+    pytest.mark.usefixtures("spark"),
+]
 
 TOML = f'''start_date = 2024-03-01
 [source]
@@ -61,7 +60,7 @@ def orders(root: Path, *names: str) -> World:
     return world
 
 
-def test_orders_with_decimals_come_through_staging_and_are_corrected(spark: "SparkSession", tmp_path: Path) -> None:
+def test_orders_with_decimals_come_through_staging_and_are_corrected(tmp_path: Path) -> None:
     world = orders(tmp_path / "lake", "first", "second")
     found = [
         (
@@ -92,9 +91,7 @@ def test_orders_with_decimals_come_through_staging_and_are_corrected(spark: "Spa
     assert world.states() == {"raw": {"fresh"}, "staging": {"fresh"}}
 
 
-def test_folders_of_days_load_without_tricks_and_a_content_counts_at_each_path(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_folders_of_days_load_without_tricks_and_a_content_counts_at_each_path(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     root.mkdir()
     (root / "lake.toml").write_text(f'''start_date = 2024-03-01

@@ -113,19 +113,6 @@ def test_every_command_works_on_them(spark_server: Own, command: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_dagster_shows_them_with_their_checks_sensors_and_schedules(spark_server: Own) -> None:
-    shown = run_python(
-        """
-        from backfill_assets.definitions import defs
-        graph = defs.resolve_asset_graph()
-        print(*sorted(k.path[-1] for k in graph.materializable_asset_keys))
-        print(len(defs.sensors), len(defs.schedules))
-        """,
-        env={"BACKFILL_ASSETS_LAKE": str(spark_server.root)},
-    )
-    assert shown.splitlines()[0].split() == ["known", "raw", "staging", "totals"]
-
-
 def test_an_own_op_gets_the_session_of_the_lake_as_in_any_project_of_dagster(spark_server: Own) -> None:
     shown = run_python(
         """

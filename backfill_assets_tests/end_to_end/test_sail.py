@@ -4,8 +4,6 @@ Lives here: what a lake holds and tells when Sail computed it. Does not live her
 (`engine.test_launch`), and what Sail is not asked (`landing.test_differing`).
 """
 
-import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +15,10 @@ from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.states import State
 from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.staging import markers
+from backfill_assets.lake.home import Lake
 from backfill_assets_tests.end_to_end.test_golden import differences
 from backfill_assets_tests.lakes import SHARED, backfill, configure, delivery, make_lake, request, snapshot
-from backfill_assets_tests.processes import run, run_python
+from backfill_assets_tests.processes import run_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,24 +76,6 @@ except Exception as error:
     print(type(error).__name__, time.monotonic() - began < 15)
 """
 
-KILLED_IN_THE_SECOND_TABLE = """
-import os, signal, sys
-from pathlib import Path
-import dagster as dg
-import backfill_assets.lake.writing as writing
-from backfill_assets.lake.home import open_lake
-from backfill_assets_tests.lakes import run_rebuild
-real = writing.write
-def write(frame, folder, *rest):
-    real(frame, folder, *rest)
-    if "/tables/raw/" not in str(folder):
-        print(folder, flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-writing.write = write
-with dg.DagsterInstance.local_temp(sys.argv[2]) as instance:
-    run_rebuild(open_lake(Path(sys.argv[1])), sys.argv[3], sys.argv[4], instance)
-"""
-
 
 @pytest.fixture
 def lake(tmp_path: Path, processes: None) -> Lake:
@@ -151,27 +130,6 @@ def test_a_server_killed_while_it_writes_is_noticed_in_seconds_and_the_rerun_wri
     run_python(LOAD, lake.root, FIRST, LAST)
     assert snapshot(lake)["staging"]
     stop_server(lake.root, force=True)
-
-
-def test_killed_while_the_next_table_is_written_nothing_of_it_can_be_read_and_the_next_run_is_right(
-    lake: Lake, tmp_path: Path
-) -> None:
-    undisturbed = tmp_path / "undisturbed"
-    shutil.copytree(lake.root, undisturbed)
-    (tmp_path / "home").mkdir()
-    killed = run("-c", KILLED_IN_THE_SECOND_TABLE, lake.root, tmp_path / "home", FIRST, LAST, timeout=PATIENCE_SECONDS)
-    assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
-    left = Path(killed.stdout.split()[-1])
-    table = left.relative_to(lake.tables).parts[0]
-    assert list(left.rglob("*.parquet"))
-    assert not lake.store.exists(table)
-    for folder in (lake.root, undisturbed):
-        run_python(LOAD, folder, FIRST, LAST)
-    assert snapshot(lake) == snapshot(open_lake(undisturbed))
-    assert not left.exists(), "what was killed is swept by the next write of its table"
-    assert not list(markers(lake, table).iterdir())
-    for folder in (lake.root, undisturbed):
-        stop_server(folder, force=True)
 
 
 def test_clients_of_one_server_write_other_days_and_the_same_day_at_once_while_it_is_busy(lake: Lake) -> None:

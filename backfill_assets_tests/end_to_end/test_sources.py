@@ -9,14 +9,14 @@ import random
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pytest
 
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
-from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.needs import joined, needs
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake, open_lake
@@ -25,10 +25,7 @@ from backfill_assets.load.scan import scan_all
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
 
 TOML = f'''start_date = 2024-03-01
 [sources.events]
@@ -131,7 +128,7 @@ def of_days(found: States, table: str) -> dict[int, State]:
 
 
 @pytest.fixture(scope="module")
-def story(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def story(spark: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The lake as it was after each landing."""
     world = world_of(tmp_path_factory.mktemp("two") / "lake")
     told: dict[str, Any] = {"world": world}
@@ -190,9 +187,7 @@ def test_labels_are_what_another_engine_says_of_the_landed_files(story: dict[str
     assert mature == {day(n) for n in range(1, 6)}
 
 
-def test_whatever_the_order_of_landing_the_tables_are_those_of_one_load(
-    spark: "SparkSession", story: dict[str, Any], tmp_path: Path
-) -> None:
+def test_whatever_the_order_of_landing_the_tables_are_those_of_one_load(story: dict[str, Any], tmp_path: Path) -> None:
     names, at_once = list(FILES), world_of(tmp_path / "once")
     arrive(at_once, *names)
     random.Random(13).shuffle(names)
@@ -205,17 +200,7 @@ def test_whatever_the_order_of_landing_the_tables_are_those_of_one_load(
     assert all(set(s) <= {"fresh"} for s in by_steps.states().values())
 
 
-def test_a_range_over_all_tables_is_one_way_to_make_them(spark: "SparkSession", tmp_path: Path) -> None:
-    world = world_of(tmp_path / "lake")
-    for name in ("events/1", "events/2", "truth/4"):
-        land_bytes(world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode())
-    world.backfill(DayRange(day(1), day(5)))
-    assert set().union(*world.states().values()) == {"fresh", "pending"}
-
-
-def test_a_source_whose_select_is_broken_hides_nothing_of_the_others_and_holds_none_up(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_a_source_whose_select_is_broken_hides_nothing_of_the_others_and_holds_none_up(tmp_path: Path) -> None:
     world = world_of(tmp_path / "lake")
     toml = world.root / "lake.toml"
     toml.write_text(TOML.replace("who AS entity, bad", "who AS entity"))

@@ -1,7 +1,7 @@
 """Fixtures that several tests of this room share.
 
 Lives here: Dagster's storage in memory, lakes without an engine, and what takes alerts. Does not live here:
-what is asked of them (`ticking`). A module that needs a lake of other days has a fixture of its own by the same name.
+what is asked of them (`ticking`). A module that needs a lake of other days says how many: `DAYS`.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration.alert_channels import WEBHOOK
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.orchestration.sinks import Hook
-from backfill_assets_tests.orchestration.ticking import DAYS, empty_lake
+from backfill_assets_tests.orchestration.ticking import DAYS, Made, empty_lake
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,13 +29,13 @@ def instance(storages: None) -> Iterator[dg.DagsterInstance]:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
-    """A lake of the days that ticks look at, and its pipeline."""
-    return synthetic_lake(tmp_path / "lake", DAYS)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
+    """A lake of the module's `DAYS`, else of as many as ticks look at, and its pipeline."""
+    return synthetic_lake(tmp_path / "lake", getattr(request.module, "DAYS", DAYS))
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> tuple[Lake, Pipeline]:
+def empty(tmp_path: Path) -> Made:
     """A lake into which nothing has landed."""
     return empty_lake(tmp_path / "lake")
 

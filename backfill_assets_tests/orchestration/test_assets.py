@@ -14,8 +14,6 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assets import author_tags
 from backfill_assets.orchestration.dagster_private import newest_target, planned_partitions
@@ -24,11 +22,10 @@ from backfill_assets.orchestration.runs import BY_TAG, DAYS_TAG, LAKE_TAG, TABLE
 from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.synthetic import START, build
-from backfill_assets_tests.orchestration.ticking import seen
+from backfill_assets_tests.orchestration.ticking import Made, seen
 
 pytestmark = pytest.mark.usefixtures("storages")
 
-Made = tuple[Lake, Pipeline]
 NEXT = START + ONE_DAY
 
 

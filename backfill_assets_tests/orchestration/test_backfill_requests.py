@@ -27,6 +27,7 @@ from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import (
     DAYS,
     NOW,
+    Made,
     all_fail,
     asked,
     day,
@@ -44,7 +45,7 @@ pytestmark = pytest.mark.usefixtures("storages")
 
 
 def test_a_day_whose_runs_end_in_vain_is_asked_for_a_bounded_number_of_times_and_then_shown(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     stale(lake, 2, 3)
     keys = set()
@@ -60,7 +61,7 @@ def test_a_day_whose_runs_end_in_vain_is_asked_for_a_bounded_number_of_times_and
     assert any("will not be requested again" in note and str(day(2)) in note for note in tick.notes)
 
 
-def test_runs_that_never_began_use_up_no_attempt(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
+def test_runs_that_never_began_use_up_no_attempt(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2, 3)
     for _ in range(4):  # the code server is away
         for request in late(lake, instance).requests:
@@ -73,7 +74,7 @@ def test_runs_that_never_began_use_up_no_attempt(lake: tuple[Lake, Pipeline], in
     assert any("will not be requested again" in note for note in tick.notes)
 
 
-def test_what_can_never_begin_is_given_up_as_well(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
+def test_what_can_never_begin_is_given_up_as_well(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2)
     for _ in range(runs.MOST_UNBEGUN + lake[0].settings.lateness.attempts):
         (request,) = late(lake, instance).requests
@@ -82,7 +83,7 @@ def test_what_can_never_begin_is_given_up_as_well(lake: tuple[Lake, Pipeline], i
 
 
 def test_a_changed_input_is_asked_for_although_an_older_one_failed_for_good(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     stale(lake, 2)
     for _ in range(3):
@@ -93,9 +94,7 @@ def test_a_changed_input_is_asked_for_although_an_older_one_failed_for_good(
     assert asked(late(lake, instance)) == [f"staging {day(2)}"]
 
 
-def test_what_was_given_up_stays_so_however_many_runs_come_later(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
+def test_what_was_given_up_stays_so_however_many_runs_come_later(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2)
     all_fail(lake, instance)
     pile_up(instance, LATE_DATA)
@@ -103,7 +102,7 @@ def test_what_was_given_up_stays_so_however_many_runs_come_later(
 
 
 def test_many_failing_days_use_up_their_attempts_and_then_keep_no_other_day_from_its_turn(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     stale(lake, 0, 2, 4, 6)
     settings(lake, "runs_per_tick = 2")
@@ -113,7 +112,7 @@ def test_many_failing_days_use_up_their_attempts_and_then_keep_no_other_day_from
     assert asked(late(lake, instance)) == [f"staging {day(11)}"]
 
 
-def test_a_first_attempt_goes_before_repeated_ones(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
+def test_a_first_attempt_goes_before_repeated_ones(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2, 3)
     settings(lake, "runs_per_tick = 1")
     all_fail(lake, instance, ticks=1)
@@ -134,7 +133,7 @@ def ruled(settings: LakeSettings) -> tuple[Table, ...]:
 
 @pytest.mark.parametrize("what", ["gates", "code", "rule"])
 def test_a_given_up_day_is_asked_for_again_when_a_rule_or_the_code_changes(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, what: str
+    lake: Made, instance: dg.DagsterInstance, what: str
 ) -> None:
     stale(lake, 2)
     gates(lake, "max_rows = 2")
@@ -149,9 +148,7 @@ def test_a_given_up_day_is_asked_for_again_when_a_rule_or_the_code_changes(
     assert asked(late_data_tick(instance, LakeContext(lake[0].root, made_of), NOW)) == [f"staging {day(2)}"]
 
 
-def test_a_run_that_was_deleted_leaves_its_number_unused(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
+def test_a_run_that_was_deleted_leaves_its_number_unused(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2)
     all_fail(lake, instance, ticks=2)
     oldest = instance.get_runs()[-1]
@@ -161,7 +158,7 @@ def test_a_run_that_was_deleted_leaves_its_number_unused(
 
 
 def test_runs_on_another_lake_of_the_same_instance_are_no_attempts_and_keep_no_day_busy(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, tmp_path: Path
+    lake: Made, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
     other = synthetic_lake(tmp_path / "other", DAYS)
     stale(lake, 2)
@@ -175,7 +172,7 @@ def test_runs_on_another_lake_of_the_same_instance_are_no_attempts_and_keep_no_d
 
 
 def test_a_given_up_day_is_an_alarm_and_fails_the_standing_check_until_it_is_asked_for_again(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     stale(lake, 2)
     all_fail(lake, instance)
@@ -197,7 +194,7 @@ def seen(lake: Lake, pipeline: Pipeline) -> States:
 
 
 def test_no_day_is_looked_at_for_given_up_ones_before_something_was_tried_to_its_end(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     unseen: Any = None
     stale(lake, 2)
@@ -207,9 +204,7 @@ def test_no_day_is_looked_at_for_given_up_ones_before_something_was_tried_to_its
     assert str(day(2)) in given_up_now(instance, lake[0], seen(*lake))["staging"]
 
 
-def test_an_arrival_day_that_was_given_up_hides_no_new_file(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
+def test_an_arrival_day_that_was_given_up_hides_no_new_file(lake: Made, instance: dg.DagsterInstance) -> None:
     build(*lake, "raw", {day(2): 3}, digests={day(2): "older"})
     for _ in range(3):
         for request in landing(lake, instance).requests:
@@ -221,9 +216,7 @@ def test_an_arrival_day_that_was_given_up_hides_no_new_file(
     assert str(day(2)) in tick.alarms["given up raw"]
 
 
-def test_a_load_that_is_tried_again_hides_no_new_file(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
+def test_a_load_that_is_tried_again_hides_no_new_file(lake: Made, instance: dg.DagsterInstance) -> None:
     build(*lake, "raw", {day(2): 3}, digests={day(2): "older"})
     (load,) = landing(lake, instance).requests
     drop(lake, "new.jsonl", age_seconds=60)
@@ -232,9 +225,7 @@ def test_a_load_that_is_tried_again_hides_no_new_file(
     assert [r.job_name for r in landing(lake, instance).requests] == [SCAN, runs.REBUILD]
 
 
-def test_files_that_a_scan_cannot_take_are_not_scanned_for_ever(
-    empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
+def test_files_that_a_scan_cannot_take_are_not_scanned_for_ever(empty: Made, instance: dg.DagsterInstance) -> None:
     drop(empty, "new.jsonl", age_seconds=60)
     for _ in range(3):
         (request,) = landing(empty, instance).requests

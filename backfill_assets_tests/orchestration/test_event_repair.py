@@ -7,20 +7,15 @@ tested here: runs that are really killed (`end_to_end.test_killed`) and what a p
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.lake.gates import Finding
-from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import reconcile, runs
 from backfill_assets.orchestration.assemble import assemble
@@ -32,15 +27,14 @@ from backfill_assets.orchestration.verdicts import RunFindings, Verdicts
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, make_commit
 from backfill_assets_tests.homes import opened_home
-from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
-from backfill_assets_tests.orchestration.ticking import seen
+from backfill_assets_tests.operations.synthetic import build, end_of
+from backfill_assets_tests.orchestration.ticking import Made, day, seen
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 DAYS = 4
 SUCCESS, FAILURE = dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE
 STARTED, CANCELED = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELED
-Made = tuple[Lake, Pipeline]
 
 
 @pytest.fixture
@@ -48,15 +42,6 @@ def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInst
     """Storage as `dagster dev` has it: files of their own for runs, and events in SQLite."""
     with opened_home(tmp_path_factory.mktemp("home")) as made:
         yield made
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Made:
-    return synthetic_lake(tmp_path / "lake", DAYS)
-
-
-def day(number: int) -> date:
-    return START + ONE_DAY * number
 
 
 def planned(lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named: Sequence[str]) -> dg.DagsterRun:

@@ -10,13 +10,14 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.orchestration.io_manager import RebuildIOManager, as_failure
 
 
-def test_an_asset_that_returns_a_plain_value_is_refused_by_name_and_type() -> None:
-    refusal = r"the asset mine returned a list; .* Nothing was written"
+@pytest.mark.parametrize("value", [None, 1, [1], {"a": 1}, "text"])
+def test_an_asset_that_returns_a_plain_value_is_refused_by_name_and_type(value: object) -> None:
+    refusal = rf"the asset mine returned a {type(value).__name__}; .* Nothing was written"
     with (  # a context that is not closed leaves its database to the garbage collector, which complains on stderr
         dg.build_output_context(asset_key=dg.AssetKey("mine")) as context,
         pytest.raises(dg.Failure, match=refusal) as refused,
     ):
-        RebuildIOManager().handle_output(context, [1])
+        RebuildIOManager().handle_output(context, value)
     assert not refused.value.allow_retries
 
 

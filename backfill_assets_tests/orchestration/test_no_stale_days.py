@@ -11,24 +11,17 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration.checks import STANDING
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import late_data_tick
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
+from backfill_assets_tests.orchestration.ticking import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 DAYS = 10
-Made = tuple[Lake, Pipeline]
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Made:
-    return synthetic_lake(tmp_path / "lake", DAYS)
 
 
 def told(lake: Made, instance: dg.DagsterInstance) -> dict[str, tuple[bool, object]]:

@@ -12,17 +12,16 @@ import dagster as dg
 import pytest
 
 from backfill_assets.backfill.work import ChunkWork
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.plan_job import chunk_maker
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.planning import planned
+from backfill_assets_tests.orchestration.ticking import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-def at_once(lake: tuple[Lake, Pipeline], home: Path) -> list[str]:
+def at_once(lake: Made, home: Path) -> list[str]:
     """The causes of two chunks of right days, each made in a process of its own."""
     plan = planned(*lake, force=False, max_parallel=2)
     works = [ChunkWork(plan, chunk, plan.tables, chunk.days) for chunk in plan.chunks[1:3]]
@@ -36,15 +35,13 @@ def at_once(lake: tuple[Lake, Pipeline], home: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("processes")
-def test_processes_find_lake_tables_and_plan_by_what_the_parent_says(
-    lake: tuple[Lake, Pipeline], tmp_path: Path
-) -> None:
+def test_processes_find_lake_tables_and_plan_by_what_the_parent_says(lake: Made, tmp_path: Path) -> None:
     assert at_once(lake, tmp_path) == ["", ""]
 
 
 @pytest.mark.usefixtures("processes")
 def test_processes_that_find_other_tables_than_those_planned_are_refused_by_their_pins(
-    lake: tuple[Lake, Pipeline], tmp_path: Path
+    lake: Made, tmp_path: Path
 ) -> None:
     there, pipeline = lake
     other = replace(pipeline.codes["staging"], code_digest="other")

@@ -12,8 +12,6 @@ import pytest
 from backfill_assets.backfill.run import ask_for, run_plan
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_TAG
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.plan_job import plans_tick
 from backfill_assets.orchestration.ticks import Tick
@@ -21,19 +19,17 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.files import held_back, mark, only_runner, resume, unmark
 from backfill_assets.plans.model import Plan
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
-from backfill_assets_tests.orchestration.ticking import ran
+from backfill_assets_tests.orchestration.ticking import Made, ran
 
 pytestmark = pytest.mark.usefixtures("storages")
 
-Opened = tuple[Lake, Pipeline]
 
-
-def ticked(lake: Opened, instance: dg.DagsterInstance) -> Tick:
+def ticked(lake: Made, instance: dg.DagsterInstance) -> Tick:
     return plans_tick(instance, LakeContext(lake[0].root, tables))
 
 
 def test_a_plan_that_was_asked_for_and_one_whose_runner_was_killed_are_taken_up(
-    lake: Opened, instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     plan = planned(*lake)
     assert ticked(lake, instance).requests == []  # nobody asked for it
@@ -44,7 +40,7 @@ def test_a_plan_that_was_asked_for_and_one_whose_runner_was_killed_are_taken_up(
     assert request.tags[PLAN_TAG] == plan.id
 
 
-def test_a_plan_that_is_run_queued_paused_stopped_or_ended_is_not(lake: Opened, instance: dg.DagsterInstance) -> None:
+def test_a_plan_that_is_run_queued_paused_stopped_or_ended_is_not(lake: Made, instance: dg.DagsterInstance) -> None:
     plan = planned(*lake)
     ask_for(*lake, plan)
     (request,) = ticked(lake, instance).requests
@@ -59,7 +55,7 @@ def test_a_plan_that_is_run_queued_paused_stopped_or_ended_is_not(lake: Opened, 
     assert _spelled(lake, instance) == "no plan is under way"
 
 
-def _spelled(lake: Opened, instance: dg.DagsterInstance) -> str:
+def _spelled(lake: Made, instance: dg.DagsterInstance) -> str:
     tick = ticked(lake, instance)
     assert tick.requests == []
     return tick.notes[0]
@@ -80,7 +76,7 @@ def test_a_plan_that_a_run_stopped_with_a_reason_waits_for_a_person(
 
 
 def test_a_plan_whose_process_dies_before_it_writes_is_given_up_and_told(
-    lake: Opened, instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     plan: Plan = planned(*lake)
     ask_for(*lake, plan)

@@ -12,22 +12,19 @@ import pytest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.metadata import WRITE_ID
 from backfill_assets.orchestration.naming import PLAIN
 from backfill_assets.orchestration.reconcile import follow_receipts, receipt_event
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START
-from backfill_assets_tests.orchestration.ticking import seen
+from backfill_assets_tests.orchestration.ticking import Made, seen
 
 pytestmark = pytest.mark.usefixtures("storages")
 
-Made = tuple[Lake, Pipeline]
 FAILURE, STARTED = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED
-DAYS = {START: DayEntry(4, "G", "digest"), START + ONE_DAY: DayEntry(5, "H", "digest")}
+WRITTEN = {START: DayEntry(4, "G", "digest"), START + ONE_DAY: DayEntry(5, "H", "digest")}
 
 
 @pytest.fixture
@@ -41,7 +38,7 @@ def commit(lake: Made, run_id: str, **facts: Any) -> int:
     """One more write of staging, by this run; its version."""
     path = lake[0].table_path("staging")
     version = len(versions(path))
-    make_commit(path, version, receipt(days=DAYS, run_id=run_id, write_id=f"w-{version}", **facts))
+    make_commit(path, version, receipt(days=WRITTEN, run_id=run_id, write_id=f"w-{version}", **facts))
     return version
 
 
@@ -62,7 +59,7 @@ def test_a_commit_whose_run_ended_without_an_event_is_recorded_once(lake: Made, 
     assert f"staging: 2 day(s) of version {version} recorded from the receipt" in follow_receipts(
         instance, *seen(*lake)
     )
-    assert told(instance) == dict.fromkeys(map(str, DAYS), f"w-{version}")
+    assert told(instance) == dict.fromkeys(map(str, WRITTEN), f"w-{version}")
     assert follow_receipts(instance, *seen(*lake)) == []
 
 
@@ -90,7 +87,7 @@ def test_days_that_were_put_back_are_told_though_no_run_did_it(lake: Made, insta
     version = commit(lake, "", reason=ROLLBACK)
     done = follow_receipts(instance, *seen(*lake))
     assert f"staging: 2 day(s) of version {version}, put back or released, recorded from the receipt" in done
-    assert told(instance) == dict.fromkeys(map(str, DAYS), f"w-{version}")
+    assert told(instance) == dict.fromkeys(map(str, WRITTEN), f"w-{version}")
 
 
 def test_days_that_a_run_of_another_instance_wrote_are_told_by_their_newest_commits(
@@ -99,7 +96,7 @@ def test_days_that_a_run_of_another_instance_wrote_are_told_by_their_newest_comm
     older, newer = (commit(lake, f"of-another-home-{n}") for n in range(2))
     done = [line for line in follow_receipts(instance, *seen(*lake)) if "staging" in line]
     assert done == [f"staging: 2 day(s) of version {newer} recorded from the receipt"]
-    assert told(instance) == dict.fromkeys(map(str, DAYS), f"w-{newer}")
+    assert told(instance) == dict.fromkeys(map(str, WRITTEN), f"w-{newer}")
     assert older < newer
     commit(lake, "")
     assert follow_receipts(instance, *seen(*lake)) == []

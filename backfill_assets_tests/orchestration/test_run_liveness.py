@@ -17,14 +17,13 @@ import pytest
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.engine.test_processes import step_the_clock
-from backfill_assets_tests.operations.synthetic import START, synthetic_lake
-from backfill_assets_tests.orchestration.ticking import seen
+from backfill_assets_tests.operations.synthetic import START
+from backfill_assets_tests.orchestration.ticking import Made, seen
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -32,17 +31,14 @@ STARTED, FAILURE, SUCCESS = (
     dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS,
 )  # fmt: skip
 
+DAYS = 2
+
 
 @pytest.fixture
 def other() -> Iterator[dg.DagsterInstance]:
     """Dagster with another home."""
     with dg.DagsterInstance.ephemeral() as made:
         yield made
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
-    return synthetic_lake(tmp_path / "lake", 2)
 
 
 def begun(instance: dg.DagsterInstance, lake: Lake, process: PlacedProcess | None = None) -> str:
@@ -67,7 +63,7 @@ DEAD = replace(PlacedProcess.this(), started=0.0)
 
 @pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
 def test_a_step_of_the_clock_ends_no_living_run_and_keeps_no_dead_one(
-    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline], monkeypatch: pytest.MonkeyPatch, seconds: float
+    instance: dg.DagsterInstance, lake: Made, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     dead, living = begun(instance, lake[0], DEAD), begun(instance, lake[0])
     step_the_clock(seconds, monkeypatch)
@@ -75,7 +71,7 @@ def test_a_step_of_the_clock_ends_no_living_run_and_keeps_no_dead_one(
     assert status(instance, living) is STARTED
 
 
-def test_a_run_whose_process_is_gone_is_ended_once(instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline]) -> None:
+def test_a_run_whose_process_is_gone_is_ended_once(instance: dg.DagsterInstance, lake: Made) -> None:
     dead, living = begun(instance, lake[0], DEAD), begun(instance, lake[0])
     assert end_dead_runs(instance, lake[0]) == [f"run {dead} ended: its process is gone"]
     assert end_dead_runs(instance, lake[0]) == []
@@ -83,7 +79,7 @@ def test_a_run_whose_process_is_gone_is_ended_once(instance: dg.DagsterInstance,
 
 
 def test_a_living_run_is_never_taken_for_dead_while_its_steps_write_its_marker(
-    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline]
+    instance: dg.DagsterInstance, lake: Made
 ) -> None:
     run_id, markers, done = begun(instance, lake[0]), markers_of(instance, lake[0]), threading.Event()
 
@@ -103,7 +99,7 @@ def test_a_living_run_is_never_taken_for_dead_while_its_steps_write_its_marker(
 
 
 def test_another_instance_leaves_the_markers_alone_and_the_run_is_ended_by_its_own(
-    instance: dg.DagsterInstance, other: dg.DagsterInstance, lake: tuple[Lake, Pipeline]
+    instance: dg.DagsterInstance, other: dg.DagsterInstance, lake: Made
 ) -> None:
     run_id = begun(instance, lake[0], DEAD)
     assert end_dead_runs(other, lake[0]) == []
@@ -112,7 +108,7 @@ def test_another_instance_leaves_the_markers_alone_and_the_run_is_ended_by_its_o
 
 
 def test_a_commit_is_recorded_once_by_each_instance_and_not_only_by_the_one_whose_run_made_it(
-    instance: dg.DagsterInstance, other: dg.DagsterInstance, lake: tuple[Lake, Pipeline]
+    instance: dg.DagsterInstance, other: dg.DagsterInstance, lake: Made
 ) -> None:
     run_id = begun(instance, lake[0], DEAD)
     said = receipt("staging", {START: DayEntry(3, "F", "digest")}, run_id=run_id)
@@ -134,7 +130,7 @@ def test_a_commit_is_recorded_once_by_each_instance_and_not_only_by_the_one_whos
     ],
 )
 def test_a_process_elsewhere_is_not_judged_by_a_number_that_means_another_one_here(
-    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline], where: dict[str, Any], ended: bool
+    instance: dg.DagsterInstance, lake: Made, where: dict[str, Any], ended: bool
 ) -> None:
     here = PlacedProcess.this()
     if not here.boot:
@@ -145,7 +141,7 @@ def test_a_process_elsewhere_is_not_judged_by_a_number_that_means_another_one_he
 
 
 def test_a_run_that_ends_well_at_the_moment_of_the_look_keeps_its_ending(
-    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline], monkeypatch: pytest.MonkeyPatch
+    instance: dg.DagsterInstance, lake: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = begun(instance, lake[0])
 
@@ -159,18 +155,14 @@ def test_a_run_that_ends_well_at_the_moment_of_the_look_keeps_its_ending(
     assert not list(markers_of(instance, lake[0]).folder.iterdir())
 
 
-def test_a_marker_that_a_power_cut_left_empty_ends_its_run(
-    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline]
-) -> None:
+def test_a_marker_that_a_power_cut_left_empty_ends_its_run(instance: dg.DagsterInstance, lake: Made) -> None:
     run_id = begun(instance, lake[0])
     (markers_of(instance, lake[0]).folder / run_id).write_text("")
     assert end_dead_runs(instance, lake[0])
     assert status(instance, run_id) is FAILURE
 
 
-def test_files_that_a_link_leads_to_are_no_markers(
-    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline], tmp_path: Path
-) -> None:
+def test_files_that_a_link_leads_to_are_no_markers(instance: dg.DagsterInstance, lake: Made, tmp_path: Path) -> None:
     folder, theirs = markers_of(instance, lake[0]).folder, tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "thesis").touch()
@@ -180,7 +172,7 @@ def test_files_that_a_link_leads_to_are_no_markers(
     assert (theirs / "thesis").exists()
 
 
-def test_processes_that_open_one_home_share_its_markers(tmp_path: Path, lake: tuple[Lake, Pipeline]) -> None:
+def test_processes_that_open_one_home_share_its_markers(tmp_path: Path, lake: Made) -> None:
     found = []
     for home in ("one", "one", "two"):
         (tmp_path / home).mkdir(exist_ok=True)

@@ -7,7 +7,7 @@ what the tables must hold.
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -19,8 +19,7 @@ from backfill_assets.orchestration.assemble import assemble
 from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, toy
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+pytestmark = pytest.mark.usefixtures("spark")
 
 FIRST, LAST = "2024-03-01", "2024-03-04"
 TABLES = ("raw", "echo", "sums")
@@ -47,7 +46,7 @@ class Ran:
 
 
 @pytest.fixture(scope="module")
-def ran(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+def ran(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     """Four days of a toy pipeline, run once; tests add days of their own or only look."""
     rows = [delivery(n, f"{d} 09:00:00", None, f"k{n}", value=n) for n, d in enumerate(DAYS, 1)]
     bad = delivery(9, f"{LAST} 10:00:00", None, "bad", op="no such operation")
@@ -125,9 +124,7 @@ def test_a_receipt_keeps_how_many_values_of_a_day_were_null(ran: Ran) -> None:
     assert {"null value": 0, "null entity": 0}.items() <= counts.items()
 
 
-def test_the_standing_fact_tells_stale_days_and_the_command_that_rebuilds_them(
-    ran: Ran, tmp_path: Path, spark: "SparkSession"
-) -> None:
+def test_the_standing_fact_tells_stale_days_and_the_command_that_rebuilds_them(ran: Ran, tmp_path: Path) -> None:
     assert ran.checked("echo")["no_stale_days"] == (True, {"stale days": 0, "fresh days": 4})
     land(ran.lake, "late.jsonl", [delivery(40, "2024-03-05 09:00:00", "2024-03-02 09:00:00", "late")])
     run_rebuild(ran.lake, "2024-03-05", "2024-03-05", ran.instance, ["raw"], toy())

@@ -10,19 +10,15 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.status import attention
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.sensors import CURSOR_CHARS, lake_sensors, scan_job
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.orchestration.ticking import day, stale
+from backfill_assets_tests.orchestration.ticking import Made, day, stale
 
 pytestmark = pytest.mark.usefixtures("storages")
-
-Made = tuple[Lake, Pipeline]
 
 
 def sensors(root: Path) -> dict[str, dg.SensorDefinition]:
@@ -39,16 +35,6 @@ def test_both_run_unless_they_are_turned_off(lake: Made) -> None:
     found = sensors(lake[0].root)
     assert set(found) == {LANDING, LATE_DATA}
     assert {s.default_status for s in found.values()} == {dg.DefaultSensorStatus.RUNNING}
-
-
-@pytest.mark.parametrize("name", [LANDING, LATE_DATA])
-def test_where_no_lake_is_a_tick_says_so_and_makes_none(
-    tmp_path: Path, instance: dg.DagsterInstance, name: str
-) -> None:
-    result = evaluated(tmp_path / "none", name, instance)
-    assert not result.run_requests
-    assert "backfill-assets init" in str(result.skip_reason)
-    assert not (tmp_path / "none").exists()
 
 
 def test_a_tick_with_nothing_to_do_says_so_in_its_cursor(lake: Made, instance: dg.DagsterInstance) -> None:

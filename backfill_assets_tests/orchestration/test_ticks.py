@@ -11,42 +11,39 @@ import dagster as dg
 import pytest
 
 from backfill_assets.engine.server import server_status
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.log import versions
-from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.lake.model import make_pipeline
 from backfill_assets.load.landed_changes import Comparison
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.backfill_requests import read_tick_state
+from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.plan_job import PLANS
 from backfill_assets.orchestration.proofs import CONTROLS
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, _note_landing
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.operations.synthetic import build
-from backfill_assets_tests.orchestration.ticking import (
-    NOW,
-    asked,
-    day,
-    drop,
-    landing,
-    late,
-    ran,
-    settings,
-    stale,
-)
+from backfill_assets_tests.orchestration.ticking import NOW, Made, asked, day, drop, landing, late, ran, settings, stale
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 
 def test_a_tick_with_nothing_to_do_asks_for_nothing_and_starts_no_engine(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     assert (late(lake, instance).requests, late(lake, instance).notes) == ([], [])
     assert server_status(lake[0].root) is None
 
 
+def test_todays_partition_does_not_exist_before_the_day_is_over(lake: Made, instance: dg.DagsterInstance) -> None:
+    moment = datetime(2024, 3, 1, 23, 59, tzinfo=UTC)
+    assert read_tick_state(instance, LakeContext(lake[0].root, tables), moment).until == moment.date()
+
+
 def test_stale_days_are_asked_for_in_one_run_with_all_that_hangs_on_them(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     stale(lake, 2, 5)
     tick = late(lake, instance)
@@ -59,7 +56,7 @@ def test_stale_days_are_asked_for_in_one_run_with_all_that_hangs_on_them(
 
 
 def test_rows_of_another_program_are_an_alarm_at_the_next_tick_until_the_day_is_ours_again(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     path = lake[0].table_path("staging")
     add = {"path": "theirs.parquet", "size": 4, "dataChange": True, "partitionValues": {"event_date": str(day(2))}}
@@ -71,7 +68,7 @@ def test_rows_of_another_program_are_an_alarm_at_the_next_tick_until_the_day_is_
 
 
 def test_a_repeated_tick_asks_with_the_same_key_and_after_the_run_was_queued_for_nothing(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     stale(lake, 2)
     (first,), (again,) = late(lake, instance).requests, late(lake, instance).requests
@@ -82,7 +79,7 @@ def test_a_repeated_tick_asks_with_the_same_key_and_after_the_run_was_queued_for
 
 @pytest.mark.parametrize("who", ["a range of all tables", "one partition of some tables", "another day"])
 def test_days_that_any_queued_or_running_run_covers_are_not_asked_for(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, who: str
+    lake: Made, instance: dg.DagsterInstance, who: str
 ) -> None:
     stale(lake, 2)
     span = {runs.RANGE_START: str(day(1)), runs.RANGE_END: str(day(3))}
@@ -97,7 +94,7 @@ def test_days_that_any_queued_or_running_run_covers_are_not_asked_for(
     assert bool(late(lake, instance).requests) == (who == "another day")
 
 
-def test_the_caps_hold_runs_back_and_say_so(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
+def test_the_caps_hold_runs_back_and_say_so(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2, 5)
     settings(lake, "runs_per_tick = 1")
     (request,) = late(lake, instance).requests
@@ -107,9 +104,7 @@ def test_the_caps_hold_runs_back_and_say_so(lake: tuple[Lake, Pipeline], instanc
     assert any("1 more run(s) held back by the caps: 1 a tick" in note for note in tick.notes)
 
 
-def test_at_most_so_many_runs_are_asked_for_in_24_hours(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
+def test_at_most_so_many_runs_are_asked_for_in_24_hours(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2)
     settings(lake, "runs_per_day = 1")
     now = datetime.now(UTC)
@@ -120,7 +115,7 @@ def test_at_most_so_many_runs_are_asked_for_in_24_hours(
     assert late(lake, instance, now - timedelta(days=365)).requests, "the clock was ahead, and is set right"
 
 
-def test_a_dry_run_says_what_it_would_ask_for(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
+def test_a_dry_run_says_what_it_would_ask_for(lake: Made, instance: dg.DagsterInstance) -> None:
     stale(lake, 2)
     settings(lake, "dry_run = true")
     tick = late(lake, instance)
@@ -128,7 +123,7 @@ def test_a_dry_run_says_what_it_would_ask_for(lake: tuple[Lake, Pipeline], insta
     assert any(note.startswith(f"would request staging {day(2)}") for note in tick.notes)
 
 
-def test_a_new_file_is_scanned_once_it_is_complete(empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
+def test_a_new_file_is_scanned_once_it_is_complete(empty: Made, instance: dg.DagsterInstance) -> None:
     drop(empty, "new.jsonl", age_seconds=0.5)
     tick = landing(empty, instance)
     assert tick.requests == []
@@ -139,7 +134,7 @@ def test_a_new_file_is_scanned_once_it_is_complete(empty: tuple[Lake, Pipeline],
     assert landing(empty, instance, NOW + timedelta(seconds=10)).requests == []
 
 
-def test_altered_and_vanished_files_are_alarms(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
+def test_altered_and_vanished_files_are_alarms(lake: Made, instance: dg.DagsterInstance) -> None:
     folder = lake[0].root / "landing"
     (folder / f"{day(1)}.jsonl").write_text("{}")
     (folder / f"{day(3)}.jsonl").unlink()
@@ -159,7 +154,7 @@ def test_a_recorded_file_that_a_later_manifest_contradicts_is_an_alarm_and_holds
 
 
 def test_a_file_with_a_time_stamp_in_the_future_is_scanned_and_not_waited_for(
-    empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+    empty: Made, instance: dg.DagsterInstance
 ) -> None:
     drop(empty, "new.jsonl", age_seconds=-365 * 86_400)
     (request,) = landing(empty, instance).requests
@@ -184,7 +179,7 @@ def test_new_files_of_several_sources_are_scanned_at_once_and_told_apart(
 
 
 def test_the_sensors_are_named_and_run_by_themselves_and_the_cursor_is_for_people_only(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
     from backfill_assets.orchestration.assemble import assemble
 

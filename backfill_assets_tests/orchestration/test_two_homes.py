@@ -4,33 +4,21 @@ Tested here: ticks of both on one lake without an engine. Not tested here: two r
 locks and receipts settle (`end_to_end.test_races`).
 """
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from backfill_assets.engine.processes import PlacedProcess
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.status import attention
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.runs import markers_of
 from backfill_assets.orchestration.ticks import LATE_DATA
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.operations.synthetic import synthetic_lake
-from backfill_assets_tests.orchestration.ticking import DAYS, all_fail, asked, day, landing, late, ran, stale
+from backfill_assets_tests.orchestration.ticking import Made, all_fail, asked, day, late, stale
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 Homes = tuple[dg.DagsterInstance, dg.DagsterInstance]
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
-    return synthetic_lake(tmp_path / "lake", DAYS)
 
 
 @pytest.fixture
@@ -44,25 +32,7 @@ def homes(tmp_path: Path) -> Iterator[Homes]:
         yield one, two
 
 
-def test_a_run_that_died_is_ended_and_asked_for_again_by_its_own_home_whatever_the_other_does(
-    lake: tuple[Lake, Pipeline], homes: Homes
-) -> None:
-    one, two = homes
-    stale(lake, 2)
-    (request,) = late(lake, one).requests
-    ran(one, request, dg.DagsterRunStatus.STARTED)
-    (run,) = one.get_runs()
-    markers = markers_of(one, lake[0])
-    markers.mark(run.run_id)
-    (markers.folder / run.run_id).write_text(json.dumps(asdict(replace(PlacedProcess.this(), started=0.0))))
-    assert asked(late(lake, two)) == [f"staging {day(2)}"], "the other home knows nothing of that run"
-    landing(lake, two)
-    (again,) = late(lake, one).requests
-    assert str(again.run_key).endswith("attempt 1")
-    assert [r.status for r in one.get_runs()] == [dg.DagsterRunStatus.FAILURE]
-
-
-def test_what_one_home_gave_up_the_other_still_tries(lake: tuple[Lake, Pipeline], homes: Homes) -> None:
+def test_what_one_home_gave_up_the_other_still_tries(lake: Made, homes: Homes) -> None:
     one, two = homes
     stale(lake, 2)
     all_fail(lake, one)
@@ -70,9 +40,7 @@ def test_what_one_home_gave_up_the_other_still_tries(lake: tuple[Lake, Pipeline]
     assert asked(late(lake, two)) == [f"staging {day(2)}"]
 
 
-def test_what_needs_a_person_in_one_home_is_not_taken_back_by_the_other(
-    lake: tuple[Lake, Pipeline], homes: Homes
-) -> None:
+def test_what_needs_a_person_in_one_home_is_not_taken_back_by_the_other(lake: Made, homes: Homes) -> None:
     stale(lake, 2)
     all_fail(lake, homes[0])
     defs = assemble(lake[0].root, tables)

@@ -14,30 +14,19 @@ from typing import Any, ClassVar
 import dagster as dg
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import States
 from backfill_assets.lake.gates import Finding
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import verdicts
 from backfill_assets.orchestration.verdicts import LISTED_DAYS, RunFindings, Standing, Verdicts
 from backfill_assets_tests.builders import CHECKS
-from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+from backfill_assets_tests.operations.synthetic import build, synthetic_lake
+from backfill_assets_tests.orchestration.ticking import Made, day
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 DAYS = 20
-Made = tuple[Lake, Pipeline]
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Made:
-    return synthetic_lake(tmp_path / "lake", DAYS)
-
-
-def day(number: int) -> date:
-    return START + ONE_DAY * number
 
 
 def judged(

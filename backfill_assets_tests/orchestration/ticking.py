@@ -22,6 +22,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.daemon import RUN_KEY
 from backfill_assets_tests.operations.synthetic import START, TOML, build
 
+Made = tuple[Lake, Pipeline]
 DAYS = 12
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -30,20 +31,20 @@ def day(number: int) -> date:
     return START + ONE_DAY * number
 
 
-def stale(lake: tuple[Lake, Pipeline], *numbers: int) -> None:
+def stale(lake: Made, *numbers: int) -> None:
     """Days of staging whose recorded inputs are not today's."""
     build(*lake, "staging", dict.fromkeys(map(day, numbers), 3), digests=dict.fromkeys(map(day, numbers), "older"))
 
 
-def late(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, now: datetime = NOW) -> Tick:
+def late(lake: Made, instance: dg.DagsterInstance, now: datetime = NOW) -> Tick:
     return late_data_tick(instance, LakeContext(lake[0].root, tables), now)
 
 
-def landing(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, now: datetime = NOW) -> Tick:
+def landing(lake: Made, instance: dg.DagsterInstance, now: datetime = NOW) -> Tick:
     return landing_tick(instance, LakeContext(lake[0].root, tables), now)
 
 
-def settings(lake: tuple[Lake, Pipeline], *lines: str) -> None:
+def settings(lake: Made, *lines: str) -> None:
     path = lake[0].root / "lake.toml"
     path.write_text(path.read_text() + "\n[lateness]\n" + "\n".join(lines) + "\n")
 
@@ -70,12 +71,12 @@ def asked(tick: Tick) -> list[str]:
     return [str(r.run_key).rsplit(" ", 3)[0] for r in tick.requests]
 
 
-def gates(lake: tuple[Lake, Pipeline], *lines: str) -> None:
+def gates(lake: Made, *lines: str) -> None:
     path = lake[0].root / "lake.toml"
     path.write_text(path.read_text() + "\n[gates.tables.staging]\n" + "\n".join(lines) + "\n")
 
 
-def all_fail(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, ticks: int = 3) -> None:
+def all_fail(lake: Made, instance: dg.DagsterInstance, ticks: int = 3) -> None:
     """Ticks whose every run fails."""
     for _ in range(ticks):
         for request in late(lake, instance).requests:
@@ -89,7 +90,7 @@ def pile_up(instance: dg.DagsterInstance, sensor: str, many: int = 220) -> None:
         instance.add_run(dg.DagsterRun("other", tags=tags, status=dg.DagsterRunStatus.SUCCESS))
 
 
-def drop(lake: tuple[Lake, Pipeline], name: str, age_seconds: float) -> Path:
+def drop(lake: Made, name: str, age_seconds: float) -> Path:
     path = lake[0].root / "landing" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text('{"seq": 1}\n')
@@ -98,7 +99,7 @@ def drop(lake: tuple[Lake, Pipeline], name: str, age_seconds: float) -> Path:
     return path
 
 
-def empty_lake(root: Path) -> tuple[Lake, Pipeline]:
+def empty_lake(root: Path) -> Made:
     """A lake into which nothing landed."""
     root.mkdir()
     (root / "lake.toml").write_text(TOML.format(start=START, windows=[2, 3]))
