@@ -5,7 +5,7 @@ Tested here: `core.column_types`. Not tested here: what engines make of them (`l
 
 import pytest
 
-from backfill_assets.core.column_types import ColumnType, read_type
+from backfill_assets.core.column_types import read_type
 
 SPELLINGS = {
     "bigint": "BIGINT",
@@ -21,11 +21,6 @@ SPELLINGS = {
 def test_a_type_is_read_in_any_case_and_kept_in_one_spelling(written: str, kept: str) -> None:
     assert str(read_type(written)) == kept
     assert read_type(kept) == read_type(written)
-
-
-def test_a_type_tells_its_parts() -> None:
-    assert read_type("DECIMAL(18,2)") == ColumnType("DECIMAL", 18, 2)
-    assert read_type("ARRAY<DATE>").element == ColumnType("DATE")
 
 
 REFUSED = {

@@ -7,12 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.core.contracts import Basis, Column, Contract, Input, versions_of
-from backfill_assets_tests.builders import FEATURES, STAGING, contract
-
-
-def test_a_contract_lists_its_columns_in_the_tables_order() -> None:
-    assert STAGING.column_names == ("entity", "value", "event_date")
+from backfill_assets.core.contracts import Basis, Column, Input, versions_of
+from backfill_assets_tests.builders import STAGING, contract
 
 
 def test_a_table_of_versions_is_told_with_the_landed_table_whose_arrivals_it_reads() -> None:
@@ -23,10 +19,6 @@ def test_a_table_of_versions_is_told_with_the_landed_table_whose_arrivals_it_rea
         contract("sums", "day", Input("versions")),
     ]
     assert versions_of(made) == {"versions": "raw_a", "more": "raw_b"}
-
-
-def test_columns_are_required_unless_they_allow_null() -> None:
-    assert STAGING.required_columns == ("entity", "event_date")
 
 
 def test_files_are_laid_out_by_day_unless_the_contract_says_otherwise() -> None:
@@ -58,15 +50,3 @@ def test_columns_whose_names_differ_by_case_only_are_refused_by_name() -> None:
 def test_a_contract_that_contradicts_itself_cannot_be_built(spoilt: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="contract staging: day column and key must be columns"):
         replace(STAGING, **spoilt)  # type: ignore[arg-type]
-
-
-def test_an_input_is_the_same_day_of_the_table_by_its_content_unless_said_otherwise() -> None:
-    plain = Input("staging")
-    assert (plain.before, plain.after, plain.basis) == (0, 0, Basis.CONTENT)
-
-
-def test_contracts_are_values() -> None:
-    again: Contract = contract("features", "feature_date", *FEATURES.inputs)
-    assert again == FEATURES
-    with pytest.raises(AttributeError):
-        again.name = "other"  # type: ignore[misc]

@@ -26,12 +26,6 @@ def test_an_error_reads_object_culprit_consequence_fix(kind: type[BackfillError]
     assert str(kind(*PARTS)) == "the table raw: 2 files are missing. Nothing was written. Put them back."
 
 
-def test_an_expression_of_several_lines_costs_no_error_its_cause() -> None:
-    culprit = "`CASE WHEN a\r\n    THEN b\n END`: it differs"
-    wrong = BackfillError("lake.toml", culprit, "Nothing was read", "Correct it")
-    assert str(wrong) == "lake.toml: `CASE WHEN a THEN b END`: it differs. Nothing was read. Correct it."
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_survives_a_journey_between_processes(kind: type[BackfillError]) -> None:
     there = kind(*PARTS)

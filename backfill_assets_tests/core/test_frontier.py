@@ -32,15 +32,6 @@ def test_it_is_midnight_after_the_newest_loaded_day() -> None:
     assert loaded(4).frontier() == midnight(day(4))
 
 
-def test_a_loaded_day_without_a_delivery_does_not_move_it() -> None:
-    assert loaded(2).load(day(2), day(3)).frontier() == midnight(day(2))
-
-
-def test_an_empty_day_between_loaded_days_does_not_stop_it() -> None:
-    story = Story().land(day(0), "a").land(day(2), "b")
-    assert story.load(day(0), day(2)).frontier() == midnight(day(3))
-
-
 def test_it_stops_at_the_start_of_the_oldest_day_that_landed_and_is_not_loaded() -> None:
     story = Story().land(day(0), "a").land(day(1), "b").land(day(2), "c").land(day(3), "d")
     assert story.load(day(0), day(3)).frontier() == midnight(day(1))
@@ -50,11 +41,6 @@ def test_it_stops_at_the_start_of_the_oldest_day_that_landed_and_is_not_loaded()
 
 def test_a_day_that_landed_after_the_newest_loaded_one_does_not_move_it() -> None:
     assert loaded(2).land(day(9), "early bird").frontier() == midnight(day(2))
-
-
-def test_when_only_later_days_are_loaded_it_is_the_start_of_the_first_waiting_day() -> None:
-    story = Story().land(day(0), "a").land(day(1), "b").load(day(1))
-    assert story.frontier() == midnight(day(0))
 
 
 def test_late_files_only_stop_it_rising() -> None:
@@ -91,11 +77,6 @@ def test_days_built_against_a_frontier_keep_it_from_falling() -> None:
 def test_unusable_rows_never_count() -> None:
     story = loaded(2).land(day(0), "rubbish", usable=0).land(day(5), "more rubbish", usable=0)
     story.load(day(0), day(5))
-    assert story.frontier() == midnight(day(2))
-
-
-def test_a_day_on_which_only_unusable_rows_landed_does_not_hold_it_back() -> None:
-    story = Story().land(day(0), "rubbish", usable=0).land(day(1), "good").load(day(1))
     assert story.frontier() == midnight(day(2))
 
 
@@ -137,12 +118,6 @@ def test_the_day_that_holds_as_of_waits_until_it_is_loaded() -> None:
     other = Story(as_of=MIDDAY_OF_3).land(day(0), "a").land(day(3), "b").load(day(0))
     assert other.frontier() == midnight(day(1))
     assert other.load(day(3)).frontier() == story.frontier() == MIDDAY_OF_3
-
-
-def test_it_never_passes_as_of() -> None:
-    story = loaded(6)
-    story.as_of = MIDDAY_OF_3
-    assert story.frontier() == MIDDAY_OF_3
 
 
 def test_raising_as_of_lets_it_rise_after_the_day_it_cut_is_loaded_again() -> None:

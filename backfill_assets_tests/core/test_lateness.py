@@ -84,26 +84,12 @@ def test_the_interval_holds_the_share_and_stays_within_nought_and_one(a: int, b:
     assert 0 <= found[0] <= (hits / rows if rows else 0) <= found[1] <= 1
 
 
-def test_the_interval_is_wilsons() -> None:
-    """Solved from its definition: the shares p at which |hits/n - p| is z standard errors of p."""
-    found = wilson(10, 100)
-    assert found == pytest.approx((0.05522914, 0.17436566), abs=1e-8)
-    assert wilson(0, 0) == (0, 1)
-    assert wilson(0, 50)[0] == 0
-    assert wilson(50, 50)[1] == 1
-
-
 def test_completeness_takes_each_step_from_the_days_that_were_watched_long_enough() -> None:
     """Four days: two rows each at once, and of the older two one more the day after. The newest was watched 0 days."""
     cells = [*(cell(d, d, 2) for d in range(4)), cell(1, 0), cell(2, 1)]
     by_age = completeness(cells, DayRange(FIRST, FIRST + ONE_DAY * 4))
     assert [(a.age_days, a.event_days, a.rows) for a in by_age] == [(0, 3, 6), (1, 2, 6), (2, 2, 6)]
     assert [a.share for a in by_age] == [6 / 8, 1, 1]
-
-
-def test_rows_of_days_before_the_first_watched_one_do_not_count() -> None:
-    watched = DayRange(FIRST, FIRST + ONE_DAY * 4)
-    assert completeness([cell(0, 0), cell(0, -300, 1000)], watched) == completeness([cell(0, 0)], watched)
 
 
 @given(CELLS, WATCHED)
@@ -125,24 +111,6 @@ def test_completeness_is_what_counting_row_by_row_gives(cells: list[Cell], watch
             by_now = sum(day in old and age <= found.age_days for day, age in rows)
             expected *= by_now / by_next if by_next else 1
         assert found.share == pytest.approx(expected)
-
-
-@given(CELLS, WATCHED)
-def test_where_every_day_was_watched_to_the_end_it_is_the_plain_share(cells: list[Cell], watched: DayRange) -> None:
-    """Old event days only: then no step differs in its days, and the product is a quotient of counts."""
-    through = len(watched) // 2
-    end = watched.last - ONE_DAY * through
-    old = [c for c in cells if c.event_day <= end and c.event_day in watched and c.age_days <= through]
-    for found in completeness(old, watched):
-        plain = sum(c.rows for c in old if c.arrival_day in watched and c.age_days <= found.age_days)
-        counted = sum(c.rows for c in old if c.arrival_day in watched)
-        assert found.share == pytest.approx(plain / counted if counted else 1)
-
-
-def test_ages_that_could_not_be_watched_are_not_told() -> None:
-    watched = DayRange(FIRST, FIRST + ONE_DAY * 6)
-    assert [a.age_days for a in completeness([cell(0, 0)], watched)] == [0, 1, 2, 3]
-    assert completeness([], watched) == ()
 
 
 def test_the_age_for_a_share_is_the_smallest_that_reaches_it() -> None:

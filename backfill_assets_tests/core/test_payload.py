@@ -5,21 +5,9 @@ Tested here: `core.payload`. Not tested here: the settings that hold it (`lake.s
 
 import pytest
 
-from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn, entity_misfit, read_payload, words
+from backfill_assets.core.payload import entity_misfit, read_payload
 
 ORDERS = {"customer_id": "STRING", "total": "decimal(18, 2) not  null", "is_return": "BOOLEAN NOT NULL"}
-
-
-def test_a_payload_keeps_the_order_of_its_declaration() -> None:
-    assert read_payload(ORDERS) == (
-        PayloadColumn("customer_id", "STRING"),
-        PayloadColumn("total", "DECIMAL(18,2)", nullable=False),
-        PayloadColumn("is_return", "BOOLEAN", nullable=False),
-    )
-
-
-def test_without_a_declaration_it_is_entity_value_and_flag() -> None:
-    assert words(DEFAULT_PAYLOAD) == [["entity", "STRING", True], ["value", "BIGINT", False], ["flag", "INT", False]]
 
 
 REFUSED = {

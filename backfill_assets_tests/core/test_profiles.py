@@ -6,7 +6,6 @@ Tested here: `core.profiles`. Not tested here: the figures of rows (`lake.audit`
 from dataclasses import replace
 
 from backfill_assets.core.profiles import (
-    EMPTY_FINGERPRINT,
     REST,
     DayProfile,
     counted_broken,
@@ -14,10 +13,6 @@ from backfill_assets.core.profiles import (
     counted_nulls,
     kept_counts,
 )
-
-
-def test_a_day_is_empty_until_something_is_said_of_it() -> None:
-    assert DayProfile() == DayProfile(0, EMPTY_FINGERPRINT, {}, 0, {})
 
 
 def test_nulls_broken_rules_and_histograms_are_read_back_from_what_a_receipt_keeps() -> None:

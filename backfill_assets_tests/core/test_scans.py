@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.core.scans import ScanReport, summed
+from backfill_assets.core.scans import ScanReport
 from backfill_assets_tests.builders import day
 
 
@@ -24,16 +24,6 @@ from backfill_assets_tests.builders import day
 )
 def test_a_report_with_a_contradiction_asks_for_a_person(report: ScanReport) -> None:
     assert not report.is_clean
-
-
-def test_what_several_sources_count_is_added_up_by_key() -> None:
-    assert list(summed([{day(2): 1}, {}, {day(1): 2, day(2): 3}]).items()) == [(day(1), 2), (day(2), 4)]
-
-
-def test_new_files_copies_and_files_still_being_written_ask_for_nobody() -> None:
-    report = ScanReport(new={"a.csv": (3, 1)}, copies={"b.csv": "a.csv"}, waiting={"c.csv": "still growing"}, known=4)
-    report = replace(report, let_go=("d.csv",))
-    assert report.is_clean
 
 
 def test_a_report_is_json_with_days_in_order() -> None:

@@ -117,28 +117,12 @@ def test_a_day_whose_cut_lies_after_the_frontier_is_pending_even_before_it_was_b
     assert story.state("features", day(3)) is State.MISSING, "features do not wait"
 
 
-def test_grace_keeps_a_day_pending_for_longer() -> None:
-    story = loaded(3, grace=timedelta(hours=1))
-    assert story.state("features_as_known", day(1)) is State.MISSING
-    assert story.state("features_as_known", day(2)) is State.PENDING
-
-
 def test_a_pending_day_is_stale_when_the_frontier_passes_its_cut() -> None:
     story = loaded(3)
     story.build("staging", *ALL_DAYS[:5]).build("features_as_known", day(3))
     story.land(day(3), "file-3").load(day(3), touching=[])
     assert story.state("features_as_known", day(3)) is State.STALE
     assert story.build("features_as_known", day(3)).state("features_as_known", day(3)) is State.FRESH
-
-
-def test_with_grace_a_pending_day_is_stale_only_when_the_frontier_passes_the_grace_too() -> None:
-    story = loaded(3, grace=timedelta(hours=1))
-    story.build("staging", *ALL_DAYS[:5]).build("features_as_known", day(2))
-    before = story.digest("features_as_known", day(2))
-    story.as_of = midnight(day(3)) + timedelta(hours=1) - timedelta(microseconds=1)
-    assert story.digest("features_as_known", day(2)) == before
-    story.as_of = midnight(day(3)) + timedelta(hours=1)
-    assert story.state("features_as_known", day(2)) is State.STALE
 
 
 def test_a_label_is_stale_when_the_frontier_passes_a_missing_day_of_its_horizon() -> None:
@@ -148,14 +132,6 @@ def test_a_label_is_stale_when_the_frontier_passes_a_missing_day_of_its_horizon(
     story.land(day(4), "file-4").load(day(4))
     assert story.state("labels", day(3)) is State.STALE
     assert story.build("labels", day(3)).state("labels", day(3)) is State.INCOMPLETE
-
-
-def test_a_provisional_label_is_stale_when_it_matures() -> None:
-    story = loaded(4)
-    story.build("staging", *ALL_DAYS).build("features_as_known", day(1)).build("labels", day(1))
-    assert story.state("labels", day(1)) is State.FRESH
-    story.land(day(4), "file-4").load(day(4), touching=[])
-    assert story.state("labels", day(1)) is State.STALE
 
 
 def test_a_day_built_without_a_required_day_is_incomplete_until_that_day_exists() -> None:
@@ -196,17 +172,6 @@ def test_the_first_match_counts() -> None:
     assert seen == [State.HELD, State.PENDING, State.STALE, State.INCOMPLETE, State.OUTDATED, State.FRESH]
 
 
-def test_the_states_are_listed_in_the_order_of_the_rule() -> None:
-    assert [s.value for s in State] == ["held", "pending", "missing", "stale", "incomplete", "outdated", "fresh"]
-
-
-def test_a_held_day_stays_held_whatever_arrives() -> None:
-    story = _built()
-    story.rewrite("staging", day(5), built=Built.HELD)
-    story.land(day(9), "late for 5").load(day(9), touching=[day(9), day(5)]).edit("staging", day(5))
-    assert story.state("staging", day(5)) is State.HELD
-
-
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("held", [False, True])
 def test_a_fresh_day_is_settled_and_a_missing_stale_or_held_one_is_not(late: bool, held: bool) -> None:
@@ -239,23 +204,6 @@ def test_missing_days_of_a_horizon_count_only_before_the_frontier() -> None:
     story.build("staging", *ALL_DAYS[:4]).build("features_as_known", *ALL_DAYS[:4])
     assert story.states().absent("labels", day(3)) == [("staging", day(4))]
     assert story.states().absent("labels", day(1)) == []
-
-
-def test_ledgers_and_files_are_never_absent() -> None:
-    states = Story().states()
-    assert states.absent("raw", day(0)) == states.absent("staging", day(0)) == []
-
-
-def test_pending_comes_before_incomplete_in_what_a_write_says() -> None:
-    assert loaded(2).states().built_as("features_as_known", day(2)) is Built.PENDING
-
-
-def test_a_built_pending_day_is_settled_until_its_cut_passes() -> None:
-    story = loaded(3)
-    story.build("staging", *ALL_DAYS[:5]).build("features_as_known", day(3))
-    assert story.states().is_settled("features_as_known", day(3))
-    story.land(day(3), "file-3").load(day(3), touching=[])
-    assert not story.states().is_settled("features_as_known", day(3))
 
 
 @pytest.mark.parametrize("spoil", ["missing", "held", "late", "code", "edited"])

@@ -13,7 +13,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 import backfill_assets
 from backfill_assets.dagster import LakeComponent
-from backfill_assets.dagster.component import LakeScaffolder, folder_of
+from backfill_assets.dagster.component import folder_of
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.lakes import make_lake
 from backfill_assets_tests.processes import run_python
@@ -98,8 +98,3 @@ def test_a_relative_folder_lies_in_the_project_and_else_in_the_working_folder(tm
     assert folder_of("lake", tmp_path) == tmp_path / "lake"
     assert folder_of("/else/lake", tmp_path) == Path("/else/lake")
     assert folder_of("lake", None) == Path.cwd() / "lake"
-
-
-def test_options_of_the_scaffold_say_what_they_are() -> None:
-    fields = LakeScaffolder.get_scaffold_params().model_fields
-    assert {name: bool(field.description) for name, field in fields.items()} == {"lake": True}

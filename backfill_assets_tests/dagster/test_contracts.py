@@ -10,9 +10,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.dagster.contracts import code_of, first_day_of, table_of, unpinned, window_of
+from backfill_assets.dagster.contracts import code_of, first_day_of, table_of, window_of
 from backfill_assets_tests.dagster.projects import DAYS, Deliveries, orders_asset, weekly_asset
 
 KEY = dg.AssetKey(["shop", "orders"])
@@ -44,20 +43,9 @@ def test_a_window_is_the_days_that_a_mapping_names() -> None:
     assert window_of(dg.AllPartitionMapping()) is None
 
 
-def test_inputs_that_no_receipt_names_are_listed() -> None:
-    (spec,) = weekly_asset().specs
-    assert unpinned(spec, []) == ["shop/orders"]
-
-
 def test_the_code_of_an_asset_is_that_of_its_file() -> None:
     assert code_of(orders_asset(Deliveries()).op) == code_of(weekly_asset().op)
     there: dict[str, Any] = {}
     exec("def one(): return 1\ndef two(): return 2", there)  # noqa: S102 - functions without a file, as in a notebook
     one, two = (dg.asset(name="a")(there[name]) for name in ("one", "two"))
     assert code_of(one.op) != code_of(two.op)
-
-
-def test_a_table_of_an_asset_needs_no_key() -> None:
-    columns = (Column("day", "DATE", ""),)
-    contract = Contract("a", "", columns, "day", (), (), made_by="a", first_day=date(2024, 1, 1))
-    assert contract.key == ()

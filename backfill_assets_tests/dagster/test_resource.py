@@ -50,13 +50,6 @@ def test_an_asset_reads_at_one_lake_version_whatever_is_written_meanwhile(
     assert seen[2] == seen[3] == (seen[0] or 0) + 1, "the next run looks again"
 
 
-def test_newest_reads_each_tables_head_at_every_call(lake: Made) -> None:
-    resource = LakeResource(lake=str(lake[0].root), newest=True)
-    before = resource.table("staging").pinned().version
-    build(*lake, "staging", {START: 4})
-    assert resource.table("staging").pinned().version == (before or 0) + 1
-
-
 def test_states_are_those_of_every_day_that_is_written_or_needed(lake: Made) -> None:
     resource = LakeResource(lake=str(lake[0].root))
     assert list(resource.states()) == [c.name for c in lake[1].contracts]

@@ -8,7 +8,7 @@ import pytest
 from backfill_assets.core.contracts import Rule
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster.rules import Registry, Rules, as_rules
-from backfill_assets_tests.dagster.projects import Deliveries, orders_asset, weekly_asset
+from backfill_assets_tests.dagster.projects import Deliveries, orders_asset
 
 
 def test_each_kind_of_rule_is_a_check_and_a_bound_may_be_left_out() -> None:
@@ -22,15 +22,6 @@ def test_rules_are_those_of_a_contract_or_conditions_by_name() -> None:
     rule = Rule("positive", "amount > 0", "")
     assert as_rules([rule]) == (rule,)
     assert as_rules({"is_positive": "amount > 0"}) == (Rule("is_positive", "amount > 0", "is positive"),)
-
-
-def test_an_asset_has_the_rules_of_its_function_only() -> None:
-    orders, rules, registry = orders_asset(Deliveries()), Rules(unique=("id",)), Registry()
-    registry.add(orders, rules)
-    registry.add(orders, rules)  # a module that is loaded again says the same
-    assert registry.of(orders.op) == rules
-    assert registry.of(orders_asset(Deliveries()).op) == Rules()
-    assert registry.of(weekly_asset().op) == Rules()
 
 
 def test_other_rules_for_one_asset_are_refused() -> None:

@@ -90,23 +90,6 @@ def test_a_day_waits_for_its_inputs(lake: Made, instance: dg.DagsterInstance) ->
     assert str(day(4)) in ticks.next()
 
 
-def test_days_never_made_count_where_they_are_asked_for(lake: Made, instance: dg.DagsterInstance) -> None:
-    path = lake[0].table_path("labels")
-    path.rename(path.with_name("elsewhere"))
-    assert Ticks(instance, is_stale(lake[0].root), "labels").next() == set()
-    assert str(day(1)) in Ticks(instance, is_stale(lake[0].root, missing=True), "labels").next()
-
-
-def test_it_composes_with_conditions_of_dagster(lake: Made, instance: dg.DagsterInstance) -> None:
-    newest = dg.AutomationCondition.in_latest_time_window(timedelta(days=7))
-    ticks = Ticks(instance, is_stale(lake[0].root) & newest, "staging")
-    make_stale(lake, "staging", 1, 8)
-    assert ticks.next() == {str(day(8))}
-    assert ticks.next() == set()
-    either = Ticks(instance, is_stale(lake[0].root) | dg.AutomationCondition.missing() & newest, "staging")
-    assert {str(day(1)), str(day(8))} < either.next()
-
-
 def test_under_a_prefix_the_asset_is_the_table_of_that_name(lake: Made, instance: dg.DagsterInstance) -> None:
     make_stale(lake, "staging", 3)
     condition = is_stale(lake[0].root, key_prefix=["eu", "shop"])

@@ -24,7 +24,6 @@ from backfill_assets.engine.cache import (
     delta_jars,
     digest_of,
     jars_folder,
-    package_version,
     present_jars,
     prove,
     trust_store,
@@ -111,12 +110,6 @@ def test_jars_of_a_version_without_checksums_are_refused_by_name_with_what_would
         prove(UNKNOWN, present_jars(), digest_of(jars))
 
 
-def test_jars_with_known_checksums_are_not_made_good_by_trust(cache: Path) -> None:
-    (cache / "a-first.jar").write_bytes(b"x")
-    with pytest.raises(BackfillError, match=r"a-first\.jar: it is none of Delta's"):
-        delta_jars(NO_JAVA, (), digest_of(present_jars()))
-
-
 def test_a_cache_folder_that_cannot_be_used_is_one_line_that_names_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,25 +135,6 @@ def test_a_cache_where_others_may_put_jars_is_not_used(tmp_path: Path, monkeypat
     for use in (cache_folder, present_jars, lambda: delta_jars(Path("java"), ())):
         with pytest.raises(SettingsError, match=f"the cache {tmp_path}"):
             use()
-
-
-def test_a_link_on_the_way_to_the_cache_is_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Its owner could lead it elsewhere after the look at the folder.
-    (tmp_path / "theirs").symlink_to(tmp_path / "mine")
-    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "theirs"))
-    assert cache_folder() == (tmp_path / "mine" / "backfill-assets").resolve()
-
-
-def test_jars_belong_to_the_installed_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    assert present_jars() == ()
-    folder = jars_folder()
-    folder.mkdir(parents=True)
-    for name in ("b.jar", "a.jar", "half.part"):
-        (folder / name).touch()
-    assert [jar.name for jar in present_jars()] == ["a.jar", "b.jar"]
-    assert delta_coordinate().endswith(f":{package_version('delta-spark')}")
 
 
 def listed(store: Path) -> str:

@@ -12,7 +12,6 @@ import pytest
 from backfill_assets.core.errors import EngineLost, TransientError
 from backfill_assets.engine.loss import (
     disk_full,
-    engine_lost,
     is_disk_full,
     is_engine_loss,
     is_poisoned,
@@ -45,10 +44,6 @@ def test_an_engine_that_cannot_load_a_class_or_has_no_memory_is_lost(words: str)
     assert is_poisoned(SparkConnectGrpcException(words))
     assert is_engine_loss(SparkConnectGrpcException(words))
     assert not is_poisoned(NumberFormatException(f"The value '{words}' cannot be cast"))
-
-
-def test_the_line_of_a_poisoned_engine_says_why() -> None:
-    assert "NoClassDefFoundError" in str(engine_lost(SparkConnectGrpcException(LOST_CLASS + "\n\tat java.base")))
 
 
 @pytest.mark.parametrize(

@@ -54,11 +54,6 @@ def test_a_step_of_the_clock_changes_no_verdict_about_a_process(
     assert me.memory_bytes()
 
 
-@pytest.mark.skipif(not BOOT_ID.exists(), reason="only Linux counts from the boot")
-def test_a_process_of_an_earlier_boot_is_another_one_though_number_and_ticks_agree() -> None:
-    assert not replace(Process.this(), boot="an earlier one").is_alive()
-
-
 def test_a_process_recorded_by_an_earlier_version_of_this_package_is_found_by_the_time_of_the_epoch() -> None:
     pid, created, here = os.getpid(), psutil.Process().create_time(), PlacedProcess.this()
     assert Process(pid, created + CLOCK_SLACK_SECONDS / 2).is_alive()

@@ -5,7 +5,6 @@ Lives here: starting, sharing, killing and stopping it. Does not live here: sess
 """
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -236,16 +235,6 @@ def test_a_server_that_cannot_start_is_a_lost_engine_with_its_reason(spark_serve
     with pytest.raises(EngineLost, match=r"did not start \(.*no\.such\.Serializer"):
         ensure_server(tmp_path, broken)
     assert jvms_of(tmp_path) == []
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"port": 1}', json.dumps({"jvm": {}, "supervisor": {}})])
-def test_a_damaged_record_means_no_server(tmp_path: Path, text: str) -> None:
-    state = ServerFolder.of(tmp_path)
-    state.make()
-    (state.folder / "endpoint.json").write_text(text, encoding="utf-8")
-    assert state.record() is None
-    assert server_status(tmp_path) is None
-    assert not stop_server(tmp_path)
 
 
 def test_a_server_whose_record_is_lost_is_stopped(tmp_path: Path, processes: None) -> None:

@@ -86,17 +86,6 @@ print(of_children() - before)
     assert run(code, spark_server) == ["600 700", "0.0"]
 
 
-def test_a_session_that_answered_is_not_asked_again_nor_told_twice(spark_server: Path) -> None:
-    code = """
-spark, key, calls = open_session(lake, settings), "spark.sql.shuffle.partitions", []; inner = spark.client.config
-spark.client.config = lambda operation: (calls.append(operation.WhichOneof("op_type")), inner(operation))[1]
-for value in "334":
-    say(open_session(lake, settings), {key: value})
-print(*calls, conf_value(spark, key), spark.conf.get(key), conf_value(spark, "spark.sql.ansi.enabled"))
-"""
-    assert run(code, spark_server) == ["set set 4 4 true"]
-
-
 CHANGE = """
 key = "spark.sql.session.timeZone"
 spark = open_session(lake, settings)

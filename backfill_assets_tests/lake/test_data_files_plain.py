@@ -6,17 +6,13 @@ Tested here: `lake.data_files`, without Spark but for Delta's own reader. Not te
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-from unittest.mock import MagicMock
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.core.engines import SPARK
-from backfill_assets.engine.session import OwnServer
 from backfill_assets.lake.data_files import (
     plain_files,
     read_frame,
-    read_plain,
 )
 from backfill_assets_tests.builders import STAGING, day, make_commit
 from backfill_assets_tests.files import bare_lake, publish_by_hand
@@ -70,21 +66,3 @@ def test_no_day_never_means_every_day_by_deltas_own_reader_either(tmp_path: Path
     assert plain_files(path, version, "event_date", []) is None
     found = [read_frame(spark, path, version, "event_date", days).count() for days in (None, [day(1)], [])]
     assert found == [3, 1, 0]
-
-
-def test_a_server_of_ours_reads_days_off_folders_of_links_and_not_off_the_name_of_each_rows_file(
-    tmp_path: Path,
-) -> None:
-    lake = bare_lake(tmp_path / "lake")
-    version = publish_by_hand(lake, STAGING, ROWS).version
-    files = plain_files(lake.table_path("staging"), version, "event_date", [day(0), day(2)])
-    assert files is not None
-    session = MagicMock()
-    read_plain(session, files, lambda _: OwnServer(SPARK, tmp_path))
-    (schema,), (folder,) = session.read.schema.call_args.args, session.read.schema().parquet.call_args.args
-    assert "`event_date` date" in schema
-    found = {p.parent.name: p.resolve() for p in Path(folder).rglob("*.parquet")}
-    named = {f"event_date={day(n)}": Path(p) for n, p in zip((0, 2), sorted(files.paths), strict=True)}
-    assert found.keys() == named.keys()
-    assert sorted(found.values()) == sorted(named.values())
-    assert not session.read.schema().option.called

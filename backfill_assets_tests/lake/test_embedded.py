@@ -6,7 +6,6 @@ place and what is spilled. Not tested here: what is counted (`test_audit`).
 
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.processes import start
 
-UNPARTED = replace(STAGING, partition_by="", inputs=())
 FILES = [f"/lake/t/writes/{write}/event_date={day(n)}/part-0.parquet" for write in "ba" for n in range(4)]
 
 
@@ -44,15 +42,6 @@ def test_every_file_comes_once_and_all_files_of_a_day_come_together(at_once: int
     days = [{Path(f).parent.name for f in some} for some in found]
     assert sum(map(len, days)) == 4, "no day lies in two stretches"
     assert all(len(some) <= max(at_once, 2) for some in found)
-
-
-def test_no_files_are_no_stretch_and_few_are_one_in_their_order() -> None:
-    assert list(file_batches([], STAGING)) == []
-    assert list(file_batches(FILES, STAGING)) == [FILES]
-
-
-def test_files_that_are_not_laid_out_by_day_come_at_once_because_a_day_may_lie_in_any() -> None:
-    assert list(file_batches(FILES, UNPARTED, 1)) == [FILES]
 
 
 def test_the_audit_of_all_stretches_together_is_that_of_all_files(tmp_path: Path) -> None:

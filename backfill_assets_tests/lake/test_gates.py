@@ -5,7 +5,6 @@ Tested here: `lake.gates`. Not tested here: computing profiles (`lake`) and what
 
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -222,10 +221,6 @@ def test_the_usual_share_of_nulls_is_the_median_of_earlier_days_where_enough_tel
 def test_the_numbers_of_the_profile_are_kept_for_plots(sums: dict[str, int], nulls: dict[str, int]) -> None:
     facts = _found(PROFILE, sums=sums, nulls=nulls).facts
     assert facts == {f"sum {c}": n for c, n in sums.items()} | {f"nulls {c}": n for c, n in nulls.items()}
-
-
-def test_the_sum_of_a_decimal_is_kept_exactly_as_text() -> None:
-    assert _found(PROFILE, sums={"total": Decimal("0.30")}).facts["sum total"] == "0.30"
 
 
 def test_rows_that_break_a_rule_of_the_contract_refuse_the_day_and_are_counted_per_rule() -> None:

@@ -74,18 +74,3 @@ def test_what_is_written_to_a_lake_is_readable_by_those_only_whom_it_names(
     modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in root.iterdir()}
     assert (modes["tables"], modes["new"]) == (folder, file)
     assert modes["landing"] == 0o755  # the provider's, not ours
-
-
-@pytest.mark.parametrize("others", [("owner", "everyone"), ("everyone", "owner")])
-def test_a_further_lake_adds_no_readers_to_what_a_process_writes(tmp_path: Path, others: tuple[str, str]) -> None:
-    for name, readers in zip(("first", "second"), others, strict=True):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "lake.toml").write_text(f'{SETTINGS}[access]\nreaders = "{readers}"\n')
-    before = os.umask(0o022)
-    try:
-        open_lake(tmp_path / "first")
-        open_lake(tmp_path / "second", is_further=True)
-        (tmp_path / "page.html").write_text("rows of both")
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "page.html").stat().st_mode) == 0o600

@@ -134,10 +134,6 @@ def test_files_series_and_values_may_be_read_beside_the_tables(lake: Lake, tmp_p
     assert tried(lake, f"SELECT * FROM staging, {reads.format(tmp_path / 'a.parquet')}", 1) == []
 
 
-def test_a_table_that_was_never_written_has_its_columns_and_an_empty_answer_is_one(tmp_path: Path) -> None:
-    assert unanswered(bare_lake(tmp_path), [STAGING], ["SELECT value FROM staging"]) == []
-
-
 def test_only_a_table_that_consumers_read_has_the_gate_of_reads_and_one_that_fails_refuses() -> None:
     read = replace(STAGING, asked=("SELECT 1 FROM staging",))
 

@@ -5,7 +5,6 @@ tested here: which days and versions a person means (`operations.test_rollback`)
 """
 
 import shutil
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -196,25 +195,6 @@ def test_what_another_program_wrote_over_a_held_day_is_not_released_as_ours(lake
     write_rows(path_of(lake), STAGING, rows({1: 99}))
     with pytest.raises(BackfillError, match="another program wrote"):
         release_partitions(lake, STAGING, [day(1)], SAID)
-
-
-def test_who_reads_during_rollbacks_sees_all_days_as_before_or_all_as_after(lake: Lake) -> None:
-    publish_by_hand(lake, STAGING, rows({0: 7, 2: 7}), digest="other")
-    seen, done = set(), threading.Event()
-
-    def read() -> None:
-        while not done.is_set():
-            seen.add(tuple(content(lake).values()))
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        for n in range(16):
-            back(lake, dict.fromkeys([day(0), day(1), day(2)], 1 if n % 2 == 0 else 3))
-    finally:
-        done.set()
-        reader.join()
-    assert seen <= {(1, 1, 1), (7, 7, 7)}
 
 
 @dataclass

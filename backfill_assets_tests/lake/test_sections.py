@@ -101,10 +101,6 @@ def test_sources_that_cannot_be_meant_are_refused(tmp_path: Path, text: str, tol
     assert told in refused.value.culprit
 
 
-def test_an_engine_of_the_projects_own_is_named_by_the_function_that_gives_its_session() -> None:
-    assert SparkSettings(engine="session", session="my_project.spark:get").session == "my_project.spark:get"
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [

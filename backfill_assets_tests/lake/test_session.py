@@ -4,7 +4,6 @@ Tested here: `lake.session` without an engine. Not tested here: engines (`engine
 (`test_store`).
 """
 
-import errno
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from backfill_assets.core.errors import EngineLost, TransientError
+from backfill_assets.core.errors import EngineLost
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import server_status
@@ -75,14 +74,6 @@ def test_whatever_is_no_loss_is_raised_as_it_is() -> None:
         with pytest.raises(type(error)) as raised, explaining_losses():
             raise error
         assert raised.value is error
-
-
-def test_a_full_disk_is_told_in_one_line_that_keeps_its_cause() -> None:
-    full = OSError(errno.ENOSPC, "No space left on device")
-    with pytest.raises(TransientError, match="no space is left") as raised, explaining_losses():
-        raise full
-    assert raised.value.__cause__ is full
-    assert "\n" not in str(raised.value)
 
 
 def test_freeing_leaves_a_dead_engine_alone_and_hides_no_other_error() -> None:

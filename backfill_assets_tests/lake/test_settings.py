@@ -46,60 +46,9 @@ def test_three_things_are_needed_and_all_else_has_a_default(lake: Path) -> None:
     assert found.spark.engine == "embedded"
 
 
-def test_every_key_can_be_given(lake: Path) -> None:
-    rest = """
-    [features]
-    windows_days = [3, 14]
-    cutoff_grace_hours = 6
-    [labels]
-    measure = "value"
-    rule = "rise"
-    horizon_days = 5
-    maturity_days = 0
-    [lateness]
-    early_tolerance_days = 60
-    [gates]
-    incomplete = "refuse"
-    [gates.tables.staging]
-    min_rows = 1
-    max_rows = 1000
-    max_relative_change = 0.5
-    max_absolute_change = 100
-    empty = "refuse"
-    [spark]
-    engine = "local[4]"
-    memory = "4g"
-    cores = 2
-    idle_minutes = 0.5
-    confs = { "spark.sql.shuffle.partitions" = "4" }
-    [retention]
-    rollback_days = 30
-    """
-    found = _load(lake, "as_of = 2014-06-01T12:30:00Z", rest)
-    assert found.as_of == datetime(2014, 6, 1, 12, 30, tzinfo=UTC)
-    assert (found.features.windows_days, found.grace) == ((3, 14), timedelta(hours=6))
-    assert (found.labels.measure, found.labels.rule, found.labels.horizon_days) == ("value", "rise", 5)
-    assert (found.lateness.early_tolerance_days, found.retention.rollback_days) == (60, 30)
-    assert found.gates.tables["staging"].max_relative_change == 0.5
-    assert found.spark.confs == {"spark.sql.shuffle.partitions": "4"}
-
-
 def test_a_file_that_begins_with_a_byte_order_mark_is_read(lake: Path) -> None:
     (lake / FILE_NAME).write_text(NEEDED.format(top="", rest=""), encoding="utf-8-sig")
     assert load_settings(lake, {}) == _load(lake)
-
-
-@pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("name", ["trap_fixture", "openstack_changes_q1", "openstack_changes", "openstack_files"])
-def test_the_files_that_the_shared_tool_writes_parse(name: str, shared: Path, tmp_path: Path) -> None:
-    tool = shared / "tools" / "make_lake.py"
-    if not (tool.exists() and (shared / "data" / name / "golden.json").exists()):
-        pytest.skip(f"the tool or the data set {name} is not in the shared folder")
-    run_python("import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0])", tool, name, tmp_path)
-    found = load_settings(tmp_path, {})
-    assert found.as_of is not None
-    assert found.as_of.tzinfo is UTC
-    assert found.source.select
 
 
 @pytest.mark.parametrize(

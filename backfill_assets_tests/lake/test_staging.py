@@ -89,15 +89,6 @@ def test_a_killed_process_leaves_files_that_the_next_sweep_removes_and_a_living_
     assert sweep(lake, "staging") == 0
 
 
-@pytest.mark.usefixtures("processes")
-def test_a_publish_sweeps_what_others_left(lake: Lake, other: "tuple[subprocess.Popen[str], str]") -> None:
-    process, write_id = other
-    process.kill()
-    process.wait(60)
-    publish_by_hand(lake, STAGING, ROWS)
-    assert write_id not in writes(lake)
-
-
 def test_a_sweep_never_touches_what_the_log_names(lake: Lake) -> None:
     done = publish_by_hand(lake, STAGING, ROWS)
     (markers(lake, "staging") / done.write_id).touch()  # killed between the commit and tidying up

@@ -91,12 +91,6 @@ def by_process(made: Planned, process: PlacedProcess) -> None:
     write_json(following, replace(entry, unfinished=works).to_dict())
 
 
-def test_a_lake_without_entries_is_read_at_its_heads(tmp_path: Path) -> None:
-    old = Planned(tmp_path / "lake")
-    write(old, "staging")
-    assert (versions_seen(old.lake), newest(old.lake), seen(old)) == (None, None, [2, 1])
-
-
 def test_readers_see_what_a_run_wrote_once_it_ended_also_where_it_failed(made: Planned) -> None:
     write(made, "staging")
     assert seen(made) == [1, 1]

@@ -46,13 +46,6 @@ def test_json_tells_its_own_kinds_and_columns_of_ours_have_none(tmp_path: Path) 
     assert changed_kinds(tmp_path, ["a.file", "b.file"]) == {"id": {"BIGINT": "a.file", "STRING": "b.file"}}
 
 
-def test_a_lost_file_is_begun_again(tmp_path: Path) -> None:
-    note_kinds(tmp_path, [content(tmp_path, "a", id=pa.array([1]))])
-    (tmp_path / "kinds.json").write_text("{")
-    note_kinds(tmp_path, [content(tmp_path, "b", id=pa.array([1.0]))], [("a.file", "absent")])
-    assert changed_kinds(tmp_path, ["a.file", "b.file"]) == {}
-
-
 def test_only_what_becomes_a_text_is_told_of_and_a_cast_says_what_is_meant() -> None:
     select = "concat(Id, '-', cast(n AS bigint)) AS event_key, amount AS total, cast(who AS string) AS entity"
     assert columns_told_as_text(select, TYPES) == {"id", "who"}

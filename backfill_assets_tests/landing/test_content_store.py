@@ -61,15 +61,6 @@ def test_a_description_that_names_another_files_content_proves_nothing(tmp_path:
     assert find(stock, one.sha256, SEEN) is None
 
 
-def test_files_of_one_schema_are_of_one_kind_and_others_are_not(tmp_path: Path) -> None:
-    kinds = []
-    for name, table in {"x": {"a": [1]}, "y": {"a": [2]}, "z": {"a": ["t"]}}.items():
-        intake = taken(tmp_path / name, pa.table(table))
-        found = find(tmp_path / name / "stock", intake.sha256, SEEN)
-        kinds.append(found.kind if found else None)
-    assert kinds[0] == kinds[1] != kinds[2]
-
-
 @pytest.mark.parametrize("lost", ["json", "parquet", "broken", "older"])
 def test_what_is_not_whole_is_not_found(tmp_path: Path, lost: str) -> None:
     intake = taken(tmp_path, pa.table({"a": [1]}))

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.landing.declared import Declarations, DeclaredTotals, exact_number, name_of, read_declared
+from backfill_assets.landing.declared import Declarations, DeclaredTotals, exact_number, read_declared
 from backfill_assets.landing.listing import list_landing
 from backfill_assets_tests.lake.landed import land
 
@@ -58,12 +58,6 @@ def test_no_text_of_a_number_or_a_name_keeps_the_good_files_from_being_declared(
             "_manifest.csv" in found.refused
             or DeclaredTotals("_manifest.csv", 1, {"x": Decimal(2)}) in (found.by_file["good.csv"])
         )
-
-
-@pytest.mark.parametrize("rows", ["1e30", "1" + "0" * 399])
-def test_any_whole_number_is_a_number_of_rows(tmp_path: Path, rows: str) -> None:
-    found = declared(tmp_path, {"a.csv": "x\n", "a.csv.totals.json": f'{{"rows": {rows}}}'})
-    assert [(d.rows, d.fault) for d in found.by_file["a.csv"]] == [(int(Decimal(rows)), "")]
 
 
 def test_a_manifest_of_a_folder_declares_each_file_that_it_names(tmp_path: Path) -> None:
@@ -138,12 +132,6 @@ def test_a_link_in_a_manifests_place_is_never_followed_and_does_not_let_the_file
     (tmp_path / "_manifest.csv").symlink_to(tmp_path / "true.json")
     listing = list_landing("*.csv", tmp_path, "csv")
     assert "_manifest.csv" in [r.name for r in listing.refused]
-
-
-def test_another_declaration_has_another_name_and_none_has_none() -> None:
-    one, other = DeclaredTotals("m", 1), DeclaredTotals("m", 2)
-    assert len({name_of([one]), name_of([other]), name_of([one, other])}) == 3
-    assert name_of([]) == ""
 
 
 @pytest.mark.parametrize("text", ["1_000", "x", "", "inf", "--1", json.dumps("1")])

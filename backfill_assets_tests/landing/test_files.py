@@ -5,14 +5,12 @@ Lives here: tests of `landing.files`. Does not live here: listing (`test_listing
 
 import hashlib
 import os
-import pickle
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import LandingError, TransientError
 from backfill_assets.landing.files import (
     HASHES_NAME,
     READ_BYTES,
@@ -85,13 +83,6 @@ def test_a_file_swapped_for_something_else_is_not_opened(tmp_path: Path, become:
         file.path.mkdir()
     with pytest.raises(StillChanging):
         sha256_of(file)
-
-
-def test_still_changing_is_transient_and_survives_the_way_between_processes() -> None:
-    error = pickle.loads(pickle.dumps(StillChanging("landing/a.csv")))  # noqa: S301
-    assert isinstance(error, TransientError)
-    assert isinstance(error, LandingError)
-    assert "landing/a.csv" in str(error)
 
 
 def test_a_file_at_rest_settles_at_once_and_a_fresh_one_after_the_quiet_time(tmp_path: Path) -> None:
@@ -185,12 +176,6 @@ def test_a_damaged_memory_costs_another_look_and_nothing_else(tmp_path: Path) ->
         assert Hashes(tmp_path).sha256(file) == sha(b"one")
 
 
-def test_a_folder_that_cannot_be_written_to_is_no_error(tmp_path: Path) -> None:
-    (tmp_path / "stock").write_text("a file where the folder should be")
-    remembered(tmp_path / "stock", dated(tmp_path / "a", b"one"))
-    assert (tmp_path / "stock").is_file()
-
-
 def as_listed(path: Path) -> LandedFile:
     found = path.stat()
     return LandedFile(path.name, path, found.st_size, found.st_mtime_ns)
@@ -221,15 +206,3 @@ def test_of_a_file_that_grows_no_more_than_its_listed_size_is_read(tmp_path: Pat
             read += len(block)
             os.truncate(source, 1000 * read)
     assert read == 10
-
-
-@pytest.mark.slow
-def test_a_hole_takes_no_disk_in_the_copy_either(tmp_path: Path) -> None:
-    source, target = tmp_path / "a.parquet", tmp_path / "copy"
-    with source.open("wb") as sparse:
-        sparse.write(b"PAR1")
-        sparse.truncate(64 * READ_BYTES + 5)
-    copied(as_listed(source), target)
-    assert target.stat().st_size == 64 * READ_BYTES + 5
-    assert target.stat().st_blocks * 512 <= 2 * READ_BYTES
-    assert target.read_bytes() == source.read_bytes()

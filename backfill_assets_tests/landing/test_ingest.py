@@ -51,11 +51,6 @@ def test_a_torn_copy_is_made_again(tmp_path: Path, damage: bytes) -> None:
     assert len(stock_rows(first)) == 3
 
 
-def test_a_copy_of_other_limits_is_made_again(tmp_path: Path) -> None:
-    take_in(tmp_path, "a.jsonl", LINES)
-    assert take_in(tmp_path, "a.jsonl", LINES, Limits(max_row_bytes=5)).bad_rows == 3
-
-
 def test_a_copy_of_another_parser_version_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = take_in(tmp_path, "a.jsonl", LINES)
     for module in (door, content_store):

@@ -118,16 +118,6 @@ def test_a_folder_deeper_than_the_pattern_reaches_is_one_refusal(tmp_path: Path)
     }
 
 
-def test_links_to_files_and_folders_are_never_followed(tmp_path: Path) -> None:
-    secret = land(tmp_path / "elsewhere", "secret.csv", b"x").path
-    (tmp_path / "landing").mkdir()
-    (tmp_path / "landing/file.csv").symlink_to(secret)
-    (tmp_path / "landing/folder").symlink_to(secret.parent)
-    assert names("landing/**", tmp_path) == []
-    assert set(refusals("landing/**", tmp_path)) == {"file.csv", "folder"}
-    assert "symbolic link" in refusals("landing/file.csv", tmp_path)["file.csv"]
-
-
 def test_fifos_and_sockets_are_refused_without_opening_them(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     with socket.socket(socket.AF_UNIX) as listening:

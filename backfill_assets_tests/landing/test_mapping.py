@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from backfill_assets.engine.session import say
-from backfill_assets.load.counting import count_days
 from backfill_assets_tests.load.test_deliveries import MOMENT, PLAIN, judged, parquet, settings, stocked
 
 if TYPE_CHECKING:
@@ -114,13 +113,3 @@ def test_a_file_whose_types_do_not_fit_is_one_row_with_its_reason_and_the_others
         "at of the file has digits below the microsecond, which would be cut off in 2 of its rows"
     }
     assert capfd.readouterr().err == "", "nothing is printed of what is dealt with"
-
-
-def test_an_arrival_at_the_end_of_time_costs_its_row(spark: "SparkSession", tmp_path: Path) -> None:
-    common: dict[str, Any] = {"seq": [1, 2], "key": ["k"] * 2, "who": ["A"] * 2, "n": [1, 2]}
-    moment = int(datetime.fromisoformat(MOMENT).replace(tzinfo=UTC).timestamp() * 1e6)
-    at = pa.array([2**63 - 1, moment], pa.timestamp("us", "UTC"))
-    file = parquet(tmp_path, "a.parquet", common | {"at": at})
-    chosen = settings("parquet", PLAIN.replace("cast(at AS timestamp_ntz)", "at"))
-    (counted,) = count_days(spark, [file], chosen).values()
-    assert sorted(counted.days.values()) == [(1, 0, 1), (1, 1, 0)]

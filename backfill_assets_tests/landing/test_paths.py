@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.landing.content_store import identity
-from backfill_assets.landing.paths import BY_NUMBER, NUMBER, are_numbered, day_by_position, day_of, is_read_otherwise
+from backfill_assets.landing.paths import BY_NUMBER, NUMBER, are_numbered, day_of, is_read_otherwise
 from backfill_assets.landing.select import arrival_of, expressions, number_of, uses_path
 
 if TYPE_CHECKING:
@@ -54,11 +53,6 @@ OTHERWISE = {
 @pytest.mark.parametrize(("path", "day"), [*AS_BEFORE.items(), *OTHERWISE.items()])
 def test_a_day_is_read_only_by_keys_that_say_so_whole_and_unambiguous(path: str, day: date | None) -> None:
     assert (day_of(path), is_read_otherwise(path)) == (day, path in OTHERWISE)
-
-
-def test_earlier_releases_took_the_first_three_numbers_that_may_be_a_day() -> None:
-    assert day_by_position("year=2024/region=12/store=7/2024-03-01.csv") == date(2024, 12, 7)
-    assert day_by_position("year=2024/week=09/day=3/o.csv") == date(2024, 9, 3)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +125,3 @@ def test_the_number_in_a_name_orders_files_then_rows_within_64_bits(spark: "Spar
 )
 def test_a_select_depends_on_paths_where_it_names_them_or_no_arrival(select: str, uses: bool) -> None:
     assert uses_path(select) is uses
-
-
-def test_one_content_at_two_paths_has_two_identities() -> None:
-    one, other = identity("a" * 64, "dt=1/x"), identity("a" * 64, "dt=2/x")
-    assert len({one, other, "a" * 64}) == 3
-    assert len(one) == 64

@@ -221,8 +221,3 @@ def test_what_looks_at_more_than_the_row_is_refused_by_name(text: str) -> None:
 )  # fmt: skip
 def test_functions_of_one_row_pass(text: str) -> None:
     refuse_beyond_the_row(f"seq, {text} AS value")
-
-
-@pytest.mark.parametrize("name", ["table", "values", "from", "user", "cast", "date", "timestamp"])
-def test_a_column_may_be_called_as_it_likes(name: str) -> None:
-    refuse_beyond_the_row(f"seq, {name} AS entity, cast({name} AS string) AS op")

@@ -5,28 +5,17 @@ of it (`end_to_end.test_invariance`).
 """
 
 import random
-from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY, DayRange, end_of
-from backfill_assets.core.digests import digest_of
-from backfill_assets.core.states import States
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.view import read_view
-from backfill_assets.load.arrivals import commit_arrivals
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.load.scan import accept
-from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.end_to_end.worlds import World, by_arrival, land, make_world
-from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.lakes import death_before_the_ledger
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery
-from backfill_assets_tests.own import TWO_SOURCES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,27 +97,3 @@ def test_a_load_that_died_before_the_ledger_is_completed_by_the_next_one(spark: 
     loaded = [r for r in ROWS if r["arrival_ts"].day <= 3 or r["arrival_ts"].day == 5]
     assert ledger(world) == arrivals_of(loaded)
     assert world.states()["raw"] == {"fresh"}
-
-
-def test_the_ledger_of_a_source_names_its_raw_and_its_frontier_and_leaves_the_others_alone(tmp_path: Path) -> None:
-    (tmp_path / "lake.toml").write_text(TWO_SOURCES)
-    lake = open_lake(tmp_path)
-    contracts = [t.contract for t in tables(lake.settings)]
-    raw, day = next(c for c in contracts if c.name == "raw_truth"), date(2024, 3, 5)
-    at = datetime(2024, 3, 5, 12, tzinfo=UTC)
-    row = {
-        "seq": 1, "arrival_ts": at, "version_ts": at, "event_ts": at - timedelta(days=3), "event_key": "k",
-        "op": "upsert", "entity": "A", "value": 1, "flag": 0, "source_file": "sha", "arrival_date": day,
-    }  # fmt: skip
-    publish_by_hand(lake, raw, [row], digest_of([]))
-    assert States(contracts, read_view(lake, contracts), {}).frontier("staging_truth") is None, "not in its ledger yet"
-    commit_arrivals(LakeSession(lake).of_source("truth"), contracts, read_view(lake, contracts), Provenance("manual"))
-    view = read_view(lake, contracts)
-    states = States(contracts, view, {})
-    assert view.source("raw_truth").arrivals.keys() == {date(2024, 3, 2)}
-    assert view.table("arrivals_truth").frontiers == {"raw_truth": end_of(day)}
-    assert (states.frontier("staging_truth"), states.frontier("raw_events")) == (end_of(day), None)
-    assert states.frontier("labels") is None, "it waits for the events, too"
-    assert {p.name for p in lake.tables.iterdir()} == {"raw_truth", "arrivals_truth"}
-    story = replace(view, tables={n: t for n, t in view.tables.items() if n != "raw_truth"})
-    assert States(contracts, story, {}).frontier("staging_truth") == end_of(day), "it never falls"

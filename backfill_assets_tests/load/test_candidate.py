@@ -83,13 +83,6 @@ def test_facts_are_counted_per_day_without_nulls_and_without_rows_that_have_no_d
     assert found == {day(0): {"rows": 2, "total": 5}, day(1): {"rows": 1}}
 
 
-def test_a_table_without_facts_and_a_load_without_rows_have_none(lake: Lake) -> None:
-    states, staged = Story().states(), stage_by_hand(lake, STAGING, ROWS)
-    assert day_facts(lake, states, Table(STAGING), staged, {}) == {}
-    assert day_facts(lake, states, Table(STAGING, facts=summed), stage_by_hand(lake, STAGING, []), {}) == {}
-    assert day_facts(lake, states, Table(STAGING, facts=summed), None, {}) == {}
-
-
 def test_days_that_are_new_or_hold_the_same_rows_have_no_revisions_and_are_not_read(lake: Lake) -> None:
     def never(*_: object) -> Any:
         pytest.fail("rows were compared")

@@ -108,20 +108,6 @@ def test_chance_is_refused_at_the_first_write_also_of_a_day_alone(lake: Lake) ->
     assert not lake.store.exists("sums")
 
 
-def any_of_a_day(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
-    """For every day the value of one of its rows."""
-    rows = frames["echo"].repartition(1).selectExpr("event_date", "CAST(value AS BIGINT) AS total")
-    return rows.dropDuplicates(["event_date"])
-
-
-def test_a_choice_by_the_order_of_rows_is_refused_at_the_first_write(lake: Lake) -> None:
-    land(lake, "more.jsonl", [delivery(n, f"{FIRST} 10:00:00", None, f"m{n}", value=n) for n in range(10, 40)])
-    backfill(lake, FIRST, FIRST, ["raw", "echo"], toy())
-    with pytest.raises(ContractBroken):
-        backfill(lake, FIRST, FIRST, ["sums"], reading_other_days(SUMS, any_of_a_day))
-    assert not lake.store.exists("sums")
-
-
 def test_a_day_alone_is_computed_once_where_its_code_made_a_day_before(lake: Lake) -> None:
     computed = []
 

@@ -27,7 +27,6 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.good_days import REFUSE, KeptBack, OnBadDays, chosen_mode
-from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets_tests.lakes import (
     backfill,
@@ -276,15 +275,3 @@ def test_a_run_says_what_it_does_with_bad_days_else_the_settings_of_the_table_do
     assert (chosen_mode("refuse", said, "echo"), chosen_mode("keep_good", said, "sums")) == (REFUSE, KEEP_GOOD)
     with pytest.raises(SettingsError, match="'keep' is neither refuse nor keep_good"):
         chosen_mode("keep", said, "echo")
-
-
-def test_a_range_of_which_no_day_is_good_is_refused_as_a_whole(landed: Path, tmp_path: Path) -> None:
-    lake = copied(landed, str(tmp_path))
-    land(lake, "again.jsonl", twice(ALL))
-    backfill(lake, START, SPAN.last, ["raw"], toy())
-    rebuild = Rebuild(request_of_days(lake, "echo", SPAN, toy("twice"), on_bad_days=KEEP_GOOD))
-    assert {f.day for f in rebuild.prepare() if f.refuses} == ALL
-    assert "Nothing was written, all days keep their rows" in str(rebuild.refusal())
-    assert not rebuild.kept_back
-    rebuild.release()
-    assert not lake.store.exists("echo")

@@ -71,12 +71,6 @@ def test_what_stands_in_lists_and_structs_comes_as_spark_reads_it_too(tmp_path: 
     assert copy.to_pydict()["named"] == [{"at": datetime(1970, 1, 1, 0, 0, 0, 1000), "n": 7}]  # noqa: DTZ001
 
 
-def test_a_moment_beyond_microseconds_spoils_its_own_file_only(tmp_path: Path) -> None:
-    far = pa.array([9_000_000_000_000_000_000], pa.int64()).view(pa.timestamp("ms"))
-    with pytest.raises(Unreadable, match="out of bounds timestamp"):
-        numbered._copy(tmp_path, stock_file(tmp_path, pa.table({"at": far})))
-
-
 EARLY = (date(1582, 10, 14) - date(1970, 1, 1)).days
 LEGACY = {"org.apache.spark.version": "3.5.1", "org.apache.spark.legacyDateTime": ""}
 
@@ -96,16 +90,6 @@ def test_days_since_the_reform_and_of_other_writers_are_read(tmp_path: Path) -> 
     for name, table in (("late", days.replace_schema_metadata(LEGACY)), ("other", pa.table({"born": [date(1, 1, 1)]}))):
         (tmp_path / name).mkdir()
         assert pq.read_table(numbered._copy(tmp_path / name, stock_file(tmp_path / name, table))).num_rows == 1
-
-
-@pytest.mark.slow
-def test_rows_that_are_large_once_expanded_are_copied_as_they_were_judged(tmp_path: Path) -> None:
-    rows = 40_000
-    words = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["d" * 60_000]))
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": words}), path)
-    copy = numbered._copy(tmp_path, StoredFile("b" * 64, path, {}, "", SCANNED))
-    assert pq.read_metadata(copy).num_rows == rows
 
 
 ROW = {"id": "k", "at": "2024-03-01T09:00:00Z", "who": "ada", "n": 1}

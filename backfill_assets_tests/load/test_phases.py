@@ -3,8 +3,6 @@
 Lives here: sums, nesting, failures. Does not live here: who shows it (`cli`, `orchestration`).
 """
 
-import pytest
-
 from backfill_assets.load.candidate import Phases
 
 
@@ -30,19 +28,3 @@ def test_a_phase_within_a_phase_counts_for_itself_and_repeated_ones_are_summed()
     with phases.phase("publish"):
         clock.now += 0.5
     assert phases.seconds() == {"publish": 3.5, "ledger": 5.0}
-
-
-def test_what_fails_is_counted_up_to_there_and_leaves_the_stopwatch_usable() -> None:
-    clock = Clock()
-    phases = Phases(clock)
-
-    def fail() -> None:
-        with phases.phase("scan"):
-            clock.now += 2
-            raise OSError("disk")
-
-    with pytest.raises(OSError, match="disk"):
-        fail()
-    with phases.phase("write"):
-        clock.now += 3
-    assert phases.seconds() == {"scan": 2.0, "write": 3.0}

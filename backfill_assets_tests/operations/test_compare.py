@@ -110,14 +110,6 @@ def test_a_version_and_itself_have_no_difference_and_no_file_is_read(lake: Lake)
         compare(PIPELINE, asked(), Moment(lake, 1), Moment(lake, 2))
 
 
-def test_two_lakes_are_compared_by_their_rows_whatever_their_files(lake: Lake, tmp_path: Path) -> None:
-    other = bare_lake(tmp_path / "other")
-    publish_by_hand(other, TABLE, rows({(0, "a"): (1, "x")}))
-    publish_by_hand(other, TABLE, rows({(1, "a"): (1, "x"), (1, "b"): (20, "y"), (1, "d"): (5, "z")}))
-    report = compare(PIPELINE, asked(), Moment(lake), Moment(other))
-    assert [(d.day, d.changed, d.added, d.removed) for d in report.differing] == [(day(1), 1, 0, 0)]
-
-
 def test_versions_and_tables_that_are_none_are_told(lake: Lake) -> None:
     with pytest.raises(BackfillError, match="it has no version 9"):
         compare(PIPELINE, asked(), Moment(lake, 9), Moment(lake))

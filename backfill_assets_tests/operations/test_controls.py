@@ -8,11 +8,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyarrow import csv
 
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake, open_lake
@@ -27,7 +24,6 @@ from backfill_assets.operations.controls import (
 )
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run
-from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -136,32 +132,6 @@ def test_a_control_that_cannot_be_judged_is_no_pass(root: Path, more: dict[str, 
     found = judged(declare(root, **more))
     assert (found.holds, found.broken) == (False, 2 if words == "the query has no rows" else 0)
     assert words in found.error
-
-
-@pytest.mark.parametrize("grain", ["day", "month", "all"])
-def test_every_kind_of_side_gives_expected_values_of_every_grain(root: Path, grain: str) -> None:
-    """The sides: a query, a CSV file, a Parquet file, a Delta table, a table of another lake."""
-    cells = {"day": ["2024-03-01", "2024-03-02"], "month": ["2024-03"], "all": ["x"]}[grain]
-    values = [3, 1152921504606847006] if grain == "day" else [1152921504606847009]
-    rows = pa.table({grain: cells, "value": values})
-    csv.write_csv(rows, root / "known.csv")
-    pq.write_table(rows, root / "known.parquet")
-    write_deltalake(root / "known", rows)
-    write_deltalake(bare_lake(root / "other").table_path("known"), rows)
-    listed = ", ".join(f"('{c}', {v})" for c, v in zip(cells, values, strict=True))
-    query = f'duckdb:SELECT * FROM (VALUES {listed}) AS t ("{grain}", value)'
-    cut = {"day": "event_date", "month": "date_trunc('month', event_date)", "all": "'x'"}[grain]
-    asked = f'SELECT {cut} AS "{grain}", sum(value) AS value FROM staging WHERE known_until IS NULL GROUP BY ALL'
-    controls = {
-        str(n): {"query": asked, "expected": expected, "grain": grain}
-        for n, expected in enumerate((query, "known.csv", "known.parquet", "known", "lake:other#known"))
-    }
-    lines = [
-        f'[controls."{n}"]\n' + "\n".join(f"{k} = {json.dumps(v)}" for k, v in c.items()) for n, c in controls.items()
-    ]
-    (root / FILE_NAME).write_text("\n".join([(root / FILE_NAME).read_text(), *lines]))
-    lake = open_lake(root)
-    assert [str(o) for o in judge_controls(lake, chosen_pipeline(lake))] == [f"control {n}: holds" for n in controls]
 
 
 def test_a_total_that_stands_twice_or_is_text_is_named(root: Path) -> None:

@@ -61,18 +61,6 @@ def test_only_days_with_other_rows_are_replaced(made: Planned, tmp_path: Path) -
     assert [values(out / "staging")[day(n)] for n in range(4)] == [1, 2, 2, 1]
 
 
-def test_an_export_that_was_stopped_before_its_notes_is_done_again_with_the_same_result(
-    made: Planned, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    export(made.lake, made.pipeline, "staging", str(out))
-    (out / "staging" / NOTES).unlink()
-    (out / "staging" / f"event_date={day(3)}" / ".part-0.parquet").write_bytes(b"torn")
-    assert len(export(made.lake, made.pipeline, "staging", str(out)).replaced) == DAYS
-    assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 1)
-    assert not list(out.rglob(".part-0.parquet"))
-
-
 def test_what_a_stopped_export_replaced_is_brought_again_after_the_lake_returned_to_the_rows_of_before(
     made: Planned, tmp_path: Path
 ) -> None:

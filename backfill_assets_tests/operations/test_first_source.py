@@ -123,12 +123,6 @@ def test_an_operation_is_known_by_its_values(tmp_path: Path, name: str, values: 
     assert bool(op) or name.lower() in {c.name.lower() for c in guess.payload.values()}
 
 
-def test_a_number_of_a_delivery_may_repeat_only_with_its_row(tmp_path: Path) -> None:
-    first, again, other = "1,a,2024-03-01T10:00:00Z\n", "1,a,2024-03-01T10:00:00Z\n", "1,b,2024-03-01T10:00:00Z\n"
-    assert guessed(tmp_path, "o.csv", f"seq,id,at\n{first}{again}2,b,2024-03-01T10:00:00Z\n").roles["seq"] == "seq"
-    assert "seq" not in guessed(tmp_path, "o.csv", f"seq,id,at\n{first}{other}").roles
-
-
 def test_all_files_count_up_to_a_bound_and_the_others_are_counted(tmp_path: Path) -> None:
     for n in range(SEEN + 10):
         value = "n/a" if n == SEEN + 9 else "7"

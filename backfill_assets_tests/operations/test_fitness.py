@@ -3,21 +3,14 @@
 Tested here: `operations.fitness`. Not tested here: the reader that asks (`test_reader`).
 """
 
-import warnings
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-import pytest
-
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.states import State
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.fitness import (
-    UnfitDays,
-    UnfitDaysWarning,
-    settle,
     unfit_days_now,
     unfit_days_then,
     unfit_text,
@@ -51,15 +44,3 @@ def test_a_version_is_judged_by_what_its_receipts_say() -> None:
     assert unfit_days_then(view, FEATURES, [day(n) for n in range(7)]) == {
         day(1): "pending", day(2): "incomplete", day(4): "missing", day(5): "stale", day(6): "made without value",
     }  # fmt: skip
-
-
-def test_what_was_chosen_is_done() -> None:
-    unfit = {day(0): State.STALE.value}
-    with pytest.raises(UnfitDays, match="Nothing was read"):
-        settle(FEATURES, unfit, "refuse")
-    with pytest.warns(UnfitDaysWarning, match=f"stale {day(0)}"):
-        settle(FEATURES, unfit, "warn")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        settle(FEATURES, unfit, "take")
-        settle(FEATURES, {}, "refuse")

@@ -114,13 +114,6 @@ def test_columns_that_do_not_fit_are_named_and_nothing_is_written(
     assert not list((tmp_path / "lake" / "landing").iterdir())
 
 
-def test_a_name_that_lakes_use_themselves_and_a_type_that_they_lack_are_named(tmp_path: Path) -> None:
-    rows = "SELECT 'a' AS id, TIMESTAMP '2024-03-01' AS happened, 'x' AS label, {'a': 1} AS nested"
-    request = ImportRequest(log(tmp_path, rows=rows).source, ("id",), "happened")
-    with pytest.raises(BackfillError, match=r"label \(VARCHAR\), nested \(STRUCT"):
-        import_log(tmp_path / "lake", request)
-
-
 def test_several_key_columns_are_one_key_and_narrow_types_are_widened(tmp_path: Path) -> None:
     rows = "SELECT 1::TINYINT AS a, 'x' AS b, DATE '2024-03-01' AS happened, 0.5::FLOAT AS share"
     import_log(tmp_path / "lake", ImportRequest(log(tmp_path, rows=rows).source, ("a", "b"), "happened"))

@@ -76,14 +76,6 @@ def test_a_plan_that_is_not_finished_keeps_what_it_may_have_to_put_back(made: Pl
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 4, "features": 4}
 
 
-def test_chosen_tables_are_looked_at_alone_and_an_unknown_one_is_named(made: Planned) -> None:
-    with set_to(LATER):
-        assert replaced(maintain(made.lake, made.pipeline, ["features"])) == {"features": 2}
-        assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2}
-    with pytest.raises(BackfillError, match=r"nowhere"):
-        maintain(made.lake, made.pipeline, ["nowhere"])
-
-
 def test_small_files_of_days_become_one_and_states_and_the_loaded_version_stay_true(made: Planned) -> None:
     for table in ("raw", *BUILT):
         scatter(made, table, 3)

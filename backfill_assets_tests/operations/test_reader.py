@@ -19,7 +19,7 @@ from backfill_assets.operations.fitness import UnfitDays, UnfitDaysWarning
 from backfill_assets.operations.reader import LakeReader, PinnedRows, Readable, TableReader
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
-from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readable_lake, write
+from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readable_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -51,12 +51,6 @@ def test_arrow_pandas_and_duckdb_give_the_same_rows(reader: LakeReader) -> None:
     )
     assert pandas["value"].tolist() == arrow.column("value").to_pylist()
     assert str(arrow.schema.field("event_ts").type) == "timestamp[us, tz=UTC]"
-
-
-def test_polars_is_asked_for_where_it_is_not_installed(reader: LakeReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(BackfillError, match="pip install polars"):
-        table(reader).polars()
 
 
 def test_a_table_is_read_as_it_was_at_a_version_a_time_or_a_write(reader: LakeReader) -> None:
@@ -102,12 +96,6 @@ def test_an_older_version_is_judged_by_its_own_receipts(reader: LakeReader) -> N
         assert asked.days("2024-03-01", "2024-03-02").arrow().num_rows == 3
     with pytest.raises(UnfitDays, match="missing 2024-03-03"):
         asked.days("2024-03-02", "2024-03-03").arrow()
-
-
-def test_a_write_between_two_calls_is_seen_by_the_second_only(reader: LakeReader) -> None:
-    relation = table(reader).duckdb()
-    write(reader, [], "another")
-    assert len(relation.fetchall()) == 4
 
 
 @pytest.mark.usefixtures("processes")

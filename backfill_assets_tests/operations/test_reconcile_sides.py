@@ -101,29 +101,6 @@ def test_a_file_that_is_replaced_by_one_of_equal_size_and_time_is_an_error(lake:
             side.refuse_changed()
 
 
-class Vanishing(Pipeline):
-    """Contracts are looked at once per side; while the right side is opened, the file of the left one goes."""
-
-    file = Path()
-    looks = 0
-
-    @property
-    def contracts(self) -> tuple[Contract, ...]:
-        type(self).looks += 1
-        if self.looks == 2:
-            self.file.unlink()
-        return ()
-
-
-def test_a_file_that_is_gone_before_its_rows_are_matched_is_named(lake: Lake, tmp_path: Path) -> None:
-    for name in ("one.parquet", "two.parquet"):
-        pq.write_table(pa.table({"id": [1]}), tmp_path / name)
-    Vanishing.file = tmp_path / "one.parquet"
-    asked = ReconcileRequest(str(tmp_path / "one.parquet"), str(tmp_path / "two.parquet"), ("id",))
-    with pytest.raises(BackfillError, match=r"one\.parquet is gone"):
-        reconcile(lake, Vanishing((), {}), asked)
-
-
 @pytest.fixture
 def delta(tmp_path: Path) -> Path:
     """A table of another program, laid out by two columns, of which one has a NULL and one a blank."""

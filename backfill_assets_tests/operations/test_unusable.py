@@ -75,17 +75,6 @@ def test_rows_in_quarantine_are_counted_by_the_load_also_those_whose_number_came
     assert unusable(lake, read_rows=False).reasons == {}
 
 
-def test_files_come_before_rows_however_many_these_are(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    landed(lake, TYPOS | {f"{n}.parquet": (day(1), 1, 1, "a struct") for n in "abcde"})
-    publish_by_hand(lake, QUARANTINE, [kept(day(1), n, f"event_{n} is NULL") for n in range(9)])
-    told = str(unusable(lake)).partition(": ")[2].partition("each: ")[2]
-    assert told.startswith(
-        "1 x a.parquet: a struct; 1 x b.parquet: a struct; 1 x c.parquet: a struct; 9 x event_… is NULL; "
-        "and 2 more file(s); "
-    )
-
-
 def test_several_sources_are_told_together_each_with_its_ledger(tmp_path: Path) -> None:
     source = 'files = "landing/{0}/*.csv"\nformat = "csv"\nselect = "seq"\n'
     text = "".join(f"[sources.{n}]\n{source.format(n)}" for n in ("events", "truth"))

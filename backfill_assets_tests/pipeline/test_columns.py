@@ -5,7 +5,6 @@ Tested here: `pipeline.columns`. Not tested here: the description of a column (`
 
 from backfill_assets.lake.audit import breaking
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.pipeline.built_in import lake_settings
 from backfill_assets_tests.pipeline.test_declared import orders
 from backfill_assets_tests.pipeline.test_tables import ORDERS, SPENT
 
@@ -30,12 +29,3 @@ def test_rules_say_what_is_true_by_how_the_columns_are_made() -> None:
         "last_order_is_in_window": "`last_order` BETWEEN 0 AND 89", "orders_is_no_less_than_0": "`orders` >= 0",
     }  # fmt: skip
     assert breaking(made)
-
-
-def test_the_built_in_columns_are_there_for_an_entity_of_another_name() -> None:
-    payload = {"who": "BIGINT", "country": "STRING", "value": "BIGINT NOT NULL", "flag": "INT NOT NULL"}
-    source = {"files": "landing/**", "format": "jsonl", "select": "seq", "payload": payload}
-    made = {t.name: t for t in tables(lake_settings(source=source, features={"entity": ["who", "country"]}))}
-    usual = {t.name: t for t in tables(lake_settings())}
-    assert made["features"].contract.column_names[2:] == usual["features"].contract.column_names[1:]
-    assert made["labels"].contract.column_names[:4] == ("who", "country", "forward", "backward")

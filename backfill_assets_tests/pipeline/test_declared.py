@@ -76,12 +76,6 @@ def test_a_column_tells_its_aggregation_filter_and_window_and_what_it_is_made_fr
     )
 
 
-def test_the_sql_of_days_since_the_newest_filters_what_is_the_newest() -> None:
-    told = "datediff(day, max(event_date) FILTER (WHERE (is_return) AND (total) IS NOT NULL)) over"
-    assert one(agg="days_since_last", of="total", where="is_return").sql.startswith(told)
-    assert one(agg="days_since_last").sql.startswith("datediff(day, max(event_date)) over")
-
-
 @pytest.mark.parametrize(
     ("said", "culprit"),
     [
@@ -129,13 +123,6 @@ def test_the_built_in_columns_are_declarations_too() -> None:
     contract = contracts()["features"]
     assert [(c.name, c.type) for c in built_in_columns((7, 28))] == [(c.name, c.type) for c in contract.columns[1:-1]]
     assert said[2] == ("value_short", "sum", "value", 7)
-
-
-def test_the_decimals_of_a_double_are_a_setting() -> None:
-    made = one(agg="sum", of="x", scale=2)
-    assert made.aggregation.value.scale == 2
-    assert "a decimal of 2 places" in made.column("staging").description
-    assert one(agg="sum", of="x").aggregation.value.scale == 9
 
 
 def test_each_aggregate_of_the_condition_is_a_column_and_the_rest_stays_as_it_was_written() -> None:

@@ -73,8 +73,3 @@ def test_what_an_expression_may_not_hold_is_refused_by_name(text: str, culprit: 
 def test_an_expression_names_its_columns(text: str, columns: tuple[str, ...]) -> None:
     read = read_expression(text, COLUMNS, WHERE)
     assert (read.columns, read.text) == (columns, text)
-
-
-def test_a_cast_that_fails_gives_null_and_the_rest_stays_as_it_was_written() -> None:
-    read = read_expression("coalesce(cast(country  AS decimal(18,2)), total)", COLUMNS, WHERE)
-    assert read.sql == "coalesce(try_cast(country  AS decimal(18,2)), total)"
