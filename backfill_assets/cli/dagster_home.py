@@ -22,6 +22,7 @@ from backfill_assets.core.process import LAKE_VARIABLE, lake_folder, project_roo
 from backfill_assets.engine.confs import scrub
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.lake.home import Lake
+from backfill_assets.operations.doctor import NAMES_A_STORAGE, OUR_EVENT_STORAGE
 from backfill_assets.operations.doctor_tables import Diagnosis, odd, some
 from backfill_assets.orchestration.runs import LAKE_TAG
 
@@ -62,7 +63,7 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
     """
     named, home = os.environ.get("DAGSTER_HOME"), project or project_root()
     if named:
-        with _opened(named, dg.DagsterInstance.get) as instance:
+        with _opened(named, partial(_stored_by_ours, named)) as instance:
             yield instance
         return
     close_folder(home / DAGSTER_FOLDER, lake.settings.access.umask)
@@ -76,7 +77,7 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
         own = str(_home_in(lake))
         os.environ["DAGSTER_HOME"] = own  # a lake may be moved: its file names folders by this variable
         try:
-            with _opened(own, dg.DagsterInstance.get) as instance:
+            with _opened(own, partial(_stored_by_ours, own)) as instance:
                 yield instance
         finally:
             del os.environ["DAGSTER_HOME"]
@@ -124,6 +125,16 @@ def _home_in(lake: Lake) -> Path:
         part.write_text(OF_A_LAKE.read_text(encoding="utf-8"), encoding="utf-8")
         part.replace(home / FILE)
     return home
+
+
+def _stored_by_ours(home: str) -> dg.DagsterInstance:
+    """Return $DAGSTER_HOME's instance. Where its `dagster.yaml` names no storage, its events are in Dagster's SQLite
+    files, to which our class writes the same rows: a range of 300 days in 3 seconds of the processor in place of 60."""
+    file = Path(home, FILE)
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    if NAMES_A_STORAGE.search(text) or not Path(home).is_absolute() or not Path(home).is_dir():
+        return dg.DagsterInstance.get()
+    return dg.DagsterInstance.local_temp(home, overrides={"event_log_storage": OUR_EVENT_STORAGE})
 
 
 @contextlib.contextmanager

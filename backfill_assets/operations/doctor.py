@@ -3,11 +3,13 @@
 Not here: the checks of tables and snapshots (`doctor_tables`, `verify`), and repairs: a check changes nothing.
 """
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
@@ -52,11 +54,13 @@ PAGES = (
     "`dagster dev` answers every user of this machine, who may then start runs and roll back, too; "
     "`backfill-assets ui` answers only who has its address"
 )
-STORAGE = re.compile(r"^(event_log_storage|storage):", re.MULTILINE)
-EVENT_STORAGE = (
-    "event_log_storage: {module: backfill_assets.orchestration.event_storage, class: BatchedEventLogStorage, "
-    "config: {home: {env: DAGSTER_HOME}}}"
-)
+NAMES_A_STORAGE = re.compile(r"^(event_log_storage|storage|instance_class):", re.MULTILINE)
+OUR_EVENT_STORAGE: dict[str, Any] = {
+    "module": "backfill_assets.orchestration.event_storage",
+    "class": "BatchedEventLogStorage",
+    "config": {"home": {"env": "DAGSTER_HOME"}},
+}
+EVENT_STORAGE = "event_log_storage: " + json.dumps(OUR_EVENT_STORAGE).replace('"', "")  # a line of YAML
 ACCEPT = 'or say `backfill-assets landing accept --note "why"`'
 
 
@@ -156,8 +160,8 @@ def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
     named = os.environ.get("DAGSTER_HOME")
     file = Path(named or lake.root / DAGSTER_FOLDER, "dagster.yaml")
     text = file.read_text(encoding="utf-8") if file.exists() else ""
-    if (named or text) and not STORAGE.search(text):
-        slow = "it names no event_log_storage: Dagster's own takes three times as long to record a range of days"
+    if (named or text) and not NAMES_A_STORAGE.search(text):
+        slow = "it names no event_log_storage: runs from Dagster's pages record a range of days slowly; commands do not"
         hint = f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}"
         yield Diagnosis(Level.OK, f"Dagster's {file}", slow, hint)
 

@@ -64,6 +64,32 @@ def test_dagster_opens_our_event_storage_by_the_line_that_the_doctor_names(
         assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
 
 
+def test_commands_write_the_events_of_a_home_that_names_no_storage_by_ours_and_dagster_reads_them(
+    installed: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home := tmp_path / "home").mkdir()
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    with dg.DagsterInstance.get() as dagsters:
+        dagsters.report_runless_asset_event(dg.AssetMaterialization("before"))
+    with silenced(), instance_of(installed) as instance:
+        assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
+        assert instance.get_latest_materialization_event(dg.AssetKey("before"))
+        instance.report_runless_asset_event(dg.AssetMaterialization("a"))
+    with dg.DagsterInstance.get() as dagsters:
+        assert not isinstance(dagsters.event_log_storage, BatchedEventLogStorage)
+        assert dagsters.get_latest_materialization_event(dg.AssetKey("a"))
+
+
+@pytest.mark.parametrize("more", ["", "schedules: {use_threads: true}\n"])
+def test_a_home_that_names_its_storage_keeps_it(
+    installed: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    (tmp_path / "dagster.yaml").write_text(f"{more}storage:\n  sqlite: {{base_dir: {tmp_path}}}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    with silenced(), instance_of(installed) as instance:
+        assert not isinstance(instance.event_log_storage, BatchedEventLogStorage)
+
+
 def test_the_instance_of_a_lake_queues_and_watches_its_runs(installed: Lake) -> None:
     with silenced(), instance_of(installed, project=installed.root.parent / "elsewhere") as instance:
         assert Path(instance.root_directory) == installed.root / ".dagster"
