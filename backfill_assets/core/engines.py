@@ -42,7 +42,6 @@ class Engine:
     needs_java = True
     has_row_metadata = True  # `_metadata` names the file of a row and its place in it
     reads_delta = True  # tables that another program changed, too
-    explains = True  # EXPLAIN names every expression of a plan
     catches_errors = True  # `try_to_binary` gives NULL for what raises within it; else one row ends the query
 
     def files_at_once(self, memory: str, columns: int) -> int | None:

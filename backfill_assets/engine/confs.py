@@ -14,9 +14,8 @@ from backfill_assets.core.errors import SettingsError
 
 EMBEDDED = "embedded"
 SAIL = "sail"
-# Set by this package for a moment (`load.steadiness`), and by Delta as it opens a table; no row depends on them.
-BY_DELTA = {f"spark.sql.parquet.fieldId.{what}.enabled" for what in ("read", "write")}
-NOT_FOR_ROWS = frozenset({"spark.sql.debug.maxToStringFields", *BY_DELTA})
+# Set by Delta as it opens a table; no row depends on them.
+NOT_FOR_ROWS = frozenset(f"spark.sql.parquet.fieldId.{what}.enabled" for what in ("read", "write"))
 THEIRS = "session"  # a session of the project's own
 OWN_SERVERS = (EMBEDDED, SAIL)  # engines that compute in a server of the lake's own
 LOOPBACK = "127.0.0.1"

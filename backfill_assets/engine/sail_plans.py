@@ -3,7 +3,7 @@
 Not here: what differs (`sail_differences`). Spark Connect keeps a plan as a message; its expressions are judged as SQL.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlglot
@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.unsteady import keys_of
+from backfill_assets.engine.frames import messages, parts
 from backfill_assets.engine.sail_differences import Keys, Types, advised, differences, multiplies, tables_read
 
 # Parts of a plan that take any of several rows, run Python or read by themselves.
@@ -26,30 +27,12 @@ FRAMES = {1: " ROWS UNBOUNDED PRECEDING", 2: " RANGE UNBOUNDED PRECEDING"}
 
 def plan_differences(frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]) -> dict[str, str]:
     """Return what a frame asks for, above its input frames, that is known to differ, with what to write instead."""
-    known = frozenset(int(f._plan._plan_id) for f in inputs.values())
-    parts = [*_walk(frame._plan.to_proto(frame._session.client).root, known)]
-    renamed = {name.lower() for part in parts for name in _renamed(part)}
+    found = [*messages(frame, inputs)]
+    renamed = {name.lower() for part in found for name in _renamed(part)}
     types = {c.name.lower(): str(c.type) for contract in contracts for c in contract.columns}
     types = {name: kind for name, kind in types.items() if name not in renamed}
-    keys = () if any(map(_multiplies, parts)) else keys_of(contracts)
-    return advised(name for part in parts for name in _of_part(part, parts, types, keys))
-
-
-def _walk(message: Any, known: Collection[int] = ()) -> Iterator[Any]:
-    """Yield a message of a plan and all below it, without the relations whose plan ids are `known`."""
-    if message.DESCRIPTOR.name == "Relation" and message.common.plan_id in known:
-        return
-    yield message
-    for part in _parts(message):
-        yield from _walk(part, known)
-
-
-def _parts(message: Any) -> Iterator[Any]:
-    for field, value in message.ListFields():
-        if field.type == field.TYPE_MESSAGE:
-            is_map = field.message_type.GetOptions().map_entry
-            found = value.values() if is_map else value if field.is_repeated else [value]
-            yield from (part for part in found if hasattr(part, "DESCRIPTOR"))
+    keys = () if any(map(_multiplies, found)) else keys_of(contracts)
+    return advised(name for part in found for name in _of_part(part, found, types, keys))
 
 
 def _renamed(message: Any) -> Iterator[str]:
@@ -71,7 +54,7 @@ def _multiplies(message: Any) -> bool:
     return str(name).lower() in MULTIPLYING
 
 
-def _of_part(message: Any, parts: Sequence[Any], types: Types, keys: Keys) -> Iterator[str]:
+def _of_part(message: Any, every: Sequence[Any], types: Types, keys: Keys) -> Iterator[str]:
     kind = message.DESCRIPTOR.name
     if kind == "Relation":
         relation = str(message.WhichOneof("rel_type"))
@@ -80,7 +63,7 @@ def _of_part(message: Any, parts: Sequence[Any], types: Types, keys: Keys) -> It
         for expression in _expressions(message):
             yield from differences(_sql(expression), types, keys)
     elif kind == "SQL":
-        given = {p.subquery_alias.alias for p in parts if p.DESCRIPTOR.name == "Relation"}
+        given = {p.subquery_alias.alias for p in every if p.DESCRIPTOR.name == "Relation"}
         yield from (f"table {name}" for name in tables_read(_parsed(message.query)) if name not in given)
         yield from differences(message.query, types, keys)
     elif kind == "UnresolvedFunction" and message.is_user_defined_function:
@@ -91,7 +74,7 @@ def _of_part(message: Any, parts: Sequence[Any], types: Types, keys: Keys) -> It
 
 def _expressions(message: Any) -> Iterator[Any]:
     """Yield the expressions of a relation itself, each as a whole."""
-    for part in _parts(message):
+    for part in parts(message):
         if part.DESCRIPTOR.name == "Expression":
             yield part
         elif part.DESCRIPTOR.name != "Relation":

@@ -38,12 +38,11 @@ def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) ->
 def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> None:
     """Compute the middle one of these days again, alone, from input rows in another order and other partitions, and
     raise ContractBroken if its rows are not those in `staged`: a join or window that does not name the day reads rows
-    of the other days that a run hands over at once, and chance, the clock or a tie give other rows.
+    of the other days that a run hands over at once; chance, a tie, a list as it comes, a sum of DOUBLEs give others.
 
     Done at the first write by each version of a table's code, at its first write of several days, and at later ones of
     little data: the days of the first one may have had no key in common. For no table of this package, and not where
-    rows of other days came, which are refused by name. Values of DOUBLE columns may differ: their sums depend on the
-    order of rows.
+    rows of other days came, which are refused by name. A tie that does not show on that day waits for `prove`.
     """
     table, came = request.table, {f.partition for f in staged.files}
     others = came - {str(d) for d in days} if table.contract.partition_column == table.contract.day_column else ()
@@ -60,9 +59,7 @@ def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, da
             found = differences(lake_session.lake, table.contract, staged.paths, alone.paths, span).days
         finally:
             alone.drop()
-    doubles = {c.name for c in table.contract.columns if c.kind.kind == "DOUBLE"}
-    differing = [d for d in found if d.added or d.removed or set(d.columns) - doubles]
-    if differing:
+    if differing := [d for d in found if d.added or d.removed or d.changed]:
         raise _dependent(table.name, day, len(days), differing[0])
 
 
@@ -74,7 +71,8 @@ def _dependent(table: str, day: date, days: int, found: DayDifference) -> Contra
         f"{day} {what}: {found.added} added, {found.removed} removed, {found.changed} changed{columns}",
         "Nothing was written",
         "A run hands over all its days at once, in no order: join and aggregate within the window of each row's own "
-        "day, order by columns that hold the key, take chance from a hash of it (`backfill-assets guide own-tables`)",
+        "day, order by columns that hold the key, sort lists, sum DECIMALs in place of DOUBLEs, take chance from a "
+        "hash of the key (`backfill-assets guide own-tables`)",
     )
 
 

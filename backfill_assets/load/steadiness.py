@@ -1,13 +1,12 @@
 """Checks before rows are computed: a user's transform, and expressions that an engine computes otherwise than Spark.
 
-Of a transform: its source (names of the clock and the environment), its analysed plan, its changes of session settings,
-and its mistakes by file and line; what a library reads by itself is not found. Not here: a day computed again
-(`computing.refuse_dependent`), the unsteady expressions (`core.unsteady`), and what an engine computes otherwise
+Of a transform: its source (names of the clock and the environment), the functions in its plan, its changes of session
+settings, and its mistakes by file and line; what a library reads by itself is not found. Not here: a day computed again
+(`computing.refuse_dependent`), the names of functions (`core.unsteady`), and what an engine computes otherwise
 (`core.engines.Engine.differences`).
 """
 
 import ast
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,9 +16,9 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.engines import Engine, advice, culprit
 from backfill_assets.core.errors import NOT_RUN, BackfillError, ContractBroken, SettingsError, place_in
 from backfill_assets.core.texts import shortened
-from backfill_assets.core.unsteady import unsteady
+from backfill_assets.engine.frames import undecided
 from backfill_assets.engine.server import engine_named
-from backfill_assets.engine.session import changed_settings, engine_of, say
+from backfill_assets.engine.session import changed_settings, engine_of
 from backfill_assets.engine.session import explained as explained_loss
 from backfill_assets.lake.code import SourceFile
 from backfill_assets.lake.model import Table, source_files
@@ -28,8 +27,6 @@ from backfill_assets.lake.settings import LakeSettings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FIELDS = "spark.sql.debug.maxToStringFields"  # beyond it Spark says "… more fields", which would hide expressions
-EVERY_FIELD = "1000000"
 SHOWN, SHOWN_CHARS = 3, 300
 CLOCK = frozenset({
     "datetime.date.today", "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow",
@@ -46,28 +43,19 @@ def refuse_unsteady(
     inputs: Mapping[str, "DataFrame"],
     contracts: Mapping[str, Contract],
 ) -> None:
-    """Raise ContractBroken, naming the expression, if a user's frame over `inputs` depends on the clock, chance, row
-    order or Python, or holds an expression that the engine computes otherwise than Spark. Computes nothing."""
+    """Raise ContractBroken, naming the function, if a user's frame over `inputs` asks for the clock, chance or Python,
+    or for what the engine computes otherwise than Spark. Raises Spark's own error for a frame that it cannot analyse.
+    Computes nothing."""
     if not table.brings_code:
         return
-    engine, input_contracts = engine_of(session), [contracts[name] for name in inputs]
-    if engine.explains:
-        if not (unsteady_parts := unsteady(explained_plan(session, frame), input_contracts)):
-            return
-        shown = re.sub(r"#\d+L?\b", "", _few(map(str, unsteady_parts)))  # Spark numbers the columns of its plans
-        reason, fix = f"the same inputs may give other rows: {shown}", unsteady_parts[0].fix
+    if found := undecided(frame, inputs):
+        reason, fix = f"the same inputs may give other rows: {_few(found)}", next(iter(found.values()))
+    elif differing := engine_of(session).plan_differences(frame, inputs, [contracts[name] for name in inputs]):
+        reason, fix = culprit(differing, engine_of(session)), advice(differing)
     else:
-        if not (differing := engine.plan_differences(frame, inputs, input_contracts)):
-            _ = frame.schema  # analysed, which raises what is wrong with it
-            return
-        reason, fix = culprit(differing, engine), advice(differing)
+        _ = frame.schema
+        return
     raise ContractBroken(f"the transform of {table.name}", reason, NOT_RUN, fix[:1].upper() + fix[1:])
-
-
-def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
-    """The text of a frame's plans with every field. Raises Spark's own error for a frame that it cannot analyse."""
-    say(session, {FIELDS: EVERY_FIELD})
-    return str(session.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=frame).collect()[0][0])
 
 
 def refuse_changed_settings(session: "SparkSession", named: str) -> None:

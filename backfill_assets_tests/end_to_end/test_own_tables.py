@@ -138,7 +138,6 @@ def test_an_own_op_gets_the_session_of_the_lake_as_in_any_project_of_dagster(spa
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        (".count()", ".agg({'value': 'first'}).selectExpr('entity', 'day', '1 AS count')", "takes any row of"),
         ('"known_until IS NULL', '"rand() < 2 AND known_until IS NULL', "the transform of totals: .*`rand("),
         ('frames["staging"]', 'frames["stagin"]', r"of totals: pipeline\.py, line \d+: KeyError: 'stagin'"),
         ("known_until IS NULL", "no_such IS NULL", "the transform of totals: .*no_such"),
