@@ -39,6 +39,8 @@ def typed(text: str, types: Types) -> Any:
                 column.type = known
         for function in parsed.find_all(exp.Lambda):
             _bind(function)
+        for alias in reversed([*parsed.find_all(exp.Alias)]):
+            _name(alias, parsed)
         annotate_types(parsed, dialect="spark", overwrite_types=False)
     except NOT_PARSED:
         return exp.Null()
@@ -113,6 +115,15 @@ def _bind(function: Any) -> None:
             for use in function.this.find_all(exp.Identifier):
                 if use.name == variable and not isinstance(use.parent, exp.Column | exp.Dot):
                     use.type = exp.DataType.build(OF_KINDS[kinds[0]], dialect="spark")
+
+
+def _name(alias: Any, parsed: Any) -> None:
+    """Give the columns that a query names by an alias of its own the type of what the alias stands for."""
+    annotate_types(alias.this, dialect="spark", overwrite_types=False)
+    if _kinds_of_type(alias.this.type):
+        for column in parsed.find_all(exp.Column):
+            if column.type is None and column.name.lower() == alias.alias.lower():
+                column.type = alias.this.type.copy()
 
 
 def _kinds_of_type(found: Any) -> Kinds:

@@ -232,6 +232,10 @@ def _meetings(node: Any) -> Iterator[list[Any]]:
         yield [node.expressions[0], *node.expressions[1:-1:2]]
     elif isinstance(node, exp.Reduce):
         yield [node.args["initial"], node.args["merge"]]
+    elif isinstance(node, exp.SetOperation):
+        yield from map(list, zip(node.left.selects, node.right.selects, strict=False))
+    elif isinstance(node, exp.In) and (query := node.args.get("query")):
+        yield [node.this, *query.selects]
     elif isinstance(node, exp.Concat) and any(p.type and not p.is_type(*exp.DataType.NESTED_TYPES) for p in parts):
         return  # a text of texts
     elif isinstance(node, (*MEETING, *SHIFTING)) or MERGING.fullmatch(called(node)):

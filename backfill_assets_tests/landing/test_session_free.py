@@ -136,6 +136,32 @@ def test_a_word_for_a_day_is_refused_where_no_row_gives_it(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT at AS x FROM raw UNION ALL SELECT t FROM raw", "SELECT n FROM raw WHERE at IN (SELECT t FROM raw)",
+        "SELECT n FROM raw WHERE at > (SELECT max(t) FROM raw)",
+        "SELECT * FROM raw JOIN (SELECT lower(t) AS u FROM raw) ON u = at",
+        "WITH a AS (SELECT at, trim(t) AS u FROM raw) SELECT coalesce(at, b.u) AS x FROM a AS b",
+    ],
+)  # fmt: skip
+def test_parts_of_a_query_make_no_text_a_time_of_each_other(query: str) -> None:
+    assert "makes a time of the text" in fault(query, TYPES)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT at AS x, t FROM raw UNION ALL SELECT at, t FROM raw",
+        "SELECT n FROM raw WHERE t IN (SELECT t FROM raw)",
+        "WITH a AS (SELECT cast(t AS timestamp) AS u, at FROM raw) SELECT coalesce(at, u) AS x FROM a",
+        "SELECT cast(t AS timestamp) AS t, at FROM raw WHERE at > n",
+    ],
+)  # fmt: skip
+def test_parts_of_a_query_of_one_type_stay(query: str) -> None:
+    assert not fault(query, TYPES)
+
+
+@pytest.mark.parametrize(
     "text", ["try_variant_get(v, '$', concat('time', 'stamp'))", "from_csv(t, schema_of_csv('2024-03-01 10:00:00'))"]
 )
 def test_a_type_to_parse_a_text_by_is_written_out(text: str) -> None:
