@@ -144,19 +144,3 @@ def test_a_table_with_a_day_in_between_that_may_not_be_made_does_not_ride_along(
 def test_a_table_that_another_run_works_on_does_not_ride_along() -> None:
     requests = asked(late(5), busy={"features": {day(6)}})
     assert requests[0].downstream == ()
-
-
-def test_a_request_that_the_first_run_makes_anyhow_is_left_out() -> None:
-    story = late(5)
-    story.rewrite("features", day(25), input_digest="older")
-    first, *others = asked(story)
-    assert "features" in first.downstream
-    assert others == []
-
-
-def test_windows_of_the_contracts_say_how_far_a_change_reaches() -> None:
-    story = loaded(MANY).build_all(*map(day, range(MANY)))
-    story.rewrite("staging", day(5), input_digest="older")
-    (request,) = asked(story)
-    assert request.span.start == day(5 - HORIZON)
-    assert request.span.last >= day(5 + WINDOW - 1)

@@ -15,7 +15,6 @@ from backfill_assets.core.lateness import (
     age_for,
     completeness,
     look_back_for,
-    rows_by_age,
     watermark_day,
     watermarks,
     wilson,
@@ -40,11 +39,6 @@ def cell(arrival: int, event: int, rows: int = 1) -> Cell:
     return Cell(FIRST + ONE_DAY * arrival, FIRST + ONE_DAY * event, rows)
 
 
-def test_the_age_of_a_row_is_in_whole_days_and_never_negative() -> None:
-    assert [cell(5, 5).age_days, cell(5, 2).age_days, cell(5, 6).age_days] == [0, 3, 0]
-    assert rows_by_age([cell(5, 2, 4), cell(9, 9, 2), cell(8, 5)]) == {0: 2, 3: 5}
-
-
 def test_a_look_back_of_n_days_misses_rows_that_are_n_or_more_days_late() -> None:
     advice = advise({0: 90, 1: 6, 3: 3, 200: 1})
     assert [(a.days, a.missed) for a in advice[:4]] == [(1, 10), (2, 4), (3, 4), (4, 1)]
@@ -61,12 +55,6 @@ def test_what_look_backs_miss_is_what_a_simulated_nightly_job_misses(ages: dict[
             nights = range(arrival, arrival + 60)  # the night after day A reprocesses the event days A - N + 1 .. A
             seen += rows if any(night - advice.days + 1 <= 200 <= night for night in nights) else 0
         assert advice.missed == sum(ages.values()) - seen
-
-
-@given(AGES)
-def test_misses_never_grow_with_a_longer_look_back(ages: dict[int, int]) -> None:
-    missed = [a.missed for a in advise(ages)]
-    assert missed == sorted(missed, reverse=True)
 
 
 @given(AGES, st.floats(0.01, 1))
@@ -90,13 +78,6 @@ def test_completeness_takes_each_step_from_the_days_that_were_watched_long_enoug
     by_age = completeness(cells, DayRange(FIRST, FIRST + ONE_DAY * 4))
     assert [(a.age_days, a.event_days, a.rows) for a in by_age] == [(0, 3, 6), (1, 2, 6), (2, 2, 6)]
     assert [a.share for a in by_age] == [6 / 8, 1, 1]
-
-
-@given(CELLS, WATCHED)
-def test_completeness_never_falls_with_age_and_ends_at_one(cells: list[Cell], watched: DayRange) -> None:
-    shares = [a.share for a in completeness(cells, watched)]
-    assert shares == sorted(shares)
-    assert not shares or (shares[0] >= 0 and shares[-1] == 1)
 
 
 @given(CELLS, WATCHED)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.needs import MOST_GAP_DAYS, RunRequest, identities, joined, needed_days, needs, run_requests
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import Codes, State, States
@@ -83,18 +83,6 @@ def test_an_arrival_day_is_needed_if_something_landed_and_is_not_loaded() -> Non
     assert needs(story.states(), {"raw": {day(3)}}).ready["raw"] == {day(10)}
 
 
-def test_a_load_that_was_cut_off_before_the_ledger_is_needed_again() -> None:
-    story = built().land(day(10), "new").load(day(10), finish=False)
-    assert ready(story, "raw") == {day(10)}
-
-
-def test_nothing_landed_at_or_after_as_of_is_needed_until_it_is_raised() -> None:
-    story = loaded(3, as_of=midnight(day(2)))
-    assert not ready(story, "raw")
-    story.as_of = midnight(day(4))
-    assert ready(story, "raw") == {day(2)}
-
-
 @pytest.mark.parametrize(("table", "gone"), [("staging", 5), ("features", 5), ("features_as_known", 4)])
 def test_a_missing_day_between_the_first_receipt_and_the_frontier_is_needed(table: str, gone: int) -> None:
     story = forgotten(built(), table, day(gone))
@@ -127,11 +115,6 @@ def test_held_outdated_and_pending_days_are_never_needed() -> None:
     assert day(2) not in needed_days(story.states())["features"]
     story.land(day(12), "tomorrow's").load(day(12), touching=[day(20)])
     assert day(20) not in needed_days(story.states())["features_as_known"]
-
-
-def test_days_that_are_no_partitions_yet_are_not_looked_at() -> None:
-    story = late(built(), touches=[5, 11])
-    assert needs(story.states(), {}, until=day(11)).ready["staging"] == {day(5), day(10)}
 
 
 def test_what_a_run_is_making_is_not_asked_for_and_holds_up_what_hangs_on_it() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.needs import needed_days
-from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters
+from backfill_assets.core.parameters import Parameters, parse_parameters
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets_tests.builders import (
     AS_KNOWN,
@@ -23,7 +23,6 @@ from backfill_assets_tests.builders import (
     HORIZON,
     LABELS,
     MATURITY,
-    RAW,
     TRAINING,
     WINDOW,
     Story,
@@ -38,7 +37,6 @@ WIDER = replace(FEATURES, inputs=(Input("staging", before=WINDOW + 1),))
 FARTHER = replace(LABELS, inputs=(Input("staging", before=-1, after=HORIZON + 1), LABELS.inputs[1]))
 RIPER = replace(TRAINING, matures_after_days=HORIZON + MATURITY + 2)
 KNOWN_LONGER = replace(AS_KNOWN, inputs=(Input("staging", before=WINDOW + 1, basis=Basis.KNOWN_AT_CUT),))
-
 parameters = st.builds(
     Parameters,
     st.lists(
@@ -66,10 +64,6 @@ def test_what_is_written_is_what_is_read(made: Parameters) -> None:
 @pytest.mark.parametrize("text", ["", "x", "{}", "[]", '{"inputs":[["staging"]]}', "null"])
 def test_a_text_that_is_not_understood_tells_no_parameters(text: str) -> None:
     assert parse_parameters(text) is None
-
-
-def test_no_parameter_reaches_landed_files() -> None:
-    assert parameters_of(RAW, Story().view()).to_json() == ""
 
 
 def under(story: Story, *changed: Contract) -> States:
@@ -158,12 +152,6 @@ def test_receipts_of_before_are_outdated_under_other_settings_and_judged_as_befo
     assert forgetful(built(), "features").state("features", day(8)) is State.FRESH
     restated = built().rewrite("staging", day(7), fingerprint="restated")
     assert forgetful(restated, "features").state("features", day(8)) is State.STALE
-
-
-def test_a_day_made_from_a_table_that_is_no_more_is_outdated() -> None:
-    story = built()
-    without = [replace(c, inputs=c.inputs[:1]) if c is TRAINING else c for c in CONTRACTS if c is not LABELS]
-    assert States(without, story.view(), story.codes).of("training", day(2)) is State.OUTDATED
 
 
 def test_an_earlier_first_day_makes_only_those_days_outdated_whose_window_reaches_it() -> None:

@@ -7,13 +7,26 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backfill_assets.backfill.plan import cut
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CODE_TAG, KEEP_GOOD, MODE_TAG, ON_BAD_DAYS_TAG, WriteMode, mode_of
+from backfill_assets.core.plans import (
+    CODE_TAG,
+    KEEP_GOOD,
+    MODE_TAG,
+    ON_BAD_DAYS_TAG,
+    TO_VERSION,
+    WriteMode,
+    mode_of,
+    target_of,
+    targets_text,
+)
 from backfill_assets.plans.model import Pins, Plan, PlanCode
 from backfill_assets.plans.policy import Policy
+from backfill_assets_tests.builders import day, receipt
 
 
 @pytest.mark.parametrize(
@@ -48,3 +61,18 @@ def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(policy: P
     assert kept.tags(plan.chunk(1)) == {**tags, ON_BAD_DAYS_TAG: KEEP_GOOD}
     with pytest.raises(BackfillError, match="is no way to write"):
         mode_of({MODE_TAG: "append"})
+
+
+@given(st.dictionaries(st.integers(0, 40).map(day), st.integers(-1, 3), min_size=1))
+def test_every_day_of_a_rollback_is_read_back_with_its_version(targets: dict[date, int]) -> None:
+    said = receipt(tags={TO_VERSION: targets_text(targets)})
+    assert {d: target_of(said, d) for d in targets} == targets
+
+
+def test_days_of_one_version_are_one_number() -> None:
+    assert targets_text({day(0): 7, day(9): 7}) == "7"
+
+
+@pytest.mark.parametrize("text", ["", "x", "3:2024-02-26", "3:x..y"])
+def test_a_tag_that_says_nothing_of_a_day_names_no_version(text: str) -> None:
+    assert target_of(receipt(tags={TO_VERSION: text}), day(0)) is None

@@ -19,7 +19,6 @@ from backfill_assets.core.readings import (
     SEPARATOR,
     deliveries_read,
     delivery_columns,
-    fingerprint_in,
     name_of,
     narrowed,
     rows_read,
@@ -144,13 +143,6 @@ def test_an_input_takes_the_columns_that_another_reads_of_the_same() -> None:
     assert narrowed(wide, [narrow]) == replace(wide, columns=("entity",))
     assert narrowed(narrow, [replace(narrow, columns=("value",))]) == narrow
     assert narrowed(wide, [replace(narrow, table="raw"), replace(narrow, basis=Basis.KNOWN_AT_CUT)]) == wide
-
-
-def test_fingerprints_of_parts_are_found_in_the_text_of_the_ledger() -> None:
-    text = told("1.2", {"b": "5.6", "a": "3.4"})
-    assert text == "1.2|a:3.4|b:5.6"
-    assert [fingerprint_in(text, name) for name in ("", "a", "b", "c")] == ["1.2", "3.4", "5.6", "1.2"]
-    assert fingerprint_in("1.2", "a") == told("1.2", {}) == "1.2"
 
 
 def test_parameters_say_which_columns_were_read_and_nothing_where_it_was_all() -> None:

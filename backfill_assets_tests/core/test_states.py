@@ -20,9 +20,6 @@ def _built() -> Story:
     return loaded(10).build_all(*ALL_DAYS)
 
 
-# one example each
-
-
 @pytest.mark.parametrize("table", [c.name for c in CONTRACTS])
 def test_what_was_built_from_todays_inputs_is_fresh(table: str) -> None:
     assert _built().state(table, day(5)) is State.FRESH
@@ -143,9 +140,6 @@ def test_a_day_built_without_a_required_day_is_incomplete_until_that_day_exists(
     assert story.build("features", day(3)).state("features", day(3)) is State.FRESH
 
 
-# the order
-
-
 def test_the_first_match_counts() -> None:
     """One day, and one reason after another taken away: each uncovers the next state of the rule."""
     story = loaded(3).build_all(*ALL_DAYS[:3])
@@ -185,9 +179,6 @@ def test_a_fresh_day_is_settled_and_a_missing_stale_or_held_one_is_not(late: boo
         found = states.of(table, asked)
         assert states.is_settled(table, asked) or found is not State.FRESH
         assert not states.is_settled(table, asked) or found in (State.FRESH, State.INCOMPLETE, State.PENDING)
-
-
-# what a write says, and what needs no work
 
 
 def test_an_incomplete_input_makes_what_is_built_from_it_incomplete() -> None:
@@ -244,3 +235,41 @@ def test_what_is_known_at_a_cut_follows_the_rows_that_a_merge_kept() -> None:
 
 def test_a_day_is_shown_in_the_state_in_which_it_was_written() -> None:
     assert [written_as(b).value for b in Built] == ["fresh", "incomplete", "pending", "held", "outdated"]
+
+
+DAYS = {"entity": "STRING", "arrival_date": "DATE", "event_date": "DATE"}
+OTHER, VALUE = {**DAYS, "other": "BIGINT"}, {**DAYS, "value": "BIGINT"}  # of files before and after a rename
+
+
+def test_a_day_is_incomplete_until_its_input_is_made_with_every_column_that_it_reads() -> None:
+    story = loaded(10).build_all(*ALL_DAYS)
+    story.rewrite("staging", day(4), columns=dict.fromkeys(OTHER, ""))  # as a receipt of before, which names none
+    assert story.states().lacking("features", day(5)) == [("staging", day(4))]
+    assert story.state("features", day(5)) is State.FRESH, "it was made before"
+    assert story.build("features", day(5)).state("features", day(5)) is State.INCOMPLETE
+    story.rewrite("staging", day(4), columns=VALUE)  # a new name gives the same fingerprint
+    assert story.state("features", day(5)) is State.STALE
+    assert story.build("features", day(5)).state("features", day(5)) is State.FRESH
+
+
+def test_another_name_or_type_in_an_input_s_files_makes_its_readers_stale_and_a_wider_type_does_not() -> None:
+    story = loaded(10).build_all(*ALL_DAYS).rewrite("staging", day(4), columns=VALUE)
+    story.build("features", *ALL_DAYS)
+    assert story.rewrite("staging", day(4), columns=VALUE).state("features", day(5)) is State.FRESH
+    for columns, state in (
+        ({**VALUE, "value": "INT"}, State.FRESH),
+        ({**VALUE, "value": "DATE"}, State.STALE),
+        (OTHER, State.STALE),
+    ):
+        assert story.rewrite("staging", day(4), columns=columns).state("features", day(5)) is state, columns
+
+
+def test_rows_that_were_loaded_without_a_column_are_made_again_once_they_are_loaded_with_it() -> None:
+    story = loaded(10).build_all(*ALL_DAYS).rewrite("raw", day(4), columns=OTHER).finish()
+    story.build("staging", day(4)).rewrite("staging", day(4), columns=DAYS)
+    assert story.states().undelivered("staging", day(4)) == {"value"}
+    assert story.state("staging", day(4)) is State.FRESH
+    assert story.states().lacks("staging", day(4)) == ["value"]
+    story.rewrite("raw", day(4), columns=VALUE).finish()
+    assert story.state("staging", day(4)) is State.STALE
+    assert story.build("staging", day(4)).state("staging", day(4)) is State.FRESH

@@ -17,8 +17,6 @@ import pytest
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import Input, LakeIOManager, daily_table
-from backfill_assets.dagster.contracts import code_of
-from backfill_assets.lake.code import SourceFile
 from backfill_assets_tests.dagster.projects import Deliveries, cause, materialize, rows
 from backfill_assets_tests.dagster.test_io_manager import states, versions
 
@@ -107,10 +105,6 @@ def test_a_table_without_rules_has_no_checks_and_a_mapping_names_parameters(
     result = materialize(lake, [orders_table(deliveries), counted], FIRST, "2024-01-02", instance=instance)
     assert result.success, cause(result)
     assert sorted(n for row in rows(lake, "counted") for n in row if isinstance(n, int)) == [3, 3]
-
-
-def test_its_code_is_the_file_of_the_function(deliveries: Deliveries) -> None:
-    assert code_of(orders_table(deliveries).op) == SourceFile.read(Path(__file__)).digest
 
 
 def test_later_days_are_read_as_far_as_there_are_any(

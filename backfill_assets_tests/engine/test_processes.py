@@ -75,19 +75,6 @@ def test_the_age_of_a_process_grows_with_the_time_that_passes_and_not_with_the_c
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_process_that_ended_is_gone_and_holds_no_memory() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    known = Process.of(child.pid)
-    assert known is not None
-    assert known.memory_bytes()
-    child.communicate(b"\n")
-    assert not known.is_alive()
-    assert known.memory_bytes() is None
-    here = PlacedProcess.this()
-    assert replace(here, pid=known.pid, started=known.created).is_gone(here)
-
-
-@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("linked", [False, True])
 def test_only_processes_of_the_folder_with_one_of_the_words_are_ended(tmp_path: Path, linked: bool) -> None:
     (tmp_path / "link").symlink_to(tmp_path)

@@ -36,7 +36,6 @@ from backfill_assets.engine.supervisor import Record, ServerFolder
 from backfill_assets_tests.processes import run_python, start
 
 pytestmark = pytest.mark.on_spark("it is the Spark server's life")
-
 PROCESSES = 20
 DEADLINE_SECONDS = 90.0
 SETTINGS = EngineSettings(memory="1g", cores=1, idle_minutes=5)
@@ -194,16 +193,6 @@ def test_the_state_is_readable_by_its_owner_only(spark_server: Served) -> None:
     assert {stat.S_IMODE(f.stat().st_mode) for f in with_token} == {0o600}
 
 
-def test_a_web_server_may_ask_for_the_status_without_using_the_server(spark_server: Served) -> None:
-    server = ensure_server(spark_server.lake, SETTINGS)
-    status = server_status(spark_server.lake)
-    assert status is not None
-    assert (status.pid, status.in_use) == (server.process.pid, False)
-    assert status.version == "pyspark 4.2.0, delta-spark 4.4.0"
-    assert status.uptime_seconds > 0
-    assert status.rss_bytes > 50_000_000
-
-
 def test_a_second_start_needs_no_network_and_no_java_on_the_machine(spark_server: Served, tmp_path: Path) -> None:
     dead = "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=9 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
     cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
@@ -263,12 +252,3 @@ def test_a_server_that_is_begun_is_held_and_one_that_runs_already_is_left_alone(
         assert status is not None
         assert status.in_use, "it does not go idle before its session is asked for"
     release(tmp_path)
-
-
-def test_who_begins_a_server_is_not_told_what_goes_wrong_and_other_engines_are_not_begun(tmp_path: Path) -> None:
-    (tmp_path / "lake").write_text("a file")
-    begun = begin_server(tmp_path / "lake", SETTINGS)
-    assert begun is not None
-    begun.join(DEADLINE_SECONDS)
-    assert not begun.is_alive()
-    assert begin_server(tmp_path, EngineSettings("sc://host")) is None

@@ -16,10 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import EngineLost, SettingsError
-from backfill_assets.engine.confs import SAIL, EngineSettings
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.server import ensure_server
 from backfill_assets.engine.supervisor import (
     RECORD,
     Record,
@@ -94,15 +92,6 @@ def test_a_server_that_the_record_names_no_longer_is_ended_and_the_next_ones_rec
     assert state.record() == newer
 
 
-def test_a_start_that_failed_is_not_explained_by_the_log_of_an_earlier_server(
-    state: ServerFolder, processes: None
-) -> None:
-    state.log.write_text("an earlier error\n")
-    state.scratch.symlink_to(state.folder)  # nothing is made or deleted through a link
-    with pytest.raises(EngineLost, match=r"did not start \(FileExistsError"):
-        ensure_server(state.folder.parent, EngineSettings(SAIL))
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> ServerFolder:
     found = ServerFolder.of(tmp_path)
@@ -157,12 +146,6 @@ def test_a_folder_of_another_user_and_a_record_of_theirs_are_not_used(
     give_away(folder.folder, monkeypatch)
     with pytest.raises(SettingsError, match="whose server it is"):
         folder.make()
-
-
-def test_what_a_supervisor_is_told_shows_neither_token_nor_command() -> None:
-    request = ServerRequest(["java", "-Dsecret"], {}, 600.0, "server-1.properties", "hunter2")
-    assert "hunter2" not in repr(request)
-    assert "-Dsecret" not in repr(request)
 
 
 def test_the_clients_lock_can_be_taken_only_while_nobody_shares_it(folder: ServerFolder) -> None:

@@ -4,12 +4,11 @@ Tested here: `lake.code`. Not tested here: Python's digests (`core/test_code_dig
 names (`pipeline/test_tables.py`).
 """
 
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.code import SourceFile, installed_versions
+from backfill_assets.lake.code import SourceFile
 
 
 @pytest.mark.parametrize(
@@ -39,7 +38,3 @@ def test_a_file_that_changed_or_is_gone_has_moved(tmp_path: Path) -> None:
     assert (file.has_moved, file.digest) == (True, digest)
     path.unlink()
     assert file.has_moved
-
-
-def test_versions_are_those_of_what_is_installed() -> None:
-    assert installed_versions(["duckdb", "nope-nope"]) == {"duckdb": version("duckdb")}

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaProtocolError
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
@@ -21,11 +20,10 @@ from backfill_assets.lake.columns import REASON
 from backfill_assets.lake.data_files import day_bytes
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.doctor_tables import Level, examine_rows
-from backfill_assets_tests.builders import STAGING, day, make_commit
+from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 COUNTRY = Column("country", "STRING", "where", nullable=True)
 WIDER = replace(STAGING, columns=(*STAGING.columns[:2], COUNTRY, STAGING.columns[2]))
 NARROWER = replace(STAGING, columns=(STAGING.columns[1], STAGING.columns[2]), key=(), inputs=())
@@ -68,15 +66,6 @@ def test_a_required_column_that_is_added_or_lost_does_not_bind_the_days_without_
     strict = replace(STAGING, columns=(*STAGING.columns, needed))
     publish_by_hand(lake, strict, [{"entity": "B", "value": 2, "country": "DE", "event_date": day(2)}])
     assert [(r["entity"], r["country"]) for r in content(lake)] == [("A", None), (None, None), ("B", "DE")]
-
-
-def test_delta_rs_does_not_open_tables_whose_types_may_widen(lake: Lake) -> None:
-    """Where this fails, `lake.columns` can let types widen in place."""
-    feature = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]}
-    versions = {"minReaderVersion": 3, "minWriterVersion": 7}
-    make_commit(lake.table_path("staging"), 2, actions=[{"protocol": versions | feature}])
-    with pytest.raises(DeltaProtocolError, match="typeWidening"):
-        DeltaTable(str(lake.table_path("staging"))).to_pyarrow_table()
 
 
 def test_a_wider_type_goes_into_a_column_of_another_name(lake: Lake) -> None:

@@ -4,12 +4,26 @@ Tested here: `lake.data_files`.
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.data_files import day_bytes, linked
-from backfill_assets_tests.builders import STAGING, day, write_rows
-from backfill_assets_tests.files import bare_lake
+from backfill_assets.lake.data_files import (
+    day_bytes,
+    linked,
+    plain_files,
+    read_frame,
+)
+from backfill_assets_tests.builders import STAGING, day, make_commit, write_rows
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 
 def rows(*numbers: int) -> list[dict[str, object]]:
@@ -39,3 +53,49 @@ def test_every_file_lies_once_below_its_value_even_where_names_are_equal(tmp_pat
     folder = linked(tmp_path, "day", files)
     assert sorted(p.read_text() for p in (folder / "day=2024-03-01").iterdir()) == ["one", "two"]
     assert linked(tmp_path, "day", files) != folder
+
+
+ROWS = [{"entity": "A", "value": 1, "event_date": day(n)} for n in range(3)]
+
+
+def test_the_files_of_the_wanted_days_are_chosen_at_the_version_asked_for(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    path = lake.table_path("staging")
+    first = publish_by_hand(lake, STAGING, ROWS).version
+    second = publish_by_hand(lake, STAGING, [ROWS[1] | {"value": 2}]).version
+    before, after = (plain_files(path, v, "event_date", [day(1), day(9)]) for v in (first, second))
+    assert before is not None
+    assert after is not None
+    assert [len(before.paths), len(after.paths)] == [1, 1]
+    assert before.paths != after.paths
+    assert dict(after.columns) == {"entity": "string", "value": "bigint", "event_date": "date"}
+    every = plain_files(path, second, "event_date", None)
+    none = plain_files(path, second, "event_date", [])
+    assert every is not None
+    assert none is not None
+    assert [len(every.paths), len(none.paths)] == [3, 0]
+    assert all(Path(p).is_file() for p in every.paths)
+
+
+def test_what_plain_files_cannot_tell_is_left_to_deltas_own_reader(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path / "lake")
+    path = lake.table_path("staging")
+    version = publish_by_hand(lake, STAGING, ROWS).version
+    assert plain_files(path, version, "another_date", None) is None, "not laid out by its day"
+    odd = bare_lake(tmp_path / "a [lake]")
+    version = publish_by_hand(odd, STAGING, ROWS).version
+    assert plain_files(odd.table_path("staging"), version, "event_date", None) is None, "Spark would see a pattern"
+    write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
+    assert plain_files(path, DeltaTable(path).version(), "event_date", None) is not None, "others' files, our layout"
+
+
+@pytest.mark.on_spark("it is Delta's own reader")
+def test_no_day_never_means_every_day_by_deltas_own_reader_either(tmp_path: Path, spark: "SparkSession") -> None:
+    lake = bare_lake(tmp_path)
+    path = lake.table_path("staging")
+    version = publish_by_hand(lake, STAGING, ROWS).version + 1
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors", "invariants"]}
+    make_commit(path, version, actions=[{"protocol": {"minReaderVersion": 3, "minWriterVersion": 7} | features}])
+    assert plain_files(path, version, "event_date", []) is None
+    found = [read_frame(spark, path, version, "event_date", days).count() for days in (None, [day(1)], [])]
+    assert found == [3, 1, 0]

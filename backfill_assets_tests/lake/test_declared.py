@@ -6,10 +6,7 @@ Tested here: `lake.declared` as files. Not tested here: what an asset declares (
 from datetime import date
 from pathlib import Path
 
-import pytest
-
 from backfill_assets.core.contracts import Column, Contract, Input, Rule
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.declared import DeclaredTable, declare, declared, find_declared, with_bounds
 
 COLUMNS = (Column("day", "DATE", "the day"), Column("total", "DECIMAL(18,2)", "", nullable=True))
@@ -26,13 +23,6 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert declared(tmp_path) == [TABLE]
     assert find_declared(tmp_path, "weekly") == TABLE
     assert find_declared(tmp_path, "other") is None
-
-
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    declare(tmp_path, TABLE)
-    (tmp_path / ".assets/weekly.json").write_text("{}")
-    with pytest.raises(SettingsError, match=r"weekly\.json: it is not what the IO manager wrote"):
-        declared(tmp_path)
 
 
 def test_bounds_of_the_settings_win_over_those_of_an_asset(tmp_path: Path) -> None:

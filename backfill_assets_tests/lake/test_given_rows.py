@@ -188,24 +188,6 @@ def test_what_a_frame_of_spark_raises_is_raised_and_leaves_nothing(spark: "Spark
     assert not list(lake.root.rglob("*.parquet"))
 
 
-@pytest.mark.slow
-def test_rows_stream_and_more_than_a_batch_of_them_arrive(lake: Lake) -> None:
-    held, most = [0], [0]
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for start in range(0, 200_000, 50_000):
-            keys = pa.array([str(n) for n in range(start, start + 50_000)])
-            held.append(pa.total_allocated_bytes())
-            most[0] = max(held)
-            yield pa.RecordBatch.from_arrays(
-                [keys, pa.array(range(50_000)), pa.array([DAY] * 50_000)], ["k", "n", "day"]
-            )
-
-    schema = pa.schema([("k", pa.string()), ("n", pa.int64()), ("day", pa.date32())])
-    assert staged(lake, pa.RecordBatchReader.from_batches(schema, batches()))[DAY].rows == 200_000
-    assert most[0] - held[1] < 4 * 50_000 * 40
-
-
 def test_an_error_in_the_midst_of_a_reader_is_raised_as_it_is_and_leaves_nothing(lake: Lake) -> None:
     def torn() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([{"k": "a", "n": 1, "day": DAY}])
@@ -250,13 +232,6 @@ def test_what_is_no_table_of_rows_is_refused_with_what_is_one(value: object) -> 
         GivenRows.of(value)
 
 
-def test_a_batch_alone_is_rows_and_given_rows_stay_what_they_are(lake: Lake) -> None:
-    batch = pa.RecordBatch.from_pylist([{"k": "a", "n": 1, "day": DAY}])
-    given_rows = GivenRows.of(batch)
-    assert GivenRows.of(given_rows) is given_rows
-    assert staged(lake, given_rows) == staged(lake, pa.Table.from_batches([batch]))
-
-
 def test_rows_of_pandas_and_arrow_import_no_spark(processes: None, tmp_path: Path) -> None:
     program = """
 import sys
@@ -271,3 +246,28 @@ print([name for name in sys.modules if name.partition(".")[0] in ("pyspark", "py
     run = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
     assert not (tmp_path / ".server").exists()
+
+
+# What pandas makes of rows, and what it is.
+PANDAS: dict[str, tuple[dict[str, Any], list[tuple[Any, Any]]]] = {
+    "whole numbers with a missing one": ({"k": ["a", "b"], "n": [1, None]}, [("a", 1), ("b", None)]),
+    "NaN among texts": ({"k": ["a", float("nan")], "n": [1, 2]}, [("a", 1), (None, 2)]),
+    "a category": ({"k": pd.Categorical(["a", None]), "n": [1, 2]}, [("a", 1), (None, 2)]),
+    "numbers of its own": ({"k": ["a", "b"], "n": pd.array([1, None], "Int64")}, [("a", 1), ("b", None)]),
+    "nothing but NaN": ({"k": ["a"], "n": [float("nan")]}, [("a", None)]),
+    "nothing but None": ({"k": ["a"], "n": [None]}, [("a", None)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("made", PANDAS)
+def test_pandas_rows_are_what_pandas_means_by_them(lake: Lake, made: str) -> None:
+    cells, wanted = PANDAS[made]
+    frame = pd.DataFrame({**cells, "day": pd.Timestamp(DAY)}, index=[7] * len(wanted))
+    table = pa.table(
+        {
+            "k": pa.array([k for k, _ in wanted], pa.string()),
+            "n": pa.array([n for _, n in wanted], pa.int64()),
+            "day": pa.array([DAY] * len(wanted)),
+        }
+    )
+    assert staged(lake, frame) == staged(lake, table)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -17,20 +18,36 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backfill_assets.core.errors import Altered
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.lake.audit import audit, audit_table
 from backfill_assets.lake.committer import commit_receipt
+from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.housekeeping import find_unneeded, remove_unneeded
-from backfill_assets.lake.log import commits
+from backfill_assets.lake.housekeeping import (
+    MIB,
+    MOST_LEDGER_FILES,
+    _compacted,
+    compact,
+    find_unneeded,
+    remove_unneeded,
+    uneven_files,
+)
+from backfill_assets.lake.ledger import FILES, read_files
+from backfill_assets.lake.log import commits, file_changes
 from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, restore_partitions
-from backfill_assets.lake.staging import sweep
-from backfill_assets_tests.builders import STAGING, day, receipt
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.staging import Staged, StagedFile, sweep
+from backfill_assets.lake.store import TableStore
+from backfill_assets.load import scan
+from backfill_assets_tests.builders import STAGING, day, receipt, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+from backfill_assets_tests.lake.test_commit_raised import files_row
 from backfill_assets_tests.strategies import examples
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 LATER = datetime.now(UTC) + timedelta(days=100)
 
 
@@ -140,3 +157,125 @@ def test_no_version_since_the_time_loses_a_file(
         promised = [v for v, after in pairwise(history[1:]) if after.at >= since] + history[-1:]
         for commit in promised:
             assert content(lake, commit.version) == held[commit.version]
+
+
+WHOLE = 256 * MIB
+
+
+def rows(number: int, values: Sequence[int]) -> list[dict[str, object]]:
+    return [{"entity": f"e{v}", "value": v, "event_date": day(number)} for v in values]
+
+
+def split(in_parts: Lake, number: int, parts: int = 3) -> Staged:
+    """Rows of a day, staged in so many files."""
+    staged = stage_by_hand(in_parts, STAGING, rows(number, range(parts)))
+    for part in range(1, parts):
+        more = stage_by_hand(in_parts, STAGING, rows(number, range(part * 10, part * 10 + 4)))
+        target = staged.files[0].path.with_name(f"part-{part}.parquet")
+        more.files[0].path.rename(target)
+        more.drop()
+        staged.files = (*staged.files, StagedFile(target, str(day(number))))
+    return staged
+
+
+def publish_in_parts(in_parts: Lake, number: int, parts: int = 3) -> None:
+    """Write a day in so many files, with its receipt."""
+    staged = split(in_parts, number, parts)
+    found = audit(in_parts, staged.paths, STAGING)[day(number)]
+    said = Receipt(staged.write_id, "staging", "test", {day(number): DayEntry(found.rows, found.fingerprint, "d")})
+    with in_parts.store.lock("staging"):
+        in_parts.store.replace_days(STAGING, staged, [day(number)], said)
+
+
+@pytest.fixture
+def in_parts(tmp_path: Path) -> Lake:
+    """A lake whose table staging has three days, the first two in three files each."""
+    made = bare_lake(tmp_path)
+    for number, parts in enumerate((3, 3, 1)):
+        publish_in_parts(made, number, parts)
+    return made
+
+
+def files_by_day(in_parts: Lake) -> list[int]:
+    found = [f.partition for f in files_of(in_parts, STAGING)]
+    return [found.count(str(day(n))) for n in range(3)]
+
+
+def test_small_files_of_a_day_become_one_and_nothing_else_changes(in_parts: Lake) -> None:
+    view, held = in_parts.store.view("staging", "event_date"), audit_table(in_parts, STAGING)
+    assert files_by_day(in_parts) == [3, 3, 1]
+    assert [*uneven_files(in_parts, STAGING, WHOLE)] == [str(day(0)), str(day(1))]
+    assert [*compact(in_parts, STAGING, WHOLE)] == [str(day(0)), str(day(1))]
+    assert files_by_day(in_parts) == [1, 1, 1]
+    after = in_parts.store.view("staging", "event_date")
+    assert (after.stamps, after.foreign, after.version) == (view.stamps, view.foreign, view.version + 1)
+    assert audit_table(in_parts, STAGING) == held
+    path = in_parts.table_path("staging")
+    changes = [*file_changes(path, after.version)]
+    assert [c.moves_rows for c in changes] == [False] * len(changes), "readers of changes see none"
+    assert DeltaTable(str(path), version=view.version).to_pyarrow_table().num_rows == sum(p.rows for p in held.values())
+    assert not compact(in_parts, STAGING, WHOLE), "once more, nothing is uneven"
+    assert in_parts.store.view("staging", "event_date").version == after.version
+
+
+def test_a_day_is_put_back_across_it_and_a_held_or_foreign_one_is_left_alone(in_parts: Lake) -> None:
+    publish_in_parts(in_parts, 0, 1)  # version 4
+    compact(in_parts, STAGING, WHOLE)
+    seen = {day(0): in_parts.store.view("staging", "event_date").stamps[day(0)].version}
+    restore_partitions(in_parts, RestoreRequest(STAGING, {day(0): 3}, seen), Provenance("rollback"))
+    assert files_by_day(in_parts) == [3, 1, 1], "as it was written"
+    assert uneven_files(in_parts, STAGING, WHOLE) == {}, "held"
+    publish_in_parts(in_parts, 1, 2)
+    write_rows(in_parts.table_path("staging"), STAGING, rows(1, [99]))
+    assert uneven_files(in_parts, STAGING, WHOLE) == {}, "foreign"
+
+
+def test_a_large_file_is_split_and_the_parts_are_not_made_one_again(tmp_path: Path) -> None:
+    in_parts, random = bare_lake(tmp_path), Random(5)
+    publish_by_hand(in_parts, STAGING, rows(0, [random.getrandbits(62) for _ in range(300_000)]))
+    held = audit_table(in_parts, STAGING)
+    assert files_by_day(in_parts) == [1, 0, 0]
+    assert [*compact(in_parts, STAGING, MIB)] == [str(day(0))]
+    parts = files_by_day(in_parts)[0]
+    assert parts > 1
+    assert audit_table(in_parts, STAGING) == held
+    assert not compact(in_parts, STAGING, MIB)
+    compact(in_parts, STAGING, WHOLE)
+    assert files_by_day(in_parts) == [1, 0, 0]
+
+
+def test_a_day_that_was_written_meanwhile_is_left_as_it_is(in_parts: Lake) -> None:
+    found = uneven_files(in_parts, STAGING, WHOLE)
+    publish_in_parts(in_parts, 0, 2)
+    version = in_parts.store.view("staging", "event_date").version
+    assert [*_compacted(in_parts, STAGING, found, WHOLE)] == [str(day(1))]
+    assert files_by_day(in_parts) == [2, 1, 1]
+    publish_in_parts(in_parts, 1, 2)
+    assert _compacted(in_parts, STAGING, {str(day(1)): found[str(day(1))]}, WHOLE) == {}
+    assert in_parts.store.view("staging", "event_date").version == version + 2
+    assert find_unneeded(in_parts, STAGING, datetime.now(UTC) + timedelta(days=1)).no_version == (), (
+        "nothing is left over"
+    )
+
+
+def test_a_file_that_was_altered_is_not_read(in_parts: Lake) -> None:
+    (in_parts.table_path("staging") / uneven_files(in_parts, STAGING, WHOLE)[str(day(0))][0].path).write_bytes(b"PAR1")
+    with pytest.raises(Altered):
+        compact(in_parts, STAGING, WHOLE)
+
+
+def test_a_ledger_in_many_files_becomes_one_with_the_same_rows(tmp_path: Path) -> None:
+    in_parts = bare_lake(tmp_path)
+    session = LakeSession(in_parts)
+    for n in range(MOST_LEDGER_FILES):
+        scan._append(session, [files_row(f"{n}.jsonl")], "scan", "")
+    assert not uneven_files(in_parts, FILES, WHOLE)
+    scan._append(session, [files_row("last.jsonl")], "scan", "")
+    assert uneven_files(in_parts, FILES, WHOLE)
+    before, rows = read_files(in_parts.store), sorted(map(str, TableStore(in_parts).own_rows(FILES.name)))
+    assert len(compact(in_parts, FILES, WHOLE)[""]) == MOST_LEDGER_FILES + 1
+    assert not uneven_files(in_parts, FILES, WHOLE)
+    assert read_files(in_parts.store) == before
+    assert sorted(map(str, TableStore(in_parts).own_rows(FILES.name))) == rows
+    scan._append(session, [files_row("after.jsonl")], "scan", "")
+    assert len(read_files(in_parts.store)) == len(before) + 1

@@ -67,22 +67,12 @@ def test_a_torn_commit_is_named_and_nothing_else_is_told(lake: Lake, table: Path
     assert found.files == 0
 
 
-def test_a_version_that_lacks_is_named(lake: Lake, table: Path) -> None:
-    commit_file(table, 0).unlink()
-    assert inspect(lake, STAGING).lacking == (0,)
-
-
 def test_files_that_are_gone_or_of_another_size_are_named_by_path(lake: Lake, table: Path) -> None:
     file = data_file(table)
     file.write_bytes(b"other")
     assert inspect(lake, STAGING).altered == (file.relative_to(table).as_posix(),)
     file.unlink()
     assert inspect(lake, STAGING).absent == (file.relative_to(table).as_posix(),)
-
-
-def test_files_that_no_version_names_are_counted_with_their_bytes(lake: Lake, table: Path) -> None:
-    (table / "left.parquet").write_bytes(b"12345")
-    assert (inspect(lake, STAGING).lost, inspect(lake, STAGING).lost_bytes) == (1, 5)
 
 
 def test_commits_of_others_that_moved_rows_are_told_by_version(lake: Lake, table: Path) -> None:

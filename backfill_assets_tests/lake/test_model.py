@@ -128,14 +128,6 @@ def test_a_version_stands_for_code_of_this_package_and_for_no_other(sources: Sou
     assert len(codes) == 2
 
 
-def test_raw_made_by_another_loader_is_outdated_not_stale(sources: Sources) -> None:
-    before = make_pipeline(_tables(sources, CODE))
-    story = loaded(2)
-    story.codes = {"raw": replace(before.codes["raw"], code_digest="of an earlier parser")}
-    story.land(day(2), "file-2").load(day(2))
-    assert before.states(story.view()).of("raw", day(2)) is State.OUTDATED
-
-
 def test_nothing_is_written_once_another_version_of_this_package_is_installed(
     sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

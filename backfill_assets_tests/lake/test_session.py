@@ -4,9 +4,6 @@ Tested here: `lake.session` without an engine. Not tested here: engines (`engine
 (`test_store`).
 """
 
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -16,12 +13,9 @@ import pyarrow as pa
 import pytest
 
 from backfill_assets.core.errors import EngineLost
-from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import server_status
-from backfill_assets.engine.supervisor import Record, ServerFolder
 from backfill_assets.lake.sections import SparkSettings
-from backfill_assets.lake.session import CpuMeter, LakeSession, explaining_losses, free, small_frame
+from backfill_assets.lake.session import LakeSession, explaining_losses, free, small_frame
 from backfill_assets.lake.settings import AccessSettings
 from backfill_assets_tests.files import bare_lake
 
@@ -87,39 +81,3 @@ def test_freeing_leaves_a_dead_engine_alone_and_hides_no_other_error() -> None:
     except EngineLost:
         free(cast(Any, alive))
     assert (alive.freed, gone.freed) == (1, 1), "an engine that is being told as lost is not called again"
-
-
-BUSY = "import time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True)\ninput()"
-
-
-def work(seconds: float) -> None:
-    """Use the processor for so long."""
-    began = time.process_time()
-    while time.process_time() - began < seconds:
-        pass
-
-
-@pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("engine", ["embedded", "local[2]"])
-def test_what_this_process_and_its_engine_use_is_counted(tmp_path: Path, engine: str) -> None:
-    meter = CpuMeter(tmp_path, EngineSettings(engine=engine))
-    child = subprocess.Popen([sys.executable, "-c", BUSY], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        assert child.stdout
-        child.stdout.readline()
-        server = Process.of(child.pid)
-        assert server
-        folder = ServerFolder.of(tmp_path)
-        folder.make()
-        folder.write_record(Record(server, server, 1, "token", {}))
-        work(0.2)
-        spent = meter.spent()
-        assert spent is not None
-        assert spent >= 0.4
-        assert CpuMeter(tmp_path, EngineSettings(engine=engine)).spent() == pytest.approx(0, abs=0.2)
-    finally:
-        child.communicate(b"\n")
-
-
-def test_of_an_engine_elsewhere_nothing_is_said(tmp_path: Path) -> None:
-    assert CpuMeter(tmp_path, EngineSettings(engine="sc://host:15002")).spent() is None

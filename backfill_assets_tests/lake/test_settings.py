@@ -4,13 +4,16 @@ Tested here: `lake.settings`. Not tested here: what a setting does to a table (e
 """
 
 import re
+import tomllib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.settings import ENV_PREFIX, FILE_NAME, LakeSettings, load_settings
+from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.lake.settings import ENV_PREFIX, FILE_NAME, TEMPLATE, LakeSettings, lake_toml, load_settings
+from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.processes import run_python
 
 NEEDED = 'start_date = 2013-10-01\n{top}\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n{rest}\n'
@@ -31,9 +34,6 @@ def _refusal(lake: Path, top: str = "", rest: str = "", **environ: str) -> str:
         _load(lake, top, rest, **environ)
     assert caught.value.object == str(lake / FILE_NAME)
     return caught.value.culprit
-
-
-# what parses
 
 
 def test_three_things_are_needed_and_all_else_has_a_default(lake: Path) -> None:
@@ -68,8 +68,6 @@ def test_as_of_is_an_instant_in_utc_and_naive_means_utc(lake: Path, written: str
     assert found is not None
     assert found.utcoffset() == timedelta()
 
-
-# what is refused, and how it is told
 
 BAD = {
     "a day that is none": ("start_date", "", "", {"START_DATE": "2013-02-30"}),
@@ -157,9 +155,6 @@ def test_a_file_that_is_not_toml_is_named(lake: Path, content: bytes) -> None:
     assert caught.value.object == str(lake / FILE_NAME)
 
 
-# the environment
-
-
 def test_variables_win_over_the_file(lake: Path) -> None:
     found = _load(lake, rest='[spark]\nmemory = "1g"\ncores = 1', SPARK__MEMORY="4g")
     assert (found.spark.memory, found.spark.cores) == ("4g", 1)
@@ -194,9 +189,6 @@ def test_the_process_environment_counts_when_none_is_given_but_its_time_zone_nev
     assert told.split() == ["3g", "2014-06-01T12:30:00+00:00"]
 
 
-# known gaps, each the smallest example
-
-
 @pytest.mark.parametrize(("over", "under"), [("START_DATE", "START_DATE__DAY"), ("SOURCE", "SOURCE__FORMAT")])
 def test_a_variable_below_a_value_is_refused_by_its_name(lake: Path, over: str, under: str) -> None:
     assert f"${ENV_PREFIX}{under}" in _refusal(lake, **{over: "7", under: "csv"})
@@ -212,3 +204,51 @@ LAX = {
 @pytest.mark.parametrize(("top", "rest"), LAX.values(), ids=LAX.keys())
 def test_a_slip_of_the_pen_is_not_taken_for_another_value(lake: Path, top: str, rest: str) -> None:
     _refusal(lake, top, rest)
+
+
+VALUES: dict[str, Any] = {
+    "start_date": date(2024, 3, 1), "files": "landing/**", "format": "jsonl", "select": "seq, 'ä\"' AS op",
+}  # fmt: skip
+
+
+def test_what_it_spells_out_is_what_a_lake_without_these_keys_has() -> None:
+    spelled = LakeSettings.model_validate(tomllib.loads(lake_toml(VALUES)))
+    source = {k: VALUES[k] for k in ("files", "format", "select")}
+    bare = LakeSettings.model_validate({"start_date": VALUES["start_date"], "source": source})
+    assert spelled == bare
+
+
+def test_every_section_of_the_settings_is_in_it() -> None:
+    told = set(re.findall(r"^#? ?\[(\w+)", TEMPLATE.read_text("utf-8"), re.MULTILINE))
+    sections = {n for n, f in LakeSettings.model_fields.items() if hasattr(f.annotation, "model_fields")}
+    assert sections <= told
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"format": "xlsx"}, "source.format"),
+        ({"windows_days": [28, 7]}, "windows_days"),
+        ({"start_date": "soon"}, "the new lake.toml"),
+        ({"files": ""}, "files"),
+    ],
+)
+def test_what_would_not_be_accepted_is_refused_and_says_that_nothing_was_written(
+    change: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(BackfillError, match=told):
+        lake_toml(VALUES | change)
+
+
+def test_the_declared_features_and_the_label_that_are_commented_out_are_accepted_as_they_stand() -> None:
+    lines = lake_toml(VALUES).splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("# [[features.columns]]"))
+    end = next(n for n in range(begin, len(lines)) if not lines[n])
+    declared = [line.removeprefix("# ") for line in lines[begin:end]]
+    label = next(line.removeprefix("# ") for line in lines if line.startswith("# label ="))
+    kept = [n for n in lines[:begin] + lines[end:] if not n.startswith(("windows_days", "measure =", "rule ="))]
+    place = kept.index("[labels]")
+    text = "\n".join([*kept[:place], *declared, "[labels]", label, *kept[place + 1 :]])
+    made = {t.name: t for t in tables(LakeSettings.model_validate(tomllib.loads(text)))}
+    assert dict(made["features"].compiled)["spent_28d"].startswith("sum(value) FILTER (WHERE (flag = 1))")
+    assert made["labels"].compiled["label"] == "sum_ahead > 2 * sum_behind"

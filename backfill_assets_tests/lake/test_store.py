@@ -1,6 +1,6 @@
 """The store of tables as the load path sees it: by name, whole days, receipts.
 
-Tested here: `lake.store`. Not tested here: rows through an engine (`test_data_files_plain`), commits
+Tested here: `lake.store`. Not tested here: rows through an engine (`test_data_files`), commits
 (`test_committer`) and the way back (`test_restore`).
 """
 

@@ -130,12 +130,6 @@ def test_a_header_that_cannot_be_used_makes_the_file_unreadable(tmp_path: Path, 
     assert reason in intake.refused
 
 
-def test_a_header_alone_is_a_file_without_rows(tmp_path: Path) -> None:
-    intake = take_in(tmp_path, "a.csv", b"k,v")
-    assert (intake.rows, intake.refused, list(intake.types)) == (0, None, ["k", "v"])
-    assert stock_rows(intake) == []
-
-
 def test_an_empty_line_is_a_record_only_where_there_is_one_column(tmp_path: Path) -> None:
     assert take_in(tmp_path, "a.csv", b"k,v\n\n1,2\n\r\n").rows == 1
     assert good_rows(take_in(tmp_path, "b.csv", b"k\n\n1\n")) == [{"k": ""}, {"k": "1"}]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.landing.declared import Declarations, DeclaredTotals, exact_number, read_declared
+from backfill_assets.landing.declared import Declarations, DeclaredTotals, read_declared
 from backfill_assets.landing.listing import list_landing
 from backfill_assets_tests.lake.landed import land
 
@@ -132,8 +132,3 @@ def test_a_link_in_a_manifests_place_is_never_followed_and_does_not_let_the_file
     (tmp_path / "_manifest.csv").symlink_to(tmp_path / "true.json")
     listing = list_landing("*.csv", tmp_path, "csv")
     assert "_manifest.csv" in [r.name for r in listing.refused]
-
-
-@pytest.mark.parametrize("text", ["1_000", "x", "", "inf", "--1", json.dumps("1")])
-def test_a_text_that_others_would_not_take_for_a_number_is_none(text: str) -> None:
-    assert exact_number(text) is None

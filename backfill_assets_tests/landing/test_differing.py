@@ -19,7 +19,6 @@ from backfill_assets.landing.differing import (
     UnfitSelect,
     refuse_differing,
     refuse_texts_of_fractions,
-    uncast,
     without_doubt,
 )
 from backfill_assets.landing.mapping import RAISED, mapped
@@ -135,10 +134,6 @@ def test_nor_does_a_column_of_text_take_one(spark: "SparkSession", engine: Engin
     frame = spark.createDataFrame([(1.0,)], f"f {kind}")
     with pytest.raises(UnfitSelect, match="event_key is double"):
         without_doubt("event_key", frame.f, frame.f, kind, read_type("STRING"), engine)
-
-
-def test_a_cast_that_cannot_be_told_from_null_is_left_to_the_payload() -> None:
-    assert "a failed cast of total" in str(uncast("total", Sail()))
 
 
 PATHS = ["", "/", "//a//b//", "a/b/c", "/ä/日本/😀", "a b", ".[x]|/\\/", None]

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.landing.files import (
-    HASHES_NAME,
     READ_BYTES,
     Hashes,
     LandedFile,
@@ -148,32 +147,10 @@ def test_a_hash_is_remembered_and_the_file_not_read_again(tmp_path: Path) -> Non
     assert Hashes(tmp_path / "stock").sha256(file) == sha(b"one")
 
 
-def test_another_size_or_time_means_another_look(tmp_path: Path) -> None:
-    remembered(tmp_path / "stock", dated(tmp_path / "a", b"one"))
-    later = dated(tmp_path / "a", b"two", LONG_AGO + 1)
-    assert Hashes(tmp_path / "stock").sha256(later) == sha(b"two")
-    longer = dated(tmp_path / "a", b"three")
-    assert Hashes(tmp_path / "stock").sha256(longer) == sha(b"three")
-
-
-def test_what_was_not_asked_for_is_forgotten(tmp_path: Path) -> None:
-    first, second = dated(tmp_path / "a", b"one"), dated(tmp_path / "b", b"two")
-    remembered(tmp_path / "stock", first)
-    remembered(tmp_path / "stock", second)
-    assert '"a"' not in (tmp_path / "stock" / HASHES_NAME).read_text()
-
-
 def test_a_file_that_changed_since_it_was_listed_has_no_hash_yet(tmp_path: Path) -> None:
     file = dated(tmp_path / "a", b"one")
     dated(tmp_path / "a", b"more than one")
     assert Hashes(tmp_path / "stock").sha256(file) == ""
-
-
-def test_a_damaged_memory_costs_another_look_and_nothing_else(tmp_path: Path) -> None:
-    file = dated(tmp_path / "a", b"one")
-    for damaged in ("", "[]", '{"a": 1}', '{"a": [1, "x", null]}', "\x00"):
-        (tmp_path / HASHES_NAME).write_text(damaged)
-        assert Hashes(tmp_path).sha256(file) == sha(b"one")
 
 
 def as_listed(path: Path) -> LandedFile:

@@ -95,12 +95,6 @@ def test_a_file_that_changes_while_it_is_parsed_is_left_for_the_next_scan(
     assert list((tmp_path / "stock").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
-def test_nothing_unfinished_stays_behind(tmp_path: Path, name: str) -> None:
-    intake = take_in(tmp_path, name, LINES)
-    assert set((tmp_path / "stock").iterdir()) == {intake.parquet, tmp_path / "stock" / f"{intake.sha256}.json"}
-
-
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\n \r\n"])
 def test_an_empty_file_of_json_lines_has_no_rows_and_is_no_fault(tmp_path: Path, content: bytes) -> None:
     intake = take_in(tmp_path, "a.jsonl", content)
@@ -175,13 +169,6 @@ def test_columns_that_appear_late_are_null_before(tmp_path: Path) -> None:
     own = ["__row_number", "__bad_text", "__bad_reason"]
     assert [[r[n] for n in own] for r in rows] == [[1, None, None], [2, "text", "why"], [3, None, None]]
     assert [(r["a"], r["b"]) for r in rows] == [("x", None), (None, None), ("z", "7")]
-
-
-def test_row_groups_are_filled_from_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "GROUP_ROWS", 4)
-    batches = [Batch(i, 1, {"a": ["x"]}, {}) for i in range(1, 10)]
-    footer = pq.read_metadata(written(tmp_path, batches))
-    assert [footer.row_group(i).num_rows for i in range(footer.num_row_groups)] == [4, 4, 1]
 
 
 def test_a_copy_that_fails_midway_leaves_nothing(tmp_path: Path) -> None:

@@ -78,10 +78,6 @@ def test_a_line_beyond_the_limit_is_one_bad_record(tmp_path: Path) -> None:
     assert stock_rows(intake)[1]["__bad_text"] == '{"a":"xx'
 
 
-def test_old_carriage_returns_alone_do_not_hide_a_second_object(tmp_path: Path) -> None:
-    assert list(bad_rows(take_in(tmp_path, "a.jsonl", b'{"a": 1}\r{"a": 2}\r'))) == [1]
-
-
 def test_numbers_keep_their_digits(tmp_path: Path) -> None:
     digits = ["1.10", "1e400", "0.1000000000000000055511151231257827", "-0", "9" * 5000]
     lines = "".join(f'{{"n": {d}, "in": [{d}]}}\n' for d in digits)

@@ -47,10 +47,6 @@ def test_a_whole_file_is_copied_and_never_linked(tmp_path: Path) -> None:
     assert copy.read_bytes() == content
 
 
-def test_a_file_without_rows_is_no_fault(tmp_path: Path) -> None:
-    assert take_in(tmp_path, "a.parquet", content_of(TABLE.slice(0, 0))).rows == 0
-
-
 @pytest.mark.parametrize(
     "content",
     [b"", b"PAR1", b"id,name\n1,2\n", b"PAR1" + bytes(100) + b"PAR1", b"PARE" * 9, content_of(TABLE)[:-9],
@@ -97,11 +93,6 @@ def test_types_nested_deeper_than_a_client_reads_a_schema_are_unreadable(
     assert take_in(tmp_path, "a.parquet", content_of(pa.table({"s": pa.array([None], kind)}))).refused is None
     deeper = content_of(pa.table({"s": pa.array([None], wrap(kind))}))
     assert "nested more than 20 levels deep" in unreadable(tmp_path, deeper)
-
-
-def test_a_type_that_is_not_known_to_be_read_is_unreadable(tmp_path: Path) -> None:
-    table = pa.table({"u": pa.array([b"0" * 16], pa.uuid())})
-    assert unreadable(tmp_path, content_of(table)) == "'u' has a type that Spark does not read: UUID"
 
 
 def test_old_timestamps_of_far_years_stay_as_they_are(tmp_path: Path) -> None:
@@ -219,12 +210,6 @@ def test_rows_of_nothing_are_counted_by_what_they_expand_to(tmp_path: Path) -> N
     size, why = refusal(tmp_path, pa.nulls(1_300_000, pa.int32()), replace(SMALL, max_bytes=5_000_000))
     assert size < 5_000
     assert why == "its 1300000 rows expand to more than the limit of 5000000 bytes"
-
-
-def test_honest_dictionaries_pass(tmp_path: Path) -> None:
-    assert refusal(tmp_path, repeated("d" * 100, 100_000))[1] is None
-    assert refusal(tmp_path, repeated("d" * 90_000, 50))[1] is None
-    assert refusal(tmp_path, pa.array([f"{i:05d}" * 4_000 for i in range(50)]))[1] is None
 
 
 def test_a_list_is_a_value_too_and_no_longer_than_one_may_be(tmp_path: Path) -> None:

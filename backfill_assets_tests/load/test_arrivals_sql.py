@@ -18,7 +18,7 @@ from backfill_assets.lake.embedded import connection, selection
 from backfill_assets.lake.home import Lake
 from backfill_assets.load.arrivals import changed_days, ledger_rows, of_keys, placed_keys
 from backfill_assets_tests.files import bare_lake, stage_by_hand
-from backfill_assets_tests.oracle import Row, arrivals_of, delivery, unruly
+from backfill_assets_tests.oracle import Row, arrivals_of, unruly
 from backfill_assets_tests.pipeline.built_in import contract
 
 RAW, START = contract("raw"), date(2024, 3, 1)
@@ -89,11 +89,3 @@ def test_the_days_a_load_changes_hold_every_day_whose_rows_differ(lake: Lake, se
                 event_days[row["event_key"]][side].add(row["event_ts"].date())
     told = {r["arrival_ts"].date() for r in rows if len(set(map(frozenset, event_days[r["event_key"]]))) > 1}
     assert changed == told
-
-
-def test_a_late_second_is_floored_and_a_deletes_time_is_no_event_day(lake: Lake) -> None:
-    early = delivery(1, "2024-03-01 10:00:00", "2024-03-01 10:00:00.500000", key="early")
-    gone = delivery(2, "2024-03-02 10:00:00", "2024-03-09 00:00:00", key="early", op="delete")
-    found = {r[:2]: r[2:6] for r in answer(lake, ledger_rows(query_for(lake, [early, gone]), None, RAW))}
-    first, second = date(2024, 3, 1), date(2024, 3, 2)
-    assert found == {(first, first): (1, 1, 0, -1), (second, first): (1, 1, 0, None)}

@@ -21,7 +21,7 @@ from backfill_assets.lake.model import Table, make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.candidate import VERSIONS, RebuildRequest, day_facts
+from backfill_assets.load.candidate import VERSIONS, Phases, RebuildRequest, day_facts
 from backfill_assets_tests.builders import STAGING, Story, day, loaded
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -110,3 +110,27 @@ def test_rows_before_and_after_are_those_of_the_days_that_differ(lake: Lake, at_
     told = day_facts(lake, states, table, staged, found, at_once=at_once)
     assert told.keys() == {day(1), day(3)}
     assert told[day(1)] == {"was": 1, "is_now": 10}
+
+
+class Clock:
+    """A clock that stands still until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_phase_within_a_phase_counts_for_itself_and_repeated_ones_are_summed() -> None:
+    clock = Clock()
+    phases = Phases(clock)
+    with phases.phase("publish"):
+        clock.now += 1
+        with phases.phase("ledger"):
+            clock.now += 5
+        clock.now += 2
+    clock.now += 50
+    with phases.phase("publish"):
+        clock.now += 0.5
+    assert phases.seconds() == {"publish": 3.5, "ledger": 5.0}

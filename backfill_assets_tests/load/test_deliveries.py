@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.on_spark("it is what Spark makes of select, and what it refuses")
-
 DELIVERED = (*MACHINERY, *(c.name for c in DEFAULT_PAYLOAD))
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
 MOMENT = "2024-03-05 10:00:00"
@@ -156,13 +155,6 @@ def test_times_beyond_the_calendar_are_told_by_column_also_within_arrays_and_of_
     found = read.orderBy("row_number").select("reason", "arrival_date").collect()  # Python has no word for the others
     assert [r["reason"] for r in found] == [told for _, told in rows]
     assert {r["arrival_date"] for r in found} == {date(2024, 3, 5)}
-
-
-def test_every_reason_of_a_row_is_told(spark: "SparkSession", tmp_path: Path) -> None:
-    file = stocked(tmp_path, "a.jsonl", b'{"seq": "x", "at": "soon", "key": " ", "n": "1.5", "who": null}\n')
-    (row,) = judged(spark, [file], settings("jsonl"))
-    for told in ("arrival_ts", "version_ts", "event_ts", "seq is NULL", "event_key is NULL or blank", "value is NULL"):
-        assert told in row["reason"]
 
 
 def test_of_rows_with_one_number_the_first_stays_equal_ones_are_duplicates_and_others_are_set_aside(

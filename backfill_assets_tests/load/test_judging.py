@@ -4,13 +4,11 @@ Tested here: `load.judging`, also of what a check's button finds in a day. Not t
 (`lake.test_gates`), and reading a day (`test_rebuild`).
 """
 
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.contracts import Rule
 from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, TRAILING_DAYS, DayProfile, kept_counts, null_counts
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.lake.gates import PROFILE, ROW_COUNT, Finding
@@ -18,7 +16,6 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.candidate import as_profile
 from backfill_assets.load.judging import judged_by_receipts, quality_context
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, LABELS, STAGING, day
@@ -116,19 +113,6 @@ def test_values_of_labels_that_are_not_mature_are_not_compared(settings: LakeSet
             judged, found, Built.COMPLETE, ()
         )
         assert [f.passed for f in by if f.check == PROFILE] == [as_usual]
-
-
-def test_receipts_that_did_not_count_say_nothing_of_what_is_usual(settings: LakeSettings) -> None:
-    known = {day(n): entry(None) for n in range(MEDIAN_NEEDS_DAYS)}
-    judged = day(MEDIAN_NEEDS_DAYS)
-    assert profile_of(settings, known, {judged: made(80)}, judged).passed
-
-
-def test_a_rule_that_only_warned_is_told_from_the_receipt_too(settings: LakeSettings) -> None:
-    contract = replace(STAGING, rules=(Rule("few", "count(*) < 3", "", per=("entity",), only_warns=True),))
-    kept = DayEntry(5, "F", "digest", counts=kept_counts(DayProfile(5, "F", broken={"few": 2}), ()))
-    found = quality_context(settings, contract, {}).judge(day(0), as_profile(kept), Built.COMPLETE, ())[-1]
-    assert (found.passed, found.refuses, found.facts["breaks few"]) == (False, False, 2)
 
 
 def test_a_button_judges_by_the_lakes_bounds_and_by_the_days_before_as_a_load_does(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ Tested here: `load.making` by itself. Not tested here: what is read for which da
 """
 
 from datetime import date
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.load.making import ROWS_OF_A_PLAN, _of_its_span, _spans, _with_columns, _without_days
+from backfill_assets.load.making import ROWS_OF_A_PLAN, _of_its_span, _spans, _without_days
 from backfill_assets_tests.builders import FEATURES, STAGING, day, loaded
 from backfill_assets_tests.lakes import ECHO
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.users_do
-
 FIRST = date(2024, 3, 1)
 SPANS = (DayRange(FIRST, FIRST + ONE_DAY), DayRange(FIRST + 4 * ONE_DAY, FIRST + 6 * ONE_DAY))
 
@@ -61,20 +60,3 @@ def test_days_far_apart_are_computed_together_where_there_are_few_rows_and_apart
 def test_days_made_from_deliveries_are_one_span_however_many_rows_lie_between() -> None:
     story = loaded(9).build("staging", *map(day, range(9)), rows=ROWS_OF_A_PLAN)
     assert _spans(story.view(), STAGING, [day(0), day(7)]) == [DayRange(day(0), day(8))]
-
-
-class Frame:
-    """A frame of Spark Connect, which refuses to add no column; selecting tells what it was asked for."""
-
-    columns: ClassVar = [*ECHO.column_names, "of_a_payload_before"]
-
-    def withColumns(self, made: dict[str, object]) -> "Frame":
-        assert made, "as pyspark has it"
-        return self
-
-    def select(self, *names: str) -> tuple[str, ...]:
-        return names
-
-
-def test_a_table_that_has_only_more_columns_than_its_contract_is_read_through_a_server_too() -> None:
-    assert _with_columns(cast(Any, Frame()), ECHO) == cast(Any, ECHO.column_names)

@@ -14,7 +14,6 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.candidates import (
     candidate_names,
-    candidate_status,
     create_candidate,
     discard_candidate,
     find_candidate,
@@ -29,22 +28,6 @@ pytestmark = pytest.mark.usefixtures("storages")
 @pytest.fixture
 def beside(tmp_path: Path) -> Beside:
     return Beside.of(Planned(tmp_path / "lake"), *BUILT)
-
-
-def test_its_status_names_the_days_that_it_built_and_those_behind(tmp_path: Path) -> None:
-    beside = Beside.of(Planned(tmp_path / "lake"), "features")
-    lake = beside.made.lake
-
-    def told() -> str:
-        return str(candidate_status(lake, "v2", lambda _: beside.there.pipeline))
-
-    assert told() == "candidate v2: features no day; up to date"
-    beside.there.write("features", {0: 5, 1: 5})
-    assert told() == f"candidate v2: features {day(0)}..{day(1)}; up to date"
-    beside.made.write("staging", {1: 7})
-    assert told() == f"candidate v2: features {day(0)}..{day(1)}; behind: features {day(1)}"
-    (beside.there.root / "lake.toml").write_text("no settings")
-    assert "candidate v2: features no day; it cannot be read" in told()
 
 
 def test_a_candidate_writes_its_own_tables_and_reads_the_others_from_the_lake(beside: Beside) -> None:

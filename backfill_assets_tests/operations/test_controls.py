@@ -5,7 +5,6 @@ Tested here: `operations.controls` and the command. Not tested here: tolerances 
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from backfill_assets.operations.controls import (
     OUTCOMES,
     ControlOutcome,
     broken_controls,
-    control_request,
     judge_controls,
     last_outcomes,
 )
@@ -78,22 +76,6 @@ def test_a_user_who_may_only_read_the_lake_sees_the_outcome_and_nothing_is_kept(
     monkeypatch.setattr(os, "access", lambda path, mode: mode == os.R_OK)  # root may write everything
     assert run("controls", "--lake", root).stdout == "control revenue: holds\n"
     assert not (root / RECONCILED / OUTCOMES).exists()
-
-
-def test_a_table_without_days_is_named_and_the_query_is_not_blamed(root: Path) -> None:
-    found = judged(declare(root, query="SELECT feature_date AS day, count(*) AS value FROM features GROUP BY 1"))
-    assert found.error == "nothing was written to features yet. Make its days first: `backfill-assets catch-up`"
-
-
-def test_a_candidate_finds_the_expected_values_of_the_lake_beside_it(root: Path, tmp_path: Path) -> None:
-    lake = declare(root)
-    beside = replace(lake, root=tmp_path / ".candidates" / "v2", shared=root)
-    pipeline = chosen_pipeline(lake)
-    [control] = lake.settings.controls.values()
-    assert control_request(beside, pipeline, control).right == str(root / "totals.csv")
-    beside.root.mkdir(parents=True)
-    (beside.root / "totals.csv").write_text(EXPECTED)
-    assert control_request(beside, pipeline, control).right == str(beside.root / "totals.csv")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.landing.listing import landed_form
-from backfill_assets.operations.first_source import SEEN, FirstSource, first_source
+from backfill_assets.operations.first_source import FirstSource, first_source
 
 ORDERS = """Order Id,customer_id,created_at,total,comment
 1001,C-1,2024-03-01T10:00:00Z,12.50,hello
@@ -75,13 +75,6 @@ def test_typed_columns_are_not_cast_and_rows_without_arrival_arrive_when_they_ha
     assert guess.payload["total"].type == "DECIMAL(10,2)"
 
 
-def test_columns_named_as_the_product_names_them_need_no_payload(tmp_path: Path) -> None:
-    text = "seq,arrival_ts,event_ts,event_key,entity,value,flag\n1,2024-03-01 00:00:01,2024-03-01 00:00:00,a,b,1,0\n"
-    guess = guessed(tmp_path, "plain.csv", text)
-    assert guess.is_plain
-    assert not guessed(tmp_path, "plain.csv", text.replace(",1,0", ",1.5,0")).is_plain, "value is no whole number"
-
-
 @pytest.mark.parametrize(
     ("text", "given", "told"),
     [
@@ -123,20 +116,6 @@ def test_an_operation_is_known_by_its_values(tmp_path: Path, name: str, values: 
     assert bool(op) or name.lower() in {c.name.lower() for c in guess.payload.values()}
 
 
-def test_all_files_count_up_to_a_bound_and_the_others_are_counted(tmp_path: Path) -> None:
-    for n in range(SEEN + 10):
-        value = "n/a" if n == SEEN + 9 else "7"
-        (tmp_path / "landing").mkdir(exist_ok=True)
-        path = tmp_path / "landing" / f"dt=2024-03-{n + 1:02}.csv"
-        path.write_text(f"id,at,total\n{n},2024-03-{n + 1:02}T10:00:00Z,{value}\n" + '"' * (n == 3))
-    seen = landed_form(tmp_path, None, None)
-    assert seen is not None
-    guess = first_source(seen[2], seen[1], {})
-    assert (len(guess.files), guess.others) == (SEEN, 10)
-    assert {guess.files[0].name, guess.files[-1].name} == {"dt=2024-03-01.csv", "dt=2024-03-30.csv"}
-    assert (guess.start_date, guess.path_names_day) == (date(2024, 3, 1), True)
-
-
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are(tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a.csv").write_text('"id\n')
@@ -151,26 +130,3 @@ def test_names_that_sql_keeps_or_a_lake_cannot_have_are_quoted_and_told(tmp_path
     assert guess.remarks == [
         "Under a name that is free and plain in the lake: größe is grosse, reason is own_reason, 名 is own__."
     ]
-
-
-def test_row_numbers_of_pandas_are_left_out_and_types_of_no_payload_too(tmp_path: Path) -> None:
-    (tmp_path / "landing").mkdir()
-    rows = {"id": ["a", "b"], "at": [datetime(2024, 3, 1, tzinfo=UTC)] * 2, "n": [{"x": 1}] * 2, "tags": [[1], [2]]}
-    pq.write_table(pa.table({**rows, "__index_level_0__": [0, 1]}), tmp_path / "landing" / "part.parquet")
-    seen = landed_form(tmp_path, None, None)
-    assert seen is not None
-    guess = first_source(seen[2], "parquet", {})
-    assert {n: c.type for n, c in guess.payload.items()} == {"tags": "ARRAY<BIGINT>", "id": "STRING"}
-    assert guess.remarks == [
-        "Left out (pandas' row numbers): __index_level_0__.", "Left out (of no type that a payload has): n."
-    ]  # fmt: skip
-
-
-def test_the_entity_is_among_the_columns_that_other_sources_have_too(tmp_path: Path) -> None:
-    (tmp_path / "landing").mkdir()
-    text = "refund_id,order_id,at,customer,currency\nr1,o1,2024-03-01T10:00:00Z,ada,EUR\n"
-    (tmp_path / "landing" / "r.csv").write_text(text)
-    seen = landed_form(tmp_path, None, None)
-    assert seen is not None
-    assert first_source(seen[2], "csv", {}).entity == "order_id"
-    assert first_source(seen[2], "csv", {}, {"customer", "currency"}).entity == "customer"

@@ -7,17 +7,24 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import pytest
+
+from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.fitness import (
+    differing_days,
     unfit_days_now,
     unfit_days_then,
     unfit_text,
 )
 from backfill_assets_tests.builders import FEATURES, day
+from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
 DAYS = (date(2024, 2, 26), date(2024, 2, 27), date(2024, 2, 28), date(2024, 2, 29))
 
 
@@ -44,3 +51,21 @@ def test_a_version_is_judged_by_what_its_receipts_say() -> None:
     assert unfit_days_then(view, FEATURES, [day(n) for n in range(7)]) == {
         day(1): "pending", day(2): "incomplete", day(4): "missing", day(5): "stale", day(6): "made without value",
     }  # fmt: skip
+
+
+def test_only_days_whose_rows_are_not_those_of_their_receipts_differ(tmp_path: Path) -> None:
+    reader = readable_lake(tmp_path / "lake")
+    contract = reader.pipeline.contract(TABLE, "")
+    entries = {d: s.entry for d, s in reader.lake.store.view(TABLE, contract.day_column).stamps.items()}
+    found = dict(audit_table(reader.lake, contract))
+    assert differing_days(reader.lake, contract, entries, found) == []
+    without = {d: e for d, e in entries.items() if d != date(2024, 3, 1)}
+    assert differing_days(reader.lake, contract, without, found) == [date(2024, 3, 1)]
+
+
+def test_a_day_is_read_again_by_the_columns_of_its_files_before_it_differs(tmp_path: Path) -> None:
+    """It may have been made under a contract of other columns."""
+    reader = readable_lake(tmp_path / "lake")
+    contract = reader.pipeline.contract(TABLE, "")
+    entries = {d: s.entry for d, s in reader.lake.store.view(TABLE, contract.day_column).stamps.items()}
+    assert differing_days(reader.lake, contract, entries, dict.fromkeys(entries, DayProfile())) == []

@@ -37,7 +37,6 @@ from backfill_assets_tests.operations.planned import BUILT, Planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 ANN = Trace({"entity": "ann-77"})
 
 
@@ -178,13 +177,6 @@ def test_what_a_killed_snapshot_left_goes_without_being_asked_for(request_: Forg
     assert told(replace(request_, drops=())) == []
     erase_all(replace(request_, drops=()), begin_erasure(request_.lake, ANN.values, "asked for"))
     assert not left.exists()
-
-
-def test_a_short_value_is_looked_for_behind_the_landed_column_that_it_is_made_from(tmp_path: Path) -> None:
-    select = "upper(who) AS entity, key AS event_key, at AS event_ts, 1 AS value, 0 AS flag"
-    lake = configure(tmp_path, "2024-03-01", source={"files": "landing/*", "format": "jsonl", "select": select})
-    assert trace_of(lake, ["bob"]).landed == {"entity": {"who"}}
-    assert trace_of(lake, ["bob"]).is_in(b'{"who": "bob", torn')
 
 
 def test_it_waits_for_a_publication_that_was_stopped_because_readers_see_versions_of_before(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 Tested here: `operations.import_log` up to the load. Not tested here: the load and its proof (`cli.test_init`).
 """
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -112,16 +111,6 @@ def test_columns_that_do_not_fit_are_named_and_nothing_is_written(
     with pytest.raises(BackfillError, match=f"{told}.*Nothing was (done|imported)"):
         import_log(tmp_path / "lake", request)
     assert not list((tmp_path / "lake" / "landing").iterdir())
-
-
-def test_several_key_columns_are_one_key_and_narrow_types_are_widened(tmp_path: Path) -> None:
-    rows = "SELECT 1::TINYINT AS a, 'x' AS b, DATE '2024-03-01' AS happened, 0.5::FLOAT AS share"
-    import_log(tmp_path / "lake", ImportRequest(log(tmp_path, rows=rows).source, ("a", "b"), "happened"))
-    source = open_lake(tmp_path / "lake").settings.source
-    assert source.select.startswith("concat(cast(`a` AS string), '|', cast(`b` AS string)) AS event_key")
-    assert source.payload == {"a": "INT", "b": "STRING", "share": "DOUBLE"}
-    said = json.loads((tmp_path / "lake" / ".import" / "manifest.json").read_text())
-    assert said["days"] == {"2024-03-01": 1}
 
 
 def test_keys_that_would_become_one_text_are_refused_and_others_with_a_bar_are_not(tmp_path: Path) -> None:

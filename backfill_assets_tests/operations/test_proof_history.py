@@ -22,7 +22,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.sections import ProofSettings
 from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeVerdict
-from backfill_assets.operations.proof_history import EQUAL, FILE, KEPT, Proof, alarms, proofs, unproven
+from backfill_assets.operations.proof_history import EQUAL, FILE, Proof, alarms, unproven
 from backfill_assets.operations.prove import ProofRequest, keep_proof, prove_days, waits
 from backfill_assets.operations.status import attention
 from backfill_assets_tests.builders import day
@@ -90,11 +90,3 @@ def test_it_waits_until_its_share_of_the_load_has_paid_for_the_last_one(lake: La
     assert waits(lake, PIPELINE)
     write(lake, [2], 101.0)
     assert not waits(lake, PIPELINE)
-
-
-@pytest.mark.slow
-def test_the_history_is_bounded_and_survives_a_table_that_is_gone(lake: Lake) -> None:
-    for _ in range(KEPT // DAYS + 1):
-        keep_proof(lake, PIPELINE, outcome([day(d) for d in range(DAYS)], equal=False))
-    assert len(proofs(lake)) == KEPT
-    assert unproven(lake, Pipeline((), {})) == {}

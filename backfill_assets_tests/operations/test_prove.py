@@ -7,7 +7,6 @@ they run (`load.test_steadiness`, `load.test_steadiness_reads`), and another eng
 
 import sys
 from collections.abc import Callable, Mapping
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,6 @@ import pytest
 
 from backfill_assets.core.contracts import Column, Contract, Input
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Chunk, Table, make_pipeline
 from backfill_assets.lake.settings import LakeSettings
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.users_do
-
 OWN = Contract(
     "own",
     "Events per day and a number of its own.",
@@ -123,9 +120,3 @@ def test_days_are_drawn_by_the_seed_from_those_that_are_written() -> None:
     assert drawn != chosen_days(ProofRequest(random=3, seed="b"), written)
     assert len(drawn) == 3
     assert chosen_days(ProofRequest(days=DayRange(day(18), day(30))), written) == {day(18), day(19)}
-
-
-def test_a_proof_of_no_written_day_is_an_error(lake: Lake) -> None:
-    pipeline = make_pipeline(tables_of("a constant")(lake.settings))
-    with pytest.raises(BackfillError, match="none of these days was written"):
-        prove(lake, pipeline, ProofRequest(days=DayRange(date(2024, 3, 1), date(2024, 3, 2))))

@@ -8,7 +8,6 @@ import sys
 import warnings
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from backfill_assets import open_lake
@@ -145,12 +144,6 @@ def test_whole_numbers_that_may_be_null_stay_whole_in_pandas(chosen: Chosen) -> 
     assert [str(frame[c].dtype) for c in ("n", "small")] == ["Int64", "Int32"]
     assert frame["n"].isna().tolist() == [True, False]
     assert frame["n"].tolist()[1] == GREAT
-
-
-def test_a_relation_may_be_of_the_callers_own_connection(chosen: Chosen) -> None:
-    with duckdb.connect() as own:
-        own.execute("CREATE TABLE mine AS SELECT 'a' AS key")
-        assert chosen.duckdb(own).join(own.table("mine"), "key").fetchall() == [(day(0), "a", None, None)]
 
 
 def test_files_that_are_gone_are_told_in_one_line(chosen: Chosen) -> None:

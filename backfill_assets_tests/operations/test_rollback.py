@@ -24,7 +24,6 @@ from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.operations.planned import BUILT, Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 SAID = Provenance("", tags={"by": "ann@desk"})
 SECOND = RollbackRequest(plan="p1", chunk="2", note="off by one")
 
@@ -196,19 +195,6 @@ def test_a_whole_plan_that_a_process_runs_is_not_put_back_and_a_chunk_of_one_tha
     roll_back(found.lake, found.pipeline, whole, SAID)
     released = release(found.lake, found.pipeline, RollbackRequest(plan=plan.id, chunk="2"), SAID)
     assert released == dict.fromkeys(BUILT, (day(3), day(4))), "as a run that meets held days says"
-
-
-def test_days_that_the_seams_alone_wrote_go_back_with_the_chunk_they_lie_in(tmp_path: Path) -> None:
-    found = Planned(tmp_path / "lake")
-    plan = make_plan(
-        found.lake, found.pipeline, PlanRequest(DayRange(day(1), day(5)), BUILT, Policy(chunk="2d", canary=0))
-    )
-    keep_plan(found.lake, plan)
-    found.chunk(2, (3, 4), 3, plan.id)
-    found.chunk(3, (1,), 4, plan.id)  # what was loaded by chunk 2 changed a day of chunk 1, which had been right
-    report = roll_back(found.lake, found.pipeline, RollbackRequest(plan=plan.id, chunk="1"), SAID)
-    assert {t.contract.name: tuple(t.entries) for t in report.tables} == dict.fromkeys(BUILT, (day(1),))
-    assert found.values("staging") == [1, 1, 1, 3, 3, 1, 1, 1]
 
 
 def test_plans_tables_and_holds_that_are_none_are_told_apart(made: Planned) -> None:

@@ -210,17 +210,6 @@ def test_a_query_that_reads_may_speak_of_writing(reader: LakeReader) -> None:
     assert len(rows(reader, "SELECT * FROM (PIVOT staging ON entity IN ('A') USING count(*) GROUP BY event_date)")) == 2
 
 
-def test_what_memory_does_not_hold_is_kept_in_a_folder_that_ends_with_the_query(reader: LakeReader) -> None:
-    query = "SELECT count(DISTINCT i::VARCHAR || repeat('x', 50)) FROM range(1000000) AS t(i)"
-    with own_engine(reader.lake) as engine:
-        [(folder,)] = engine.execute("SELECT current_setting('temp_directory')").fetchall()
-        engine.execute("SET memory_limit = '64MB'")
-        assert engine.sql(query).fetchall() == [(1_000_000,)]
-        assert Path(folder).is_dir()
-    assert Path(folder).parent == (reader.lake.root / SPILL).parent
-    assert not Path(folder).exists()
-
-
 def test_a_table_that_is_not_there_is_answered_with_those_that_are(reader: LakeReader) -> None:
     with pytest.raises(BackfillError, match=r"there is no table nowhere.*Choose one of raw, staging"):
         rows(reader, "SELECT * FROM nowhere")

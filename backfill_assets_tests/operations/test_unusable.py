@@ -13,18 +13,15 @@ from typing import Any
 import pytest
 
 from backfill_assets.cli.landing import _lines
-from backfill_assets.core.ledgers import named
 from backfill_assets.core.scans import ScanReport
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES, LANDED, QUARANTINE, of_source
 from backfill_assets.operations.rejected import Unusable, unusable
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake, publish_by_hand
-from backfill_assets_tests.lake.test_too_late import late_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
-
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
 SPOILED = {"bad.csv": (day(0), 1, 1, "not a whole file"), "worse.csv": (day(0), 1, 1, "no column of its own")}
 TYPOS = {"typos.csv": (day(1), 9, 2, None)}
@@ -73,28 +70,6 @@ def test_rows_in_quarantine_are_counted_by_the_load_also_those_whose_number_came
     )
     assert unusable(lake, [day(0)]) == Unusable()
     assert unusable(lake, read_rows=False).reasons == {}
-
-
-def test_several_sources_are_told_together_each_with_its_ledger(tmp_path: Path) -> None:
-    source = 'files = "landing/{0}/*.csv"\nformat = "csv"\nselect = "seq"\n'
-    text = "".join(f"[sources.{n}]\n{source.format(n)}" for n in ("events", "truth"))
-    (tmp_path / "lake.toml").write_text(f"start_date = 2024-02-26\n{text}")
-    lake = open_lake(tmp_path)
-    landed(lake, TYPOS, "events")
-    landed(lake, SPOILED, "truth")
-    publish_by_hand(lake, of_source(QUARANTINE, "events"), [kept(day(1), n, "op is neither") for n in range(2)])
-    found = unusable(lake)
-    reasons = {"op is neither": 2, "truth:bad.csv: not a whole file": 1, "truth:worse.csv: no column of its own": 1}
-    assert found.to_dict() == {
-        "rows": 4, "files": 2, "reason": "op is neither", "reasons": reasons, "too_late": 0, "files_as_declared": 0,
-        "retyped": (),
-    }  # fmt: skip
-    assert [query.split()[3] for query in found.queries] == [named("quarantine", "events"), named("files", "truth")]
-
-
-def test_rows_that_came_too_late_are_told_beside_them(tmp_path: Path) -> None:
-    lake = late_lake(tmp_path)
-    assert str(unusable(lake)) == "too late: 3 landed row(s) wait in too_late for `replay-late`"
 
 
 @pytest.mark.parametrize("command", ["scan", "status"])

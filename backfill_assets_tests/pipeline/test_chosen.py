@@ -58,12 +58,6 @@ def test_a_file_beside_the_settings_gives_the_tables_in_an_order_that_works(tmp_
     assert state is State.MISSING
 
 
-def test_a_module_that_can_be_imported_gives_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "shop_tables.py").write_text(OWN_PIPELINE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert names(lake(tmp_path, tables="shop_tables:tables")) == ["raw", "staging", "totals"]
-
-
 def test_an_edit_of_the_file_makes_its_table_outdated_and_a_comment_does_not(tmp_path: Path) -> None:
     def digest() -> str:
         return chosen_pipeline(open_lake(tmp_path)).codes["totals"].code_digest

@@ -87,21 +87,6 @@ def test_what_is_given_is_settings_to_whoever_asks(tmp_path: Path) -> None:
     assert recorded(tables, settings)[0] == (1,)
 
 
-def test_a_circle_that_nothing_holds_reads_no_more(tmp_path: Path) -> None:
-    (tmp_path / "lake.toml").write_text(TOML.format(horizon=7, maturity=7))
-
-    def tables(given: LakeSettings) -> tuple[object, ...]:
-        circle: list[object] = [given]
-        circle.append(circle)
-        return ()
-
-    gc.disable()
-    try:
-        assert recorded(tables, load_settings(tmp_path, {})) == ((), {})
-    finally:
-        gc.enable()
-
-
 # further inputs of code
 
 INPUTS = 'Table(TOTALS, totals, code_inputs=("model.json", "env:BACKFILL_TEST_FACTOR", "package:helper_lib"))'

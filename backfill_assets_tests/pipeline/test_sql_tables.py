@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Basis, Input, Rule
 from backfill_assets.core.days import asked_days
 from backfill_assets.core.errors import ContractBroken, SettingsError
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.model import Chunk, Table, make_pipeline
+from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.sql_tables import sql_table
 from backfill_assets_tests.files import SMALLEST, bare_lake
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.on_spark("its SQL is refused by name on Sail")
-
 SPENDING = """
 /*
 description = "Money per customer and day, over two days."
@@ -90,12 +89,6 @@ def test_an_edit_makes_it_outdated_and_a_comment_or_a_line_break_does_not(tmp_pa
     assert digest(SPENDING.replace("sum(value)", "max(value)")) != before
     assert digest(SPENDING.replace("before = 1", "before = 2")) != before
     assert digest(SPENDING.replace("*/", 'rules = { paid = "spent >= 0" }\n*/', 1)) == before  # rules judge, not make
-
-
-def test_a_date_and_the_same_text_are_two_settings(tmp_path: Path) -> None:
-    made = [written(tmp_path, SPENDING.replace("least = 2", f"least = {v}")) for v in ("2024-03-01", '"2024-03-01"')]
-    digests = {make_pipeline([table]).codes[table.name].settings_digest for table in made}
-    assert len(digests) == 2
 
 
 @pytest.mark.parametrize(

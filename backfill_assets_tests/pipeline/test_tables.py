@@ -117,20 +117,6 @@ def test_an_added_or_dropped_feature_is_another_training_table_too() -> None:
     assert moved(orders(SPENT), orders(SPENT, ORDERS)) == ["features", "features_as_known", "training"]
 
 
-def test_a_payload_column_that_nothing_reads_makes_only_its_own_tables_outdated() -> None:
-    before = orders(SPENT, ORDERS, label="count_ahead() > 1")
-    payload = {**(before.source.payload or {}), "channel": "STRING"}
-    source = before.source.model_copy(update={"payload": payload})
-    after = before.model_copy(update={"single": source})
-    assert "channel" in tables(after)[1].contract.column_names
-    assert moved(before, after) == ["raw", "staging"]
-
-
-def test_another_label_makes_labels_outdated() -> None:
-    one, other = (orders(SPENT, label=f"count_ahead() > {n}") for n in (1, 2))
-    assert moved(one, other) == ["labels"]
-
-
 def test_a_lake_that_declares_nothing_has_the_tables_of_before() -> None:
     usual = {t.name: t for t in tables(lake_settings())}
     assert usual["features"].settings == {"windows_days": (7, 28)}

@@ -91,10 +91,3 @@ AFTER = f"""SELECT * FROM (VALUES
 def test_a_mature_label_that_has_another_value_or_is_gone_counts_and_no_other() -> None:
     found = dict(duckdb.execute(flips(BEFORE, AFTER, ['who " is'])).fetchall())
     assert found == {FIRST: 3, SECOND: 0}
-
-
-def test_a_label_is_found_again_by_all_columns_of_its_entity() -> None:
-    day = f"DATE '{FIRST}' AS label_date"
-    rows = f"SELECT {day}, a, b, label, 'mature' AS label_state FROM (VALUES {{}}) rows(a, b, label)"
-    before, after = rows.format("(1, 1, 0), (1, 2, 1)"), rows.format("(1, 1, 1), (1, 2, 1)")
-    assert duckdb.execute(flips(before, after, ["a", "b"])).fetchall() == [(FIRST, 1)]
