@@ -6,8 +6,9 @@ those behind it: `cli | definitions > orchestration > operations > pipeline | lo
 A name is imported when it is first asked for, so that `import backfill_assets` costs neither Dagster nor Spark.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.lazy import imported_when_asked
 
 if TYPE_CHECKING:
     from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
@@ -46,29 +47,24 @@ __all__ = [
     "tables",
 ]
 
-_NAMES_OF = {
-    "core.contracts": ("Basis", "Column", "Contract", "Input", "Rule"),
-    "core.days": ("DayRange",),
-    "core.errors": ("BackfillError", "ContractBroken", "SettingsError", "TransientError"),
-    "core.process": ("lake_folder",),
-    "dagster.component": ("LakeComponent",),
-    "lake.model": ("Chunk", "Table"),
-    "lake.settings": ("LakeSettings",),
-    "orchestration.assemble": ("assemble",),
-    "pipeline.tables": ("tables",),
-    "pipeline.transforms.spread": ("spread_join",),
-    "pipeline.transforms.staging": ("as_known",),
-    "reading": ("open_lake",),
-}
-_HOME_OF = {name: home for home, names in _NAMES_OF.items() for name in names}
-
-
 if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOME_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    __getattr__ = imported_when_asked(
+        __name__,
+        {
+            "core.contracts": ("Basis", "Column", "Contract", "Input", "Rule"),
+            "core.days": ("DayRange",),
+            "core.errors": ("BackfillError", "ContractBroken", "SettingsError", "TransientError"),
+            "core.process": ("lake_folder",),
+            "dagster.component": ("LakeComponent",),
+            "lake.model": ("Chunk", "Table"),
+            "lake.settings": ("LakeSettings",),
+            "orchestration.assemble": ("assemble",),
+            "pipeline.tables": ("tables",),
+            "pipeline.transforms.spread": ("spread_join",),
+            "pipeline.transforms.staging": ("as_known",),
+            "reading": ("open_lake",),
+        },
+    )
 
 
 def __dir__() -> list[str]:

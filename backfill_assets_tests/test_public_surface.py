@@ -73,7 +73,7 @@ def test_type_checkers_see_the_names_that_python_gives() -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
         for alias in node.names
     }
-    assert imported == set(backfill_assets.__all__)
+    assert imported - {"imported_when_asked"} == set(backfill_assets.__all__)
 
 
 def test_a_name_that_is_not_public_is_no_attribute() -> None:

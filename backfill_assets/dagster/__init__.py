@@ -4,8 +4,9 @@ Lives here: the names of `__all__`, each imported when it is first asked for; im
 process. Does not live here: how the tables of a lake become definitions (`orchestration`), and any write (`load`).
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.lazy import imported_when_asked
 
 if TYPE_CHECKING:
     from backfill_assets.core.contracts import Input
@@ -28,24 +29,19 @@ __all__ = [
     "lake_checks",
 ]
 
-_HOME_OF: dict[str, str] = {  # name -> the module here that has it
-    "Input": "daily",
-    "LakeComponent": "component",
-    "LakeIOManager": "io_manager",
-    "LakeResource": "resource",
-    "build_lake_defs": "definitions",
-    "daily_table": "daily",
-    "is_stale": "stale",
-    "lake_checks": "checks",
-}
-
-
 if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOME_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    __getattr__ = imported_when_asked(
+        __name__,
+        {
+            "checks": ("lake_checks",),
+            "component": ("LakeComponent",),
+            "daily": ("Input", "daily_table"),
+            "definitions": ("build_lake_defs",),
+            "io_manager": ("LakeIOManager",),
+            "resource": ("LakeResource",),
+            "stale": ("is_stale",),
+        },
+    )
 
 
 def __dir__() -> list[str]:

@@ -37,7 +37,7 @@ from backfill_assets.load.good_days import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assets import author_tags
 from backfill_assets.orchestration.green_days import look_for_green_days
-from backfill_assets.orchestration.io_manager import as_failures
+from backfill_assets.orchestration.io_manager import as_failures, telling
 from backfill_assets.orchestration.runs import FORCE_TAG, NOTE_TAG, REASON_TAG
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
@@ -130,10 +130,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
                         self._wrote = True
                     finally:
                         rebuild.release()
-            if rebuild.kept_back.error is None:
-                report_written(context, rebuild, published)
-            else:
-                report_good_days(context, rebuild, published)
+            with telling(rebuild, published):
+                report = report_written if rebuild.kept_back.error is None else report_good_days
+                report(context, rebuild, published)
+            if rebuild.kept_back.error is not None:
                 raise rebuild.kept_back.error
 
     @contextmanager

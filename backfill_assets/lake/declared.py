@@ -8,6 +8,7 @@ rows are written (`load.rebuild`).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ def declared(root: Path) -> list[DeclaredTable]:
     """The tables of assets of the lake at `root`, by name; for a candidate those of the lake beside it. Raises
     SettingsError for a file that is not what was written."""
     home = root.parent.parent if (root / CANDIDATE_FILE).exists() else root
-    return [_read(home / ASSETS / name) for name in sorted(files.names(home / ASSETS)) if name.endswith(".json")]
+    found = sorted(files.stamps(home / ASSETS).items())
+    return [_read(home / ASSETS / name, stamp) for name, stamp in found if name.endswith(".json")]
 
 
 def declare(root: Path, table: DeclaredTable) -> None:
@@ -94,11 +96,14 @@ def with_bounds(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
 
 def find_declared(root: Path, name: str) -> DeclaredTable | None:
     """The table of that name; None if no asset has made it yet."""
-    path = root / ASSETS / f"{name}.json"
-    return _read(path) if files.exists(path) else None
+    file = f"{name}.json"
+    stamp = files.stamps(root / ASSETS).get(file)
+    return _read(root / ASSETS / file, stamp) if stamp is not None else None
 
 
-def _read(path: Path) -> DeclaredTable:
+@lru_cache(maxsize=256)
+def _read(path: Path, _stamp: files.FileStamp) -> DeclaredTable:
+    """Read once until it is written again: each output of an asset looks several times."""
     try:
         return DeclaredTable.parse(files.read_json(path))
     except (KeyError, TypeError, ValueError):

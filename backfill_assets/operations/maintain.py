@@ -6,7 +6,7 @@ Not here: how a table's folder is read (`lake.housekeeping`), which copies of la
 
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -16,7 +16,8 @@ from backfill_assets.core.clock import utc_now, utc_today
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.files import delete, load_lock
+from backfill_assets.engine.session import LINKS
+from backfill_assets.lake.files import delete, delete_folder, load_lock, names
 from backfill_assets.lake.folder import VERSIONS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.housekeeping import (
@@ -38,6 +39,7 @@ from backfill_assets.load.landed_changes import unneeded_copies
 from backfill_assets.plans.files import active_plans
 
 T = TypeVar("T")
+LINKS_STAY = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def maintain(
     if act:
         record(lake, pipeline.contracts, REASON)  # readers move on before files go
         _forget_versions(lake, since)
+        _forget_links(lake)
     cleared = tuple(clear(scoped, c, since) for scoped, c in chosen)
     return Upkeep(since, cleared, uneven, (0, 0) if tables else _copies(lake, act), act)
 
@@ -107,6 +110,15 @@ def _forget_versions(lake: Lake, before: datetime) -> None:
     for number in entries(lake.root)[:-1]:
         if (entry := find_version(lake, number)) is not None and entry.at < before:
             delete(lake.root / VERSIONS / f"{number:020d}.json")
+
+
+def _forget_links(lake: Lake) -> None:
+    """Delete links for a project's own Spark session that killed processes left: no step takes a week over one."""
+    before = (utc_now() - LINKS_STAY).timestamp()
+    for place in (lake.root / LINKS / name for name in names(lake.root / LINKS)):
+        with suppress(FileNotFoundError):  # its process has just deleted it
+            if place.lstat().st_mtime < before:
+                delete_folder(place)
 
 
 def _copies(lake: Lake, act: bool) -> tuple[int, int]:

@@ -65,10 +65,11 @@ class RebuildIOManager(dg.IOManager):
                 raise
             if len(obj.rebuild.days) != len(context.asset_partition_keys):
                 materialize_only(context, [str(day) for day in obj.rebuild.days])
-        if self.hears is not None:
-            self.hears(obj.rebuild, published)
-        for partition, metadata in day_metadata(obj.rebuild, published, obj.earlier, obj.naming).items():
-            obj.add_metadata(metadata, context.asset_key, partition)
+        with telling(obj.rebuild, published):
+            if self.hears is not None:
+                self.hears(obj.rebuild, published)
+            for partition, metadata in day_metadata(obj.rebuild, published, obj.earlier, obj.naming).items():
+                obj.add_metadata(metadata, context.asset_key, partition)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Not offered: the load path reads its inputs at pinned versions. Raises dg.Failure."""
@@ -115,3 +116,17 @@ def as_failures() -> Iterator[None]:
         raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
     except OSError as error:
         raise as_failure(unusable(error)) from error
+
+
+@contextlib.contextmanager
+def telling(rebuild: Rebuild, published: Published) -> Iterator[None]:
+    """Say of an error within that the days are committed. It fails the step, because Dagster records a step's days only
+    after its IO manager: they are red until a run, or a retry, which writes nothing, has recorded them."""
+    try:
+        yield
+    except Exception as error:
+        raise dg.Failure(
+            f"the table {rebuild.table.name}: {rebuild.days} are committed (version {published.version}), and Dagster "
+            f"was not told of it ({type(error).__name__}: {error}). The rows are right, and the days stay red. Run "
+            "them again: equal rows write nothing."
+        ) from error

@@ -263,3 +263,29 @@ def test_days_that_the_partitions_leave_out_are_no_part_of_a_range(lake: Path, i
     result = materialize(lake, [traded], "2024-01-04", "2024-01-09", instance=instance)
     assert result.success, cause(result)
     assert [str(day) for day, _ in rows(lake, "traded")] == ["2024-01-04", "2024-01-05", "2024-01-08", "2024-01-09"]
+
+
+def test_an_error_after_the_commit_fails_the_step_and_says_that_the_rows_are_there(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    def refuse(entry: dg.EventLogEntry) -> None:
+        if entry.dagster_event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            raise OSError("the storage is away")
+
+    def heard_by_nobody(rows: pa.Table) -> pa.Table:
+        step = dg.AssetExecutionContext.get()
+        step.instance.add_event_listener(step.run.run_id, refuse)
+        return rows
+
+    first, orders = orders_asset(deliveries, heard_by_nobody), orders_asset(deliveries)
+    for asset in (first, orders):
+        lake_checks(asset, unique=["id"])
+    told = cause(materialize(lake, [first], FIRST, "2024-01-02", instance=instance))
+    assert "2024-01-01..2024-01-02 are committed (version 1)" in told
+    assert "OSError: the storage is away" in told
+    assert not instance.get_materialized_partitions(orders.key)
+    before = versions(lake, "shop__orders")
+    assert before == 1
+    assert materialize(lake, [orders], FIRST, "2024-01-02", instance=instance).success
+    assert instance.get_materialized_partitions(orders.key) == {FIRST, "2024-01-02"}
+    assert versions(lake, "shop__orders") == before

@@ -6,22 +6,30 @@ own. Not tested here: what is asked of a session (`engine/test_foreign.py`).
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import psutil
 import pyarrow as pa
 import pytest
+import stamina
 
+from backfill_assets import testing
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.dagster import LakeIOManager
+from backfill_assets.engine.cache import present_jars, spark_home
 from backfill_assets.engine.jvm import find_java
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.given_rows import GivenRows
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, look_at
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets_tests.engines import OF_LAKES, why_no_sail
@@ -30,6 +38,17 @@ from backfill_assets_tests.lake.test_given_rows import CONTRACT, DAY, SCHEMA
 
 WATCHED = ("spark.sql.session.timeZone", "spark.sql.parquet.outputTimestampType", "spark.sql.shuffle.partitions")
 NEXT = "date_add(day, 1) AS day"
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+CONFS = {  # of a project's own Spark, which has Delta
+    "spark.master": "local[1]", "spark.ui.enabled": "false", "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.jars": ",".join(map(str, present_jars())), "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}  # fmt: skip
+KINDS = {  # and the processes of Java that each leaves
+    "classic": 1, "dagster-pyspark": 1, "assets by dagster-pyspark": 1, "a server of Spark": 0, "a server of Sail": 0,
+    "none": 0,
+}  # fmt: skip
 
 
 def publish(lake: Lake, rows: Any) -> None:
@@ -49,40 +68,104 @@ def lines(days: timedelta = timedelta()) -> pa.Table:
     return table.set_column(SCHEMA.get_field_index("at"), "at", instants)
 
 
-def their_session(kind: str) -> tuple[Any, Any]:
-    """Its server, which stops when it is forgotten, and a session as a project has it, with settings unlike ours."""
+@contextmanager
+def their_session(kind: str) -> Iterator[Any]:
+    """A session as a project has it, with settings unlike ours, or a resource that has one."""
     from pyspark.sql import SparkSession
 
-    if kind == "classic":
-        made = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-        return None, made.config("spark.sql.session.timeZone", "America/New_York").getOrCreate()
+    if kind == "dagster-pyspark":
+        from dagster_pyspark import PySparkResource
+
+        with dg.build_resources({"spark": PySparkResource(spark_config=CONFS)}) as resources:
+            yield resources.spark
+    elif kind == "classic":
+        made = SparkSession.builder
+        for name, value in CONFS.items():
+            made = made.config(name, value)
+        yield made.getOrCreate()
+    else:
+        with (sail_server if kind == "a server of Sail" else spark_server)() as port:
+            yield SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+
+
+@contextmanager
+def sail_server() -> Iterator[int]:
+    """The port of a server of Sail in this process."""
     from pysail.spark import SparkConnectServer
 
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
-    _, port = server.listening_address
-    return server, SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+    yield server.listening_address[1]
+
+
+@contextmanager
+def spark_server() -> Iterator[int]:
+    """The port of pyspark's own Connect server with Delta, as a platform team would start it: a program by itself."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    confs = {**CONFS, "spark.connect.grpc.binding.port": port, "spark.connect.grpc.binding.address": "127.0.0.1"}
+    words = [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
+    program = [str(spark_home() / "bin/spark-submit"), "--class", SERVER, *words, "spark-internal"]
+    with subprocess.Popen(program, stdout=sys.stderr) as server:
+        try:
+            for attempt in stamina.retry_context(on=OSError, attempts=None, timeout=60, wait_max=0.5):
+                with attempt, socket.create_connection(("127.0.0.1", port)):
+                    yield port
+        finally:
+            server.terminate()
+
+
+def make_by(made: LakeSession) -> None:
+    """Make both days by a session, which must stay as it was."""
+    lake, session = made.lake, made.spark() if made.theirs is None else made.for_reading()
+    before = {key: session.conf.get(key, None) for key in WATCHED}
+    publish(lake, session.createDataFrame(lines()))
+    read = made.read("t", lake.store.head("t"), "day", [DAY])
+    publish(lake, read.selectExpr(*(NEXT if n == "day" else f"`{n}`" for n in read.columns)))
+    assert {key: session.conf.get(key, None) for key in WATCHED} == before
+    assert session.range(3).count() == 3
+
+
+def run_assets(root: Path) -> None:
+    """Both days by an asset that returns frames of dagster-pyspark's resource, read and written again by another."""
+    import pyspark.sql
+    from dagster_pyspark import PySparkResource
+
+    days = dg.DailyPartitionsDefinition(str(DAY))
+    day, one_run = {"partition_expr": "day"}, dg.BackfillPolicy.single_run()
+
+    @dg.asset(partitions_def=days, metadata=day, backfill_policy=one_run)
+    def t(pyspark_of_theirs: PySparkResource) -> pyspark.sql.DataFrame:
+        session: pyspark.sql.SparkSession = pyspark_of_theirs.spark_session
+        return session.createDataFrame(lines()).unionAll(session.createDataFrame(lines(timedelta(1))))
+
+    @dg.asset(partitions_def=days, metadata=day, backfill_policy=one_run)
+    def again(t: pyspark.sql.DataFrame) -> pyspark.sql.DataFrame:
+        return t
+
+    theirs = PySparkResource(spark_config=CONFS)
+    resources = {"io_manager": LakeIOManager(lake=str(root), spark=theirs), "pyspark_of_theirs": theirs}
+    with dg.DagsterInstance.ephemeral() as instance:
+        testing.materialize([t, again], str(DAY), str(DAY + timedelta(1)), resources=resources, instance=instance)
+    store = look_at(root).store
+    first, second = ({d: s.entry.content for d, s in store.view(n, "day").stamps.items()} for n in ("t", "again"))
+    assert first == second
 
 
 def make(kind: str, root: Path) -> dict[str, Any]:
     """Make a day from rows, and the next from what the lake holds of it; what there is to say afterwards."""
     lake = bare_lake(root)
-    if kind == "none":
+    if kind == "assets by dagster-pyspark":
+        run_assets(root)
+    elif kind == "none":
         publish(lake, lines())
         publish(lake, lines(timedelta(1)))
-        session = None
+    elif kind == "ours":
+        make_by(LakeSession(lake))
     else:
-        lake_session = LakeSession(lake)
-        if kind != "ours":
-            _server, given = their_session(kind)
-            lake_session = LakeSession(lake, theirs=lambda: given)
-        session = lake_session.spark() if kind == "ours" else given
-        before = {key: session.conf.get(key, None) for key in WATCHED}
-        publish(lake, session.createDataFrame(lines()))
-        made = lake_session.read("t", lake.store.head("t"), "day", [DAY])
-        publish(lake, made.selectExpr(*(NEXT if n == "day" else f"`{n}`" for n in made.columns)))
-        assert {key: session.conf.get(key, None) for key in WATCHED} == before
-        assert session.range(3).count() == 3
+        with their_session(kind) as given:
+            make_by(LakeSession(lake, theirs=lambda: given))
     stamps = lake.store.view("t", "day").stamps
     return {
         "fingerprints": {str(day): stamp.entry.fingerprint for day, stamp in sorted(stamps.items())},
@@ -108,7 +191,7 @@ def folder(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("theirs")
 
 
-@pytest.mark.parametrize(("kind", "java"), [("classic", 1), ("foreign server", 0), ("none", 0)])
+@pytest.mark.parametrize(("kind", "java"), [*KINDS.items()])
 def test_no_server_and_no_java_of_ours_start_and_the_rows_are_ours(kind: str, java: int, folder: Path) -> None:
     if why := why_no_sail():
         pytest.skip(f"no Sail here: {why}")
