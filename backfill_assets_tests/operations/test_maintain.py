@@ -146,7 +146,7 @@ def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_
     made.chunk(2, (3,), 2, plan="p2")
     scatter(made, "staging", 5)
     with doing_before(restore_partitions, lambda: maintain(made.lake, made.pipeline)):
-        roll_back(made.lake, made.pipeline, replace(plan, plan="p2"), Provenance(""))
+        roll_back(made.lake, made.pipeline, plan.model_copy(update={"plan": "p2"}), Provenance(""))
     assert [made.values(t) for t in BUILT] == before
     assert len(files_of(made.lake, made.contract("staging"))) == DAYS, "the day of two files has one"
 
