@@ -1,7 +1,7 @@
 """Processes of chunks: begun at once, waited for, and none left when the one that began them is interrupted.
 
 Tested here: `backfill.work.causes_of` with programs of a line. Not tested here: chunks
-(`orchestration/test_plan_chunks.py`, `cli/test_run.py`).
+(`orchestration/test_plan_job.py`, `cli/test_run.py`).
 """
 
 import signal

@@ -1,7 +1,7 @@
 """Catching up ends, whatever days do, makes all that can be made, and says what is left and why. No engine.
 
 Tested here: the loop of `cli.catch_up` with runs that are told how to end. Not tested here: real runs
-(`end_to_end.test_late_data`).
+and rows that count again (`end_to_end.test_late_data`).
 """
 
 import json
@@ -25,6 +25,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner
 from backfill_assets.plans.policy import Policy
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 DAYS = 16
@@ -185,3 +186,19 @@ def test_days_that_a_run_kept_back_are_not_tried_again_and_all_others_were_made(
     assert done.left == {"training": [str(day(5))]}
     assert done.why == {"training": f"1 tried in vain, the first {day(5)}"}
     assert not done.success
+
+
+SPAN = ("--from", str(START), "--to", str(START))
+
+
+def test_a_release_wants_a_reason(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 1)
+    done = run("replay-late", *SPAN, "--note", "  ", "--lake", tmp_path)
+    assert done.exit_code == 2
+    assert "say why, in a few words" in done.stderr
+
+
+def test_where_nothing_came_too_late_that_is_said(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 1)
+    done = run("replay-late", *SPAN, "--note", "outage", "--dry-run", "--lake", tmp_path)
+    assert (done.exit_code, done.stdout) == (0, "Nothing is kept in too_late for these days.\n")

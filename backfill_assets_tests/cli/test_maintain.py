@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets_tests.cli.typed import instead, read, run
+from backfill_assets_tests.cli.typed import instead, run
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.operations.planned import Planned
 
@@ -32,11 +32,3 @@ def test_it_shows_first_and_deletes_only_with_yes(made: Planned) -> None:
         again = run("maintain", overrides=instead(made))
         assert again.stdout.startswith("Nothing can go.")
         assert again.exit_code == 0
-
-
-def test_the_document_counts_what_went(made: Planned) -> None:
-    with set_to(Clock(off=timedelta(days=120))):
-        told = read(run("maintain", "--yes", "--tables", "features", "--json", overrides=instead(made)))
-    assert told["done"] is True
-    assert [t["table"] for t in told["tables"]] == ["features"]
-    assert len(told["tables"][0]["replaced"]) == 2

@@ -5,15 +5,27 @@ Tested here: `cli.plan_page`. Not tested here: the commands (`backfill/test_plan
 
 import json
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.cli.drawing import size
-from backfill_assets.cli.plan_page import priced, runbook, show_progress, so_far, took_text, total
+from backfill_assets.cli.plan_page import (
+    LISTED_DAYS,
+    look_rows,
+    priced,
+    runbook,
+    show_progress,
+    so_far,
+    took_text,
+    total,
+)
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.plans.model import Price
+from backfill_assets.core.plans import DayMove
+from backfill_assets.plans.model import PlanLook, Price
 from backfill_assets.plans.progress import ChunkProgress, ChunkState, Took, progress
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
@@ -113,3 +125,14 @@ def test_what_is_left_costs_its_price_at_the_pace_so_far(tmp_path: Path) -> None
     assert second.seconds_left(plan.chunks[2]) == pytest.approx(3 * (left - plan.prices[2].seconds))
     done = run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
     assert done.seconds_left(plan.chunks[-1]) == 0
+
+
+START = date(2024, 3, 1)
+
+
+def test_days_beyond_the_range_are_listed_first_and_unmoved_ones_never() -> None:
+    days = DayRange(START, START + 40 * ONE_DAY)
+    moves = [DayMove("staging", START + n * ONE_DAY, 1, 0, 0) for n in range(41)]
+    rows = look_rows(PlanLook((*moves, DayMove("staging", START - ONE_DAY, 0, 0, 9))), days)
+    assert len(rows) == LISTED_DAYS
+    assert rows[0] == ["staging", str(START + 40 * ONE_DAY), "+1", "-0", "0", "no"]

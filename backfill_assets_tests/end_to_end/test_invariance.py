@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets_tests.end_to_end.worlds import SHARED, World, by_arrival, land, make_world, span
+from backfill_assets_tests.end_to_end.worlds import SHARED, World, land, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, unruly
 
 START = date(2024, 2, 25)
@@ -72,20 +72,6 @@ def test_the_same_rows_in_other_files_and_orders_give_the_same_tables(
     rows = random.Random(seed).sample(ROWS, len(ROWS))
     world = made(tmp_path, [rows[n::files] for n in range(files)])
     world.backfill(span(RULES))
-    assert_same(world, at_once, files_too=False)
-
-
-@pytest.mark.slow
-def test_days_that_land_in_a_random_order_over_several_runs_give_what_one_run_gives(
-    at_once: World, tmp_path: Path
-) -> None:
-    """Late data, corrections, deletes and moves all come after tables that did not know of them."""
-    world, days, chance = made(tmp_path, []), by_arrival(ROWS), random.Random(3)
-    order = chance.sample(sorted(days), len(days))
-    for n, arrivals in enumerate((order[:5], order[5:9], order[9:])):
-        for day in arrivals:
-            land(world, f"{n}/{day}.jsonl", days[day])
-        world.backfill(span(RULES))
     assert_same(world, at_once, files_too=False)
 
 

@@ -21,11 +21,8 @@ import pytest
 from backfill_assets.core.days import DayRange
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.log import commits
-from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.too_late import release_late_rows
-from backfill_assets.lake.view import read_view
-from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.clocks import Jumping, jumps, set_to
 from backfill_assets_tests.end_to_end.replay import Replay
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, by_arrival, land, make_world, span
@@ -261,7 +258,5 @@ def test_a_backfill_by_hand_and_the_sensors_leave_nothing_for_each_other(
     told.put([delivery(n, f"2024-03-0{n} 10:00", key=f"k{n}") for n in range(1, 8)], "jsonl")
     told.world.backfill(DayRange(START, date(2024, 3, 8)))
     assert told.daemon.settle() == []
-    lake = told.lake
-    pipeline = make_pipeline(tables(lake.settings))
-    states = pipeline.states(read_view(lake, pipeline.contracts))
+    states = told.world.look()
     assert {str(states.of("training", d)) for d in span(RULES)} <= {"fresh", "pending"}

@@ -11,16 +11,13 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import Candidate
 from backfill_assets.load.scan import accept, scan
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
-from backfill_assets_tests.oracle import COLUMNS, Row, Rules, delivery
+from backfill_assets_tests.oracle import COLUMNS, Rules, delivery
 
 pytestmark = [
     pytest.mark.on_spark("reasons of faults are Spark's, and times of rare forms Spark alone reads"),
@@ -87,8 +84,7 @@ def outcomes(world: World, loaded: Candidate) -> Counter[str]:
 
 def _receipts_tell_the_same(world: World, told: Counter[str]) -> None:
     """The receipts of raw count what landed and is elsewhere, per arrival day; zeros too."""
-    lake_session, pipeline = world.open()
-    stamps = read_view(lake_session.lake, pipeline.contracts).table("raw").stamps
+    stamps = world.look().view.table("raw").stamps
     counted = [dict(s.entry.counts) for s in stamps.values() if "duplicates" in s.entry.counts]  # days that were due
     assert counted
     assert all(set(c) >= {"duplicates", "quarantine", "too late", "not due"} for c in counted)
@@ -225,10 +221,7 @@ def test_as_of_stops_the_world_inside_a_day_may_rise_and_may_not_fall(tmp_path: 
         until = f"2024-03-05T{hour:02d}:00:00"
         (world.root / "lake.toml").write_text(settings.replace(RULES.until.isoformat(), until))
         backfilled(world)
-        lake_session, pipeline = world.open()
-        return [r["seq"] for r in world.content("raw")], pipeline.states(
-            read_view(lake_session.lake, pipeline.contracts)
-        ).frontier("raw")
+        return [r["seq"] for r in world.content("raw")], world.look().frontier("raw")
 
     assert loaded_at(10) == ([8], datetime.fromisoformat("2024-03-05T10:00:00Z"))
     assert loaded_at(11) == ([8, 10], datetime.fromisoformat("2024-03-05T11:00:00Z"))
@@ -244,18 +237,3 @@ def test_an_empty_landing_folder_gives_empty_tables_that_say_so(tmp_path: Path) 
     assert {rows for f in (world.fingerprints()["raw"], world.fingerprints()["staging"]) for rows, _ in f.values()} == {
         0
     }
-
-
-def test_nanoseconds_lose_their_last_three_digits_and_nothing_else(tmp_path: Path) -> None:
-    world = make_world(tmp_path, RULES, "parquet")
-    rows: list[Row] = [delivery(n, f"2024-03-05 10:00:00.00000{n}", key=f"k{n}") for n in (1, 2)]
-    nanos = pa.timestamp("ns")
-    table = pa.Table.from_pylist(rows)
-    for name in ("arrival_ts", "version_ts", "event_ts"):
-        table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(nanos))
-    world.landing.mkdir(exist_ok=True)
-    pq.write_table(table, world.landing / "nanos.parquet", version="2.6")
-    land_bytes(world, "nanos.parquet", (world.landing / "nanos.parquet").read_bytes())
-    backfilled(world)
-    assert [(r["seq"], r["arrival_ts"]) for r in world.content("raw")] == [(r["seq"], r["arrival_ts"]) for r in rows]
-    assert world.content("quarantine") == []

@@ -5,7 +5,7 @@ data sets (`test_golden`). A failing seed is a whole bug report: format, rules a
 """
 
 import random
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
@@ -42,16 +42,3 @@ def test_unruly_deliveries_of_any_format_under_any_rules_give_what_naive_joins_g
     assert {t: world.content(t) for t in TABLES} == wanted
     assert len(world.content("raw")) == sum(r["arrival_ts"] < rules.until for r in rows)
     assert world.content("quarantine") == []
-
-
-def test_without_an_as_of_the_frontier_is_the_midnight_after_the_newest_arrival(tmp_path: Path) -> None:
-    rows = unruly(77, START, days=6, rows=40)
-    newest = max(r["arrival_ts"] for r in rows).date()
-    until = at(str(newest + timedelta(days=1)))
-    rules = Rules(
-        START, until, newest + timedelta(days=1), measure="value", rule="rise", horizon_days=2, maturity_days=0
-    )
-    world = make_world(tmp_path, rules, "jsonl", as_of=False)
-    land(world, "all.jsonl", rows)
-    world.backfill(span(rules))
-    assert {t: world.content(t) for t in TABLES} == expected(rows, rules)

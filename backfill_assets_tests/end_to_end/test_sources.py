@@ -20,7 +20,6 @@ from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.needs import joined, needs
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.view import read_view
 from backfill_assets.load.scan import scan_all
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
@@ -93,7 +92,7 @@ def arrive(world: World, *names: str) -> None:
         land_bytes(world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode())
     scan_all(world.open()[0])
     while True:
-        found = states_of(world)
+        found = world.look()
         ready = needs(found, {}).ready
         name, days = next(((n, d) for n, d in ready.items() if d), ("", frozenset()))
         if not days:
@@ -102,13 +101,8 @@ def arrive(world: World, *names: str) -> None:
             world.backfill(part, name)
 
 
-def states_of(world: World) -> States:
-    lake_session, pipeline = world.open()
-    return pipeline.states(read_view(lake_session.lake, pipeline.contracts))
-
-
 def versions_of(world: World) -> dict[str, int]:
-    return {n: t.version for n, t in states_of(world).view.tables.items()}
+    return {n: t.version for n, t in world.look().view.tables.items()}
 
 
 def written(world: World, before: dict[str, int]) -> dict[str, set[date]]:
@@ -133,11 +127,11 @@ def story(spark: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     world = world_of(tmp_path_factory.mktemp("two") / "lake")
     told: dict[str, Any] = {"world": world}
     arrive(world, *(f"events/{n}" for n in range(1, 7)))
-    told["events alone"] = states_of(world)
+    told["events alone"] = world.look()
     for number in (4, 10, 12):
         before = versions_of(world)
         arrive(world, f"truth/{number}")
-        told[f"truth {number}"] = states_of(world)
+        told[f"truth {number}"] = world.look()
         told[f"written {number}"] = written(world, before)
     return told
 

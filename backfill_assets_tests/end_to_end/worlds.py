@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.core.states import States
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
@@ -27,12 +28,12 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import Candidate, RebuildRequest
-from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import TablesOf
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.lakes import LONG_AGO as LONG_AGO
+from backfill_assets_tests.lakes import prepared
 from backfill_assets_tests.oracle import COLUMNS, SCHEMA, Row, Rules, ordered
 
-LONG_AGO = 1_700_000_000  # files this old are not waited for
 SHARED = '[spark]\nmemory = "2g"\n'  # the `spark` fixture's server serves what says no more
 TEXT_SELECT = ", ".join(
     f"{e} AS {c}"
@@ -61,6 +62,11 @@ class World:
         lake = open_lake(self.root)
         return LakeSession(lake), make_pipeline(self.tables_of(lake.settings))
 
+    def look(self) -> States:
+        """The states of all its days, as they are now."""
+        lake_session, pipeline = self.open()
+        return pipeline.states(read_view(lake_session.lake, pipeline.contracts))
+
     def backfill(self, days: DayRange, *names: str, force: bool = False) -> dict[str, Candidate]:
         """Load and build tables (all by default) over the days, as a run does; raises what a run would fail with."""
         lake_session, pipeline = self.open()
@@ -85,37 +91,27 @@ class World:
 
     def fingerprints(self) -> dict[str, dict[date, tuple[int, str]]]:
         """Per table and day the rows and fingerprint that the newest receipt names."""
-        lake_session, pipeline = self.open()
-        view = read_view(lake_session.lake, pipeline.contracts)
+        found = self.look()
         return {
-            name: {d: (s.entry.rows, s.entry.fingerprint) for d, s in view.table(name).stamps.items()}
-            for name in (*(t.name for t in pipeline.tables), "arrivals", "quarantine")
+            name: {d: (s.entry.rows, s.entry.fingerprint) for d, s in found.view.table(name).stamps.items()}
+            for name in (*found.contracts, "arrivals", "quarantine")
         }
 
     def days_in(self, state: str, table: str) -> set[date]:
         """The days of a table that have this state, and a receipt."""
-        lake_session, pipeline = self.open()
-        view = read_view(lake_session.lake, pipeline.contracts)
-        states = pipeline.states(view)
-        return {d for d in view.table(table).stamps if states.of(table, d) == state}
+        found = self.look()
+        return {d for d in found.view.table(table).stamps if found.of(table, d) == state}
 
     def states(self) -> dict[str, set[str]]:
         """Per table the states of the days that have a receipt."""
-        lake_session, pipeline = self.open()
-        view = read_view(lake_session.lake, pipeline.contracts)
-        states = pipeline.states(view)
-        return {t.name: {states.of(t.name, d) for d in view.table(t.name).stamps} for t in pipeline.tables}
+        found = self.look()
+        return {name: {found.of(name, d) for d in found.view.table(name).stamps} for name in found.contracts}
 
 
 def run(request: RebuildRequest) -> Candidate:
-    rebuild = Rebuild(request)
-    with load_lock(request.lake_session.lake.locks, request.table.contract.source):
-        try:
-            if any(f.refuses for f in rebuild.prepare()):
-                raise rebuild.refusal()
-            rebuild.publish()
-        finally:
-            rebuild.release()
+    source = request.table.contract.source
+    with load_lock(request.lake_session.lake.locks, source), prepared(request) as rebuild:
+        rebuild.publish()
     return rebuild.ready
 
 

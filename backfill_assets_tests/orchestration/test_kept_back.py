@@ -4,7 +4,6 @@ Tested here: `orchestration.kept_back` and its way through `assets` and `io_mana
 here: which days are kept back (`load.test_good_days`).
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.runs import REBUILD, range_tags
 from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.lakes import backfill, configure, land, snapshot, toy
-from backfill_assets_tests.load.test_good_days import ALL, SPAN, START, copied, landed, states_of, twice
+from backfill_assets_tests.load.test_good_days import ALL, SPAN, START, copied, landed, twice
 
 __all__ = ["landed"]
 BAD = sorted(ALL)[3]
@@ -96,19 +95,6 @@ def _states(lake: Lake) -> Any:
 
     pipeline = make_pipeline(toy("twice")(lake.settings))
     return pipeline.states(read_view(lake, pipeline.contracts))
-
-
-def test_days_that_had_rows_keep_them_and_what_is_made_from_them_follows_them(
-    lake: Lake, instance: dg.DagsterInstance
-) -> None:
-    backfill(lake, START, SPAN.last, ["echo", "sums"], toy("good"))
-    before = snapshot(lake, toy())
-    result = run(lake, instance, ["echo", "sums"], KEEP)
-    assert not result.success
-    assert shown(instance, "echo") == {"MATERIALIZED": ranges(ALL - {BAD}), "FAILED": str(BAD)}
-    assert shown(instance, "sums") == {"MATERIALIZED": ranges(ALL)}
-    assert snapshot(lake, toy()) == before
-    assert Counter(states_of(lake, toy("twice"))["echo"].values()) == {"fresh": 5, "outdated": 1}
 
 
 def test_the_setting_of_a_table_is_enough_and_the_tables_made_from_it_make_the_days_that_they_can(

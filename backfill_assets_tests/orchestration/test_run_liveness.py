@@ -17,13 +17,17 @@ import pytest
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
+from backfill_assets.operations.status import attention
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
+from backfill_assets.orchestration.ticks import LATE_DATA
+from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.engine.test_processes import step_the_clock
 from backfill_assets_tests.operations.synthetic import START
-from backfill_assets_tests.orchestration.ticking import Made, seen
+from backfill_assets_tests.orchestration.ticking import Made, all_fail, asked, day, late, seen, stale
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -179,3 +183,37 @@ def test_processes_that_open_one_home_share_its_markers(tmp_path: Path, lake: Ma
         with dg.DagsterInstance.local_temp(str(tmp_path / home)) as instance:
             found.append(markers_of(instance, lake[0]).folder)
     assert (found[0] == found[1], found[0] == found[2]) == (True, False)
+
+
+Homes = tuple[dg.DagsterInstance, dg.DagsterInstance]
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Iterator[Homes]:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with (
+        dg.DagsterInstance.local_temp(str(tmp_path / "one")) as one,
+        dg.DagsterInstance.local_temp(str(tmp_path / "two")) as two,
+    ):
+        yield one, two
+
+
+def test_what_one_home_gave_up_the_other_still_tries(lake: Made, homes: Homes) -> None:
+    one, two = homes
+    stale(lake, 2)
+    all_fail(lake, one)
+    assert late(lake, one).requests == []
+    assert asked(late(lake, two)) == [f"staging {day(2)}"]
+
+
+def test_what_needs_a_person_in_one_home_is_not_taken_back_by_the_other(lake: Made, homes: Homes) -> None:
+    stale(lake, 2)
+    all_fail(lake, homes[0])
+    defs = assemble(lake[0].root, tables)
+    sensor = next(s for s in defs.sensors or () if s.name == LATE_DATA)
+    for home in homes:
+        with dg.build_sensor_context(instance=home, definitions=defs) as context:
+            sensor.evaluate_tick(context)
+    (line,) = attention(lake[0].root)
+    assert str(day(2)) in line

@@ -1,7 +1,8 @@
 """What a tick asks for: from the lake and Dagster's runs as they are, whatever an earlier tick did or forgot.
 
-Tested here: `orchestration.ticks` and `orchestration.runs` on lakes without an engine. Not tested here: attempts
-(`test_backfill_requests`), the runs (`end_to_end.test_late_data`), and which days need making (`core.test_needs`).
+Tested here: `orchestration.ticks` and `orchestration.runs` on lakes without an engine, and days of active plans.
+Not tested here: attempts (`test_backfill_requests`), the runs (`end_to_end.test_late_data`), and which days need making
+(`core.test_needs`).
 """
 
 from datetime import UTC, datetime, timedelta
@@ -10,22 +11,39 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backfill_assets.backfill.plan import PlanRequest, make_plan
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.server import server_status
-from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.log import versions
-from backfill_assets.lake.model import make_pipeline
+from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.load.landed_changes import Comparison
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.backfill_requests import read_tick_state
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.plan_job import PLANS
 from backfill_assets.orchestration.proofs import CONTROLS
+from backfill_assets.orchestration.sensors import missed_days
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, _note_landing
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.plans.files import keep_plan, mark
+from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import make_commit
-from backfill_assets_tests.operations.synthetic import build
-from backfill_assets_tests.orchestration.ticking import NOW, Made, asked, day, drop, landing, late, ran, settings, stale
+from backfill_assets_tests.operations.synthetic import build, synthetic_lake
+from backfill_assets_tests.orchestration.ticking import (
+    DAYS,
+    NOW,
+    Made,
+    asked,
+    day,
+    drop,
+    landing,
+    late,
+    ran,
+    settings,
+    stale,
+)
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -195,3 +213,33 @@ def test_the_sensors_are_named_and_run_by_themselves_and_the_cursor_is_for_peopl
         found.append([r.run_key for r in result.run_requests or ()])
     assert found[0]
     assert found == [found[0]] * 3
+
+
+def _active(lake: Lake, pipeline: Pipeline, first: int, end: int, *names: str) -> str:
+    days = DayRange(day(first), day(end))
+    plan = make_plan(lake, pipeline, PlanRequest(days, names, Policy()))
+    keep_plan(lake, plan)
+    mark(lake, plan.id, "started")
+    return plan.id
+
+
+def test_the_sensor_leaves_days_of_an_active_plan_alone_until_it_has_ended(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    lake = synthetic_lake(tmp_path / "lake", DAYS)
+    stale(lake, 2, 8)
+    plan = _active(*lake, 0, 5, "staging")
+    tick = late(lake, instance)
+    assert asked(tick) == [f"staging {day(8)}"]
+    assert f"staging: {day(0)}..{day(4)} left alone: of an active plan (`backfill-assets plan list`)" in tick.notes
+    mark(lake[0], plan, "ended", "finished")
+    assert asked(late(lake, instance)) == [f"staging {day(2)}..{day(8)}"]
+
+
+def test_the_daily_schedule_leaves_days_of_an_active_plan_alone(tmp_path: Path) -> None:
+    lake = synthetic_lake(tmp_path / "lake", DAYS)
+    today = day(DAYS + 3)
+    context = LakeContext(lake[0].root, tables)
+    assert [d for span in missed_days(context, today) for d in span] == [day(DAYS + n) for n in range(3)]
+    _active(*lake, DAYS, DAYS + 1, "raw")
+    assert [d for span in missed_days(context, today) for d in span] == [day(DAYS + 1), today - ONE_DAY]
