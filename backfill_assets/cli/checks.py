@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, answer, days_options, json_and_lake, opened, print_json
-from backfill_assets.cli.compare import draw, names_of
+from backfill_assets.cli.common import days_options, opened
+from backfill_assets.cli.compare import names_of, recomputed
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
+from backfill_assets.cli.output import Output, reporting
 from backfill_assets.core.days import contiguous
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", nargs=-1)
-@json_and_lake
-def controls(names: tuple[str, ...], as_json: bool) -> None:
+@reporting()
+def controls(names: tuple[str, ...]) -> Output:
     """Judge the controls NAMES of `[controls]` in lake.toml; without names all of them.
 
     Exit code 1 if one is broken, or cannot be judged because its query fails or what it expects is gone.
@@ -34,9 +35,7 @@ def controls(names: tuple[str, ...], as_json: bool) -> None:
     lake, pipeline = opened()
     outcomes = judge_controls(lake, pipeline, names)
     none = "This lake has no controls: see [controls] in the file that `backfill-assets init` writes."
-    answer(outcomes, as_json, outcomes, none)
-    if not all(outcome.holds for outcome in outcomes):
-        click.get_current_context().exit(1)
+    return Output(outcomes, [*map(str, outcomes)] or [none], failed=not all(o.holds for o in outcomes))
 
 
 SHOWN = 20
@@ -47,11 +46,8 @@ SHOWN = 20
 @click.option("--column", help="Which column. [default: all that receipts count]")
 @days_options(default="all that were made")
 @click.option("--rows", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="Draw at most so many.")
-@click.option("--html", type=FILE, help="Write a page: one file, no network.")
-@json_and_lake
-def drift(
-    table: str | None, column: str | None, days: "DayRange | None", rows: int, html: Path | None, as_json: bool
-) -> None:
+@reporting("html")
+def drift(table: str | None, column: str | None, days: "DayRange | None", rows: int) -> Output:
     """Rank the days whose values differ from the 28 days before, the same weekday, or what the day held before.
 
     By the histograms that receipts keep of numbers, yes or no, texts with few values, and NULL. The measure is the
@@ -62,12 +58,11 @@ def drift(
 
     lake, pipeline = opened()
     report = measure_drift(lake, pipeline, [table] if table else (), column, days)
-    if html:
-        write_page(html, Page("drift", "Drift", str(lake.root), drift_sections(report)))
-    if as_json:
-        print_json(report)
-    elif not html:
-        drift_section(report, rows).draw()
+
+    def write_drifts(file: Path) -> None:
+        write_page(file, Page("drift", "Drift", str(lake.root), drift_sections(report)))
+
+    return Output(report, [drift_section(report, rows)], files={"html": write_drifts})
 
 
 def drift_section(report: "DriftReport", count: int | None = None) -> PageSection:
@@ -126,8 +121,8 @@ def _index(value: float | None) -> str:
 @click.option("--tables", help="Which tables, comma-separated. [default: all]")
 @click.option("--chunk", type=click.IntRange(min=1), default=1, help="Compute this many days at once. [default: 1]")
 @click.option("--due", is_flag=True, help="Prove what `[proof]` of lake.toml asks for today, if it is due; for cron.")
-@json_and_lake
-def prove(as_json: bool, tables: str | None, due: bool, **options: Any) -> None:
+@reporting()
+def prove(tables: str | None, due: bool, **options: Any) -> Output:
     """Compute days again from the inputs that their receipts pin, in another order, and compare fingerprints.
 
     Inputs come in another physical order, rows are grouped in another number of partitions, days are computed alone.
@@ -138,20 +133,14 @@ def prove(as_json: bool, tables: str | None, due: bool, **options: Any) -> None:
 
     lake, pipeline = opened()
     if due:
-        _prove_due(lake, pipeline, as_json)
-        return
+        return _prove_due(lake, pipeline)
     options["random"] = options["random"] or 0
     proof = prove_days(lake, pipeline, ProofRequest(tables=names_of(tables) or (), **options))
     keep_proof(lake, pipeline, proof)
-    if as_json:
-        print_json(proof)
-    else:
-        draw("proof", proof)
-    if proof.differing or proof.refused:
-        click.get_current_context().exit(1)
+    return Output(proof, recomputed("proof", proof), failed=bool(proof.differing or proof.refused))
 
 
-def _prove_due(lake: "Lake", pipeline: "Pipeline", as_json: bool) -> None:
+def _prove_due(lake: "Lake", pipeline: "Pipeline") -> Output:
     """Prove the days of today, unless none is due; exit code 1 where one fails."""
     from backfill_assets.core.clock import utc_today
     from backfill_assets.operations.proof_history import unproven
@@ -159,6 +148,5 @@ def _prove_due(lake: "Lake", pipeline: "Pipeline", as_json: bool) -> None:
 
     why = waits(lake, pipeline)
     proofs = [] if why else prove_days(lake, pipeline, utc_today())
-    answer({"waits": why, "proofs": proofs}, as_json, [f"No proof is due: {why}"] if why else proofs)
-    if unproven(lake, pipeline):
-        click.get_current_context().exit(1)
+    lines = [f"No proof is due: {why}"] if why else map(str, proofs)
+    return Output({"waits": why, "proofs": proofs}, lines, failed=bool(unproven(lake, pipeline)))

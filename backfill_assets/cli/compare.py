@@ -6,13 +6,15 @@ Not here: finding the differences (`operations.compare`, `operations.check_engin
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, days_options, json_and_lake, opened, print_json, target_option
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, draw_table, number, say, write_page
+from backfill_assets.cli.common import days_options, opened, target_option
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
+from backfill_assets.cli.output import Output, reporting
 from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import OWN_SERVERS
 from backfill_assets.lake.home import Lake, open_lake
@@ -56,10 +58,9 @@ MOMENTS = ("from_version", "to_version", "from_time", "to_time", "other_lake")
 @click.option("--to-time", type=INSTANT, help="As it was then (UTC).")
 @click.option("--other-lake", type=click.Path(path_type=Path), help="Before is this lake, after is that one.")
 @click.option("--meant", help="Columns that were meant to change, comma-separated; others that did are named.")
-@click.option("--html", type=FILE, help="Write a page: one file, no network.")
 @target_option
-@json_and_lake
-def compare(html: Path | None, as_json: bool, **options: Any) -> None:
+@reporting("html")
+def compare(**options: Any) -> Output:
     """Rows added, removed and changed, per day and by column, with samples and the drift of every column.
 
     Drift is the population stability index. Exit code 1 where a column changed, came or went that was not --meant
@@ -68,20 +69,12 @@ def compare(html: Path | None, as_json: bool, **options: Any) -> None:
     lake, pipeline = opened()
     reports = [compare_of(pipeline, *comparison) for comparison in _comparisons(lake, options)]
     unmeant = [f"Not meant to change and changed all the same: {', '.join(r.unmeant)}" for r in reports if r.unmeant]
-    if html:
-        title = f"plan {options['plan_id']}" if options["plan_id"] else f"{options['table']} {options['days']}"
-        lines, sections = [r.headline for r in reports], [section for r in reports for section in _sections(r)]
-        write_page(html, Page("compare", title, str(lake.root), sections, [*lines, *unmeant]))
-    if as_json:
-        print_json(reports if options["plan_id"] else reports[0])
-    for report in () if html or as_json else reports:
-        say(report.headline)
-        for section in _sections(report) if report.differing or report.one_sided else ():
-            section.draw()
-    for line in () if html or as_json else unmeant:
-        say(line)
-    if unmeant:
-        click.get_current_context().exit(1)
+    title = f"plan {options['plan_id']}" if options["plan_id"] else f"{options['table']} {options['days']}"
+    lines, sections = [r.headline for r in reports], [section for r in reports for section in _sections(r)]
+    page = Page("compare", title, str(lake.root), sections, [*lines, *unmeant])
+    parts = [p for r in reports for p in (r.headline, *(_sections(r) if r.differing or r.one_sided else ()))]
+    document = reports if options["plan_id"] else reports[0]
+    return Output(document, [*parts, *unmeant], bool(unmeant), {"html": partial(write_page, page=page)})
 
 
 def _comparisons(lake: Lake, options: dict[str, Any]) -> list[tuple[CompareRequest, Moment, Moment]]:
@@ -157,8 +150,8 @@ def _sample_rows(samples: Iterable[SampleRow]) -> list[tuple[object, ...]]:
 @click.option(
     "--engine", type=click.Choice(OWN_SERVERS[::-1]), help="Which engine. [default: the one the lake has not]"
 )
-@json_and_lake
-def check_engine(days: DayRange | None, tables: str | None, engine: str | None, as_json: bool) -> None:
+@reporting()
+def check_engine(days: DayRange | None, tables: str | None, engine: str | None) -> Output:
     """Compute days again on the other engine, from the inputs that their receipts name, and compare fingerprints.
 
     Nothing is committed; the other engine has a server of its own, which stops afterwards. Exit code 1 where a day
@@ -169,30 +162,25 @@ def check_engine(days: DayRange | None, tables: str | None, engine: str | None, 
 
     lake, pipeline = opened()
     report = compute_again(lake, pipeline, days, names_of(tables), engine or other_engine(lake))
-    if as_json:
-        print_json(report)
-    else:
-        draw(report.engine, report)
-    if report.differing or report.refused:
-        click.get_current_context().exit(1)
+    return Output(report, recomputed(report.engine, report), failed=bool(report.differing or report.refused))
 
 
-def draw(engine: str, report: "Recomputation") -> None:
-    """Draw what differs by day, column and key, the days passed over and the tables not computed."""
-    say(f"{engine}: {number(report.compared)} day(s) of tables computed again, {report.differing} differ")
+def recomputed(engine: str, report: "Recomputation") -> Iterator[str | PageSection]:
+    """Yield what differs by day, column and key, the days passed over and the tables not computed."""
+    yield f"{engine}: {number(report.compared)} day(s) of tables computed again, {report.differing} differ"
     for verdict in report.verdicts:
         passed = [d for d in verdict.days if d.passed_over]
         for reason in dict.fromkeys(d.passed_over for d in passed):
             alike = [d for d in passed if d.passed_over == reason]
-            say(f"{verdict.table}: {len(alike)} day(s) from {alike[0].day} passed over: {reason}")
+            yield f"{verdict.table}: {len(alike)} day(s) from {alike[0].day} passed over: {reason}"
     rows = [(v.table, *_cells(d)) for v in report.verdicts for d in v.differing]
     if rows:
-        draw_table(("table", "day", "rows before", "rows again", "added", "removed", "changed", "columns"), rows)
+        columns = ("table", "day", "rows before", "rows again", "added", "removed", "changed", "columns")
         samples = [row for v in report.verdicts for row in _sample_rows(v.samples)]
-        draw_table(("day", "kind", "key", "written", "computed again"), samples, "rows that differ")
-        say(
+        unlike = TextTable(("day", "kind", "key", "written", "computed again"), samples, "rows that differ")
+        why = (
             "A day of landed rows differs where an engine reads a value otherwise: `quarantine` says why. Any other "
             "day reads more than its own inputs, or days of a chunk outside its window: see `guide own-tables`."
         )
-    for table, reason in report.refused:
-        say(f"{table} was not computed: {reason}")
+        yield PageSection("Days that differ", [TextTable(columns, rows), unlike], [why])
+    yield from (f"{table} was not computed: {reason}" for table, reason in report.refused)

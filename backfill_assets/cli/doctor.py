@@ -6,14 +6,16 @@ Not here: the checks (`operations.doctor`, `operations.doctor_tables`, `operatio
 
 import textwrap
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import answer, days_options, json_and_lake, lake_root, opened, print_json
+from backfill_assets.cli.common import days_options, lake_root, opened
 from backfill_assets.cli.compare import names_of
 from backfill_assets.cli.drawing import STYLES, say
+from backfill_assets.cli.output import Output, reporting
 from backfill_assets.cli.rollback import provenance
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
@@ -25,6 +27,7 @@ from backfill_assets.operations.rejected import ledgers_of
 if TYPE_CHECKING:
     from backfill_assets.core.contracts import Contract
     from backfill_assets.lake.home import Lake
+    from backfill_assets.operations.checklist import Item
     from backfill_assets.operations.doctor_tables import Diagnosis
 
 HANG = 6  # characters: the level and a space
@@ -32,9 +35,8 @@ HANG = 6  # characters: the level and a space
 
 @click.command()
 @click.option("--deep", is_flag=True, help="Also all that `verify --deep` reads: every row and byte.")
-@json_and_lake
-@click.pass_context
-def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
+@reporting()
+def doctor(deep: bool) -> Output:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code 1 if one is odd."""
     from backfill_assets.cli.dagster_home import examine_sharing
     from backfill_assets.operations.doctor import doctor as examine
@@ -42,21 +44,16 @@ def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
 
     root = lake_root()
     findings = examine(root, tables_at(root), deep, examine_sharing)
-    if as_json:
-        print_json({"lake": root, "findings": findings})
-    else:
-        _draw(findings)
-    if any(d.level.value != "ok" for d in findings):
-        ctx.exit(1)
+    odd = any(d.level.value != "ok" for d in findings)
+    return Output({"lake": root, "findings": findings}, [partial(_draw, findings)], odd)
 
 
 @click.command()
 @days_options(default="the rows of all")
 @click.option("--tables", help="These tables only, comma-separated; else all, with the ledgers.")
 @click.option("--deep", is_flag=True, help="Also the bytes of files that only a rollback or a snapshot needs.")
-@json_and_lake
-@click.pass_context
-def verify(ctx: click.Context, days: DayRange | None, tables: str | None, deep: bool, as_json: bool) -> None:
+@reporting()
+def verify(days: DayRange | None, tables: str | None, deep: bool) -> Output:
     """Hold every log, file and row against the receipts, by a second reader; shows only what is wrong, with the way
     back. Changes nothing and needs no JVM. Exit code 1 if anything is wrong.
     """
@@ -67,15 +64,8 @@ def verify(ctx: click.Context, days: DayRange | None, tables: str | None, deep: 
     request = VerifyRequest(names_of(tables) or (), None if days is None else frozenset(days), deep=deep)
     findings = examine(lake, pipeline.contracts, request)
     wrong = [d for d in findings if d.level.value != "ok"]
-    if as_json:
-        print_json({"lake": lake.root, "findings": findings})
-    else:
-        _draw(wrong)
-        click.echo(
-            f"{len(findings)} checks, {len(wrong)} found something" if wrong else f"{len(findings)} checks, all is well"
-        )
-    if wrong:
-        ctx.exit(1)
+    counted = f"{len(findings)} checks, {f'{len(wrong)} found something' if wrong else 'all is well'}"
+    return Output({"lake": lake.root, "findings": findings}, [partial(_draw, wrong), counted], bool(wrong))
 
 
 def _draw(findings: "Sequence[Diagnosis]") -> None:
@@ -89,8 +79,8 @@ def _draw(findings: "Sequence[Diagnosis]") -> None:
 @click.command()
 @click.argument("table", default="")
 @click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown.")
-@json_and_lake
-def mend(table: str, yes: bool, as_json: bool) -> None:
+@reporting()
+def mend(table: str, yes: bool) -> Output:
     """Mend the log of TABLE: a torn newest commit or checkpoint is set aside, and data files that a ledger (files,
     arrivals) has lost are taken out. `doctor` says where it is needed; `catch-up` makes again what is lacking then.
 
@@ -106,7 +96,7 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
     damage = inspection.mend(lake, contract, provenance()) if yes else inspection.damage(lake, contract)
     document = {"done": yes, "table": table, "aside": damage.aside, "lost": [f.path for f in damage.lost]}
     then = "Next: backfill-assets catch-up" if yes else "Nothing was done. Add --yes to do it."
-    answer(document, as_json, [f"{table}: {damage.steps}", then])
+    return Output(document, [f"{table}: {damage.steps}", then])
 
 
 def _is_damaged(lake: "Lake", contract: "Contract") -> bool:
@@ -121,8 +111,8 @@ WIDTH = 80
 
 
 @click.command()
-@json_and_lake
-def checklist(as_json: bool) -> None:
+@reporting()
+def checklist() -> Output:
     """Compute the checklist of a lake that can be trusted: six items of its loads, six of its newest plan.
 
     Each comes with its evidence and, where it does not hold, with what mends it. Exit code 0, whatever holds.
@@ -130,18 +120,19 @@ def checklist(as_json: bool) -> None:
     from backfill_assets.operations.checklist import checklist as judged
 
     items = judged(*opened())
-    if as_json:
-        print_json({"items": items})
-    else:
-        for about, together in groupby(items, key=lambda item: item.about):
-            click.echo(f"{about}:")
-            for item in together:
-                click.echo(f"[{'x' if item.holds else ' '}] {item.name}")
-                click.echo(_filled(item.evidence))
-                if item.fix:
-                    click.echo(_filled(item.fix, "-> "))
-            click.echo()
-        click.echo(f"{sum(item.holds for item in items)} of {len(items)} hold")
+    return Output({"items": items}, [partial(_draw_items, items)])
+
+
+def _draw_items(items: "Sequence[Item]") -> None:
+    for about, together in groupby(items, key=lambda item: item.about):
+        click.echo(f"{about}:")
+        for item in together:
+            click.echo(f"[{'x' if item.holds else ' '}] {item.name}")
+            click.echo(_filled(item.evidence))
+            if item.fix:
+                click.echo(_filled(item.fix, "-> "))
+        click.echo()
+    click.echo(f"{sum(item.holds for item in items)} of {len(items)} hold")
 
 
 def _filled(text: str, mark: str = "") -> str:

@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, days_options, json_and_lake, opened, print_json
-from backfill_assets.cli.drawing import (
-    Page,
-    PageSection,
-    TextTable,
-    number,
-    percent,
-    say,
-    span,
-    wanted,
-    write_page,
-    write_whole,
-)
+from backfill_assets.cli.common import days_options, opened
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, percent, span, wanted, write_page
+from backfill_assets.cli.output import Output, reporting
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, end_of
 from backfill_assets.core.lateness import AGES_DAYS, Aged
@@ -58,12 +48,8 @@ WATERMARK = (
     help="The share of rows that the advised look-back and the watermark are to see. [default: watermark_share]",
 )
 @click.option("--source", default="", help="Of which source, where the lake has several.")
-@click.option("--html", type=FILE, help="Write a page with plots: one file, no network.")
-@click.option("--prometheus", type=FILE, help="Write metrics in Prometheus' text format.")
-@json_and_lake
-def lateness(
-    days: "DayRange | None", html: Path | None, prometheus: Path | None, as_json: bool, **options: Any
-) -> None:
+@reporting("html", "prometheus")
+def lateness(days: "DayRange | None", **options: Any) -> Output:
     """How late rows arrive, what a look-back of N days would miss, and up to which day tables may be believed.
 
     --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
@@ -71,20 +57,14 @@ def lateness(
     lake, pipeline = opened()
     share = options["share"] or lake.settings.lateness.watermark_share
     report = report_of(lake, pipeline, LatenessScope(days, share, options["source"]), utc_now())
-    if as_json:
-        print_json(report)
-    else:
-        for line in _head(report):
-            say(line)
-        for section in _sections(report):
-            click.echo()
-            section.draw()
-    if html:
-        write_page(html, page(report))
-    if prometheus:
-        from backfill_assets.cli.metrics import exposition
+    parts = [*_head(report), *(part for section in _sections(report) for part in ("", section))]
 
-        write_whole(prometheus, exposition(lateness_gauges(report)), umask=0o022)  # a scraper is another user
+    def write_gauges(file: Path) -> None:
+        from backfill_assets.cli.metrics import write_metrics
+
+        write_metrics(file, lateness_gauges(report))
+
+    return Output(report, parts, files={"html": lambda f: write_page(f, page(report)), "prometheus": write_gauges})
 
 
 def page(report: LatenessReport) -> Page:

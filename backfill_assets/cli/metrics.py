@@ -4,10 +4,11 @@ Not here: those of `lateness`, and computing any of them (`operations.report`, `
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import quantiles
 from typing import TYPE_CHECKING
 
-from backfill_assets.cli.drawing import PageSection, TextTable
+from backfill_assets.cli.drawing import PageSection, TextTable, write_whole
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.reconcile import kept_mismatches
 from backfill_assets.operations.rejected import kinds
@@ -44,6 +45,11 @@ def exposition(gauges: Iterable[Gauge]) -> str:
             for key, value in known.items():
                 (family.labels(key) if label else family).set(value)
     return generate_latest(registry).decode("utf-8")
+
+
+def write_metrics(file: Path, gauges: Iterable[Gauge]) -> None:
+    """Write gauges to a file that every user may read, as a scraper is another one."""
+    write_whole(file, exposition(gauges), umask=0o022)
 
 
 def report_gauges(lake: Lake, report: LakeReport, runs: "Sequence[PastRun]") -> Iterator[Gauge]:

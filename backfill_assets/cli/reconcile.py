@@ -3,14 +3,15 @@
 Not here: matching the rows (`operations.reconcile`).
 """
 
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import FILE, TEXT, Parsed, days_options, json_and_lake, opened, print_json
+from backfill_assets.cli.common import TEXT, Parsed, days_options, opened
 from backfill_assets.cli.compare import names_of
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, remark, say, write_page
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, remark, write_page
+from backfill_assets.cli.output import Output, reporting
 from backfill_assets.core.texts import shortened
 
 if TYPE_CHECKING:
@@ -55,9 +56,8 @@ def _tolerance(text: str) -> tuple[str, str]:
     "--sha256", is_flag=True, help="Digest key and compared columns of both sides, whatever the order of rows."
 )
 @click.option("--by-day", is_flag=True, help="Count and digest the rows of each day, too.")
-@click.option("--html", type=FILE, help="Write a page: one file, no network.")
-@json_and_lake
-def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **options: Any) -> None:
+@reporting("html")
+def reconcile(layers: bool, truths: bool, **options: Any) -> Output:
     """Match the rows of LEFT and RIGHT by key: missing, doubled and differing rows, per day and column.
 
     A side is TABLE, TABLE@VERSION, TABLE@TIME, TABLE@write:ID, TABLE@snapshot:NAME, lake:DIR#TABLE, a Parquet, CSV or
@@ -90,17 +90,8 @@ def reconcile(html: Path | None, as_json: bool, layers: bool, truths: bool, **op
         ]
         failed = bool(report.mismatches) and not truths  # what became known later is no mistake
         remark(f"kept {keep_report(lake, report)} and its .sql")
-    if html:
-        write_page(html, Page("reconcile", title, str(lake.root), sections, lines))
-    if as_json:
-        print_json(report)
-    elif not html:
-        for line in lines:
-            say(line)
-        for section in sections:
-            section.draw()
-    if failed:
-        click.get_current_context().exit(1)
+    page = Page("reconcile", title, str(lake.root), sections, lines)
+    return Output(report, [*lines, *sections], failed, {"html": partial(write_page, page=page)})
 
 
 def _refuse_usage(layers: bool, truths: bool, options: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ Not here: the states (`operations.status`) and the facts of a day (`operations.s
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from functools import partial
 from itertools import chain, groupby
 
 import click
@@ -14,13 +15,12 @@ from backfill_assets.cli.candidate import statuses
 from backfill_assets.cli.common import (
     DAY,
     days_options,
-    json_and_lake,
     opened,
-    print_json,
     target_option,
     usage,
 )
 from backfill_assets.cli.drawing import draw_table, number, say, text_of
+from backfill_assets.cli.output import Output, Part, reporting
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.ledgers import ARRIVALS
@@ -50,8 +50,8 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @click.option("--check", is_flag=True, help="Exit code 1 if a day is missing, stale or incomplete.")
 @click.option("--every-day", is_flag=True, help="One row per day, however many.")
 @target_option
-@json_and_lake
-def status(days: DayRange | None, as_json: bool, **flags: bool) -> None:
+@reporting()
+def status(days: DayRange | None, **flags: bool) -> Output:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     lake, pipeline = opened()
     if days and days.start < lake.settings.start_date:
@@ -59,22 +59,14 @@ def status(days: DayRange | None, as_json: bool, **flags: bool) -> None:
     report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
     found = (report.wrong, attention(lake.root), alarms(lake, pipeline).values(), held_back(lake).values())
     needs_a_person = sorted({*chain.from_iterable(found), *broken_controls(lake, pipeline), *unused.contradicted})
-    candidates = statuses(lake)
-    if as_json:
-        document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused, "candidates": candidates}
-        if flags["stale"]:
-            document["days"] = [d for d in document["days"] if d["state"] == State.STALE]
-        print_json(document)
-    else:
-        _draw(report, flags["stale"], flags["every_day"])
-        if unused.as_declared:
-            click.echo(f"declared totals: {number(unused.as_declared)} file(s) are as their manifests declare")
-        for line in needs_a_person:
-            say(f"needs a person: {line}", 2)
-        for line in filter(None, map(str, [unused, *candidates])):
-            say(line, 2)
-    if flags["check"] and any(d.state in WANTING for d in report):
-        click.get_current_context().exit(1)
+    candidates, declared = statuses(lake), unused.as_declared
+    document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused, "candidates": candidates}
+    if flags["stale"]:
+        document["days"] = [d for d in document["days"] if d["state"] == State.STALE]
+    totals = f"declared totals: {number(declared)} file(s) are as their manifests declare" if declared else ""
+    lines = [totals, *(f"needs a person: {line}" for line in needs_a_person), *map(str, [unused, *candidates])]
+    parts: list[Part] = [partial(_draw, report, flags["stale"], flags["every_day"]), *filter(None, lines)]
+    return Output(document, parts, flags["check"] and any(d.state in WANTING for d in report))
 
 
 def _draw(report: StatusReport, stale: bool, every_day: bool) -> None:
@@ -187,17 +179,18 @@ def _draw_commands(
 @click.argument("table")
 @click.argument("day", type=DAY)
 @target_option
-@json_and_lake
-def show(table: str, day: date, as_json: bool) -> None:
+@reporting()
+def show(table: str, day: date) -> Output:
     """Receipt, inputs, landed files, quarantine and history of DAY (YYYY-MM-DD) of TABLE."""
     lake, pipeline = opened()
     with usage():
         find(lake, pipeline, table, day)
     report = day_report(lake, pipeline, table, day)
-    if as_json:
-        print_json(report)
-        return
-    click.echo(f"{table} {day}: {report.state.value}")
+    return Output(report, [partial(_draw_day, report)])
+
+
+def _draw_day(report: DayReport) -> None:
+    click.echo(f"{report.table} {(day := report.day)}: {report.state.value}")
     for name, text in (*_receipt(report), *_inputs(report), *_landed(report)):
         if text:
             say(f"  {name:9s} {text}", SHOW_HANG)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.compare import draw
+from backfill_assets.cli.compare import recomputed
+from backfill_assets.cli.output import draw
 from backfill_assets.lake.matching import DayDifference, SampleRow
 from backfill_assets.load.recompute import Recomputed, RecomputeVerdict
 from backfill_assets.operations.check_engine import EngineReport
@@ -27,7 +28,7 @@ def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixtur
     report = EngineReport(
         (RecomputeVerdict("features", days, differing, samples),), (("labels", "refused by name"),), "sail"
     )
-    draw("sail", report)
+    draw(recomputed("sail", report))
     told = capsys.readouterr().out
     assert "sail: 2 day(s) of tables computed again, 1 differ" in told
     assert "value=2" in told

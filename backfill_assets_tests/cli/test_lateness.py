@@ -80,5 +80,6 @@ def test_a_lake_without_deliveries_names_the_command_that_loads_some(root: Path,
 def test_days_without_an_arrival_have_nothing_to_measure(root: Path, tmp_path: Path) -> None:
     result = run(root, "--from", "2030-01-01", "--to", "2030-01-02", "--html", tmp_path / "page.html")
     assert result.exit_code == 0, result.output
-    assert "No upsert, so there is nothing to measure." in result.stdout
-    assert "<figure>" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "No upsert, so there is nothing to measure." in page
+    assert "<figure>" not in page
