@@ -16,7 +16,9 @@ from pathlib import Path
 
 from backfill_assets.backfill.preflight import refuse_moved
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.core.process import python_command, with_package
+from backfill_assets.core.work import Work, forced
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import plan_lock
@@ -44,6 +46,13 @@ class ChunkWork:
         """The tags of its receipts."""
         return self.plan.tags(self.chunk)
 
+    @property
+    def work(self) -> Work:
+        """As the work of a run."""
+        note = "; ".join(filter(None, (self.plan.reason, self.plan.note)))
+        force = forced(self.tables, self.plan.policy.force, self.written)
+        return Work(self.days, self.tables, PLAN_REASON, note, self.tags, force)
+
 
 class Terminated(KeyboardInterrupt):
     """TERM came while processes of chunks were at work; they have ended."""
@@ -58,7 +67,7 @@ class ChunkMaker:
 
     root: Path
     open_lake: Opener
-    make_one: Callable[[ChunkWork], str]
+    make_one: Callable[[Work], str]
     report: Callable[[str], None]
     options: Sequence[str] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +81,7 @@ class ChunkMaker:
         return causes_of(commands, self.environ)
 
 
-def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], str]) -> str:
+def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[Work], str]) -> str:
     """Rebuild the chunk's remaining days with `make`; return the cause of a failure or ''. Runs no gate, sets no mark.
 
     Waits for another process that still writes the chunk after its runner was killed. With `force`, tables that the
@@ -89,7 +98,7 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
         work = replace(work, plan=replace(plan, note="; ".join(filter(None, (plan.note, *accepted)))))
         if tables and plan.policy.force:
             work = replace(work, tables=tables, written=work.written | current.written(todo))
-        return make(work) if tables else ""
+        return make(work.work) if tables else ""
 
 
 def causes_of(commands: Sequence[Sequence[str]], environ: Mapping[str, str] | None = None) -> list[str]:

@@ -23,7 +23,7 @@ from backfill_assets.cli.common import (
     target_option,
 )
 from backfill_assets.cli.drawing import draw_table, remark, say
-from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
+from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, ranges
 from backfill_assets.core.errors import BackfillError
@@ -31,6 +31,7 @@ from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.plans import keep_good_tags
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
+from backfill_assets.core.work import Work, forced
 from backfill_assets.lake.home import Lake, refuse_unwritable, unwritable_folder
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
@@ -60,7 +61,7 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
     lake, pipeline = opened()
     days = allowed(days, lake.settings.start_date)
     tables = chosen(named, [t.name for t in pipeline.tables if lake.writes(t.name)])
-    request = BackfillRequest(days, tables, force, note, tags=keep_good_tags(keep_good_days))
+    request = Work(days, tables, note=note, tags=keep_good_tags(keep_good_days), force=forced(tables, force))
     outcome = run_if_needed(lake, pipeline, request)
     if as_json:
         print_json({**days.to_dict(), **outcome.to_dict()})
@@ -111,7 +112,7 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
     return tuple(n for n in known if n in wanted)
 
 
-def run_if_needed(lake: Lake, pipeline: Pipeline, request: BackfillRequest) -> RunOutcome:
+def run_if_needed(lake: Lake, pipeline: Pipeline, request: Work) -> RunOutcome:
     """Run the request; if every day is as a run would leave it, return that outcome without Dagster and Spark. Readers
     then see what stands together, also what a killed run left."""
     outcome = _run_if_needed(lake, pipeline, request)
@@ -120,18 +121,18 @@ def run_if_needed(lake: Lake, pipeline: Pipeline, request: BackfillRequest) -> R
     return outcome
 
 
-def _run_if_needed(lake: Lake, pipeline: Pipeline, request: BackfillRequest) -> RunOutcome:
+def _run_if_needed(lake: Lake, pipeline: Pipeline, request: Work) -> RunOutcome:
     if overrides().work is not None:
         return work(lake, request)
     began = time.perf_counter()
-    forecast = foreseen(lake, pipeline, request.tables, request.days, request.force)
+    forecast = foreseen(lake, pipeline, request.tables, request.days, bool(request.force))
     if forecast.rows is None:
         return work(lake, request, begin=forecast.needs_engine)
     tables = tuple(TableOutcome(name, len(request.days), 0, n, 0.0) for name, n in forecast.rows.items())
     return RunOutcome("", True, tables, "", time.perf_counter() - began)
 
 
-def work(lake: Lake, request: BackfillRequest, begin: bool = False) -> RunOutcome:
+def work(lake: Lake, request: Work, begin: bool = False) -> RunOutcome:
     """Run the request, with its progress on stderr. `begin`: start the engine meanwhile, as it is sure to be needed."""
     if (instead := overrides().work) is not None:
         return instead(lake, request)
@@ -155,7 +156,7 @@ def draw_phases(outcome: RunOutcome) -> None:
     draw_table(["seconds of", *names, "Dagster", "all"], rows)
 
 
-def draw_outcomes(runs: Sequence[tuple[BackfillRequest, RunOutcome]], with_span: bool = True) -> None:
+def draw_outcomes(runs: Sequence[tuple[Work, RunOutcome]], with_span: bool = True) -> None:
     """Draw what the runs did to each table that did not fail; `with_span`: also which days each run was for."""
     rows = []
     for request, outcome in runs:
@@ -172,7 +173,7 @@ def draw_outcomes(runs: Sequence[tuple[BackfillRequest, RunOutcome]], with_span:
         remark(f"Note: {t.table} {ranges(t.incomplete)} incomplete: {why}; `backfill-assets status --why`")
 
 
-def _draw(lake: Lake, request: BackfillRequest, outcome: RunOutcome) -> None:
+def _draw(lake: Lake, request: Work, outcome: RunOutcome) -> None:
     draw_outcomes([(request, outcome)], with_span=False)
     for t in (t for t in outcome.tables if t.unlike):
         days = ", ".join(map(str, contiguous(t.unlike)))

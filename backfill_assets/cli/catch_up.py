@@ -24,14 +24,15 @@ from backfill_assets.cli.common import (
 )
 from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.cli.landing import scan_what_can_be
-from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.downstream import with_downstream
 from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, OTHER_TYPE
-from backfill_assets.core.needs import Needs, RunRequest, identities, needs, run_requests
+from backfill_assets.core.needs import Needs, identities, needs, run_requests
 from backfill_assets.core.plans import keep_good_tags
 from backfill_assets.core.states import States
+from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake, unwritable_folder
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.versions import record
@@ -49,7 +50,7 @@ class CaughtUp:
     a line each; `waits`: all of these wait as `plan --stop-after` says. `fruitless`: see `Unusable`. `unscanned`: why
     sources could not be scanned."""
 
-    runs: list[tuple[BackfillRequest, RunOutcome]] = field(default_factory=list)
+    runs: list[tuple[Work, RunOutcome]] = field(default_factory=list)
     left: dict[str, list[str]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
     blocked: Collection[date] = ()
@@ -105,15 +106,13 @@ def until_settled(
     done, left_alone, in_vain = CaughtUp(), {*left_alone, *_planned(lake)}, set[Day]()
     rebuilt = Counter[Day]()
 
-    def run(found: RunRequest) -> None:
-        request = BackfillRequest(
-            found.span, (found.table, *found.downstream), note=note, reason=reason, tags=tags or {}
-        )
+    def run(found: Work) -> None:
+        request = replace(found, note=note, reason=reason, tags=tags or {})
         outcome = work(lake, request, begin=True)
         done.runs.append((request, outcome))
         kept_back = {(t.table, day) for t in outcome.tables for day in t.kept_back}
         in_vain.update(kept_back)
-        days = [day for day in map(date.fromisoformat, found.asked) if (found.table, day) not in kept_back]
+        days = [day for day in sorted(found.asked_days) if (found.table, day) not in kept_back]
         if outcome.success or outcome.only_kept_back:
             rebuilt.update((found.table, day) for day in days)
             in_vain.update(day for day, times in rebuilt.items() if times >= lake.settings.lateness.attempts)
@@ -126,7 +125,7 @@ def until_settled(
             for part in filter(None, (days[:half], days[half:])):
                 few = {str(day): found.asked[str(day)] for day in part}
                 span = from_inclusive(part[0], part[-1])
-                run(replace(found, days=span, asked=few, downstream=(), covered=None))
+                run(replace(found, days=span, asked=few, tables=(found.table,)))
 
     states, still = _states_and_needs(lake)
     while requests := _requests(states, still, {*left_alone, *in_vain}):
@@ -176,10 +175,10 @@ def _planned(lake: Lake) -> set[Day]:
     return {(name, day) for name, days in planned.items() for day in days}
 
 
-def _requests(states: States, found: Needs, left_alone: Collection[Day]) -> list[RunRequest]:
+def _requests(states: States, found: Needs, left_alone: Collection[Day]) -> list[Work]:
     """Return the requests, upstream first; the first with its downstream days in the same run."""
     alone = {name: {day for table, day in left_alone if table == name} for name in found.needed}
-    requests: list[RunRequest] = []
+    requests: list[Work] = []
     for name, days in found.ready.items():
         known = identities(states, name, days - alone[name])
         requests += run_requests(states, name, known, {}, 1, frozenset())[0]

@@ -21,7 +21,8 @@ from backfill_assets.core.process import LAKE_OPTION, lake_folder
 from backfill_assets.core.texts import json_of, plain
 
 if TYPE_CHECKING:
-    from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+    from backfill_assets.cli.progress import RunOutcome
+    from backfill_assets.core.work import Work
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
     from backfill_assets.operations.rejected import Unusable
@@ -197,7 +198,7 @@ class Overrides:
     """Replacements for opening the lake and running a backfill (None: the usual functions), click's `obj`."""
 
     opened: "Callable[[], tuple[Lake, Pipeline]] | None" = None
-    work: "Callable[[Lake, BackfillRequest], RunOutcome] | None" = None
+    work: "Callable[[Lake, Work], RunOutcome] | None" = None
 
 
 def overrides() -> Overrides:

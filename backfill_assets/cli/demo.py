@@ -12,11 +12,12 @@ import click
 from backfill_assets.cli.backfill import allowed, work
 from backfill_assets.cli.common import DAY, answer, json_and_lake, lake_root, list_known, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, remark
-from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
+from backfill_assets.core.work import Work
 from backfill_assets.engine.confs import OWN_SERVERS, scrub
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import load_settings
@@ -41,7 +42,7 @@ def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: st
     outcomes = []
     for title in ("Every table over every day:", "The same again: nothing changes:"):
         remark(title)
-        outcomes.append(work(lake, BackfillRequest(span, tuple(t.name for t in pipeline.tables), note="demo")))
+        outcomes.append(work(lake, Work(span, tuple(t.name for t in pipeline.tables), note="demo")))
         if not outcomes[-1].success:
             remark(f"Error: {outcomes[-1].cause}")
             ctx.exit(1)

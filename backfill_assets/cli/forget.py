@@ -17,11 +17,11 @@ from backfill_assets.cli.catch_up import report, until_settled
 from backfill_assets.cli.common import TEXT, answer, json_and_lake, opened
 from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.landing import scan_as_needed
-from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.process import project_root
 from backfill_assets.core.texts import plain
+from backfill_assets.core.work import Work
 from backfill_assets.lake.files import table_lock
 from backfill_assets.lake.folder import DAGSTER_FOLDER, FORGOTTEN
 from backfill_assets.lake.forgotten import begin_erasure, compact, doubts, rename
@@ -148,7 +148,7 @@ def settle(request: steps.ForgetRequest) -> None:
     if done.success and (unknown := steps.unknown_days(request)):
         for table, days in unknown.items():
             for span in contiguous(days):
-                asked = BackfillRequest(span, (table,), note=request.note, reason="forget")
+                asked = Work(span, (table,), note=request.note, reason="forget")
                 done.runs.append((asked, work(request.lake, asked, begin=True)))
         done = until_settled(request.lake, request.note, "forget") if done.success else done
     if not done.success:

@@ -16,21 +16,6 @@ from backfill_assets.core.texts import json_of
 
 
 @dataclass(frozen=True)
-class BackfillRequest:
-    """The days and tables (upstream first) to make; `force`: also days that are up to date, except of the tables
-    `written`. `reason` and `note` go into the receipts, and so do the `tags` that the load path knows (a plan's id and
-    chunk)."""
-
-    days: DayRange
-    tables: tuple[str, ...]
-    force: bool = False
-    note: str = ""
-    reason: str = "manual"
-    tags: Mapping[str, str] = field(default_factory=dict)
-    written: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
 class TableOutcome:
     """One table of a run: days made, of these with other content now, rows, seconds, the cause where it failed, and the
     days that were written again as they were (`force`). `phases`: seconds of each phase, where it got that far.

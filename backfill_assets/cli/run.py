@@ -4,6 +4,7 @@ Elsewhere: the order of chunks and the gates (`backfill.run`), the runs of Dagst
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import click
 
@@ -15,9 +16,8 @@ from backfill_assets.cli.backfill import say_warnings, work
 from backfill_assets.cli.common import json_and_lake, opened, say_unusable, target_option, usage
 from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.plan_page import show_progress
-from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.errors import ALSO, BackfillError
-from backfill_assets.core.plans import PLAN_REASON
+from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import find_plan, keep_acceptance
@@ -118,14 +118,9 @@ def _run_plan(lake: Lake, plan: Plan, accepted: int, daemon: bool) -> Progress:
 def chunk_maker(lake: Lake, tags: Mapping[str, str] | None = None) -> ChunkMaker:
     """Makes chunks by runs of Dagster with these further tags, and reports on stderr."""
 
-    def make_one(chunk: ChunkWork) -> str:
+    def make_one(asked: Work) -> str:
         """Run the job; gives the cause of a failure."""
-        plan = chunk.plan
-        note, all_tags = "; ".join(t for t in (plan.reason, plan.note) if t), {**chunk.tags, **(tags or {})}
-        request = BackfillRequest(
-            chunk.days, chunk.tables, plan.policy.force, note, PLAN_REASON, all_tags, chunk.written
-        )
-        outcome = work(lake, request)
+        outcome = work(lake, replace(asked, tags={**asked.tags, **(tags or {})}))
         return "" if outcome.success else ALSO.join(outcome.causes) or "the run failed"
 
     return ChunkMaker(lake.root, opened, make_one, remark)

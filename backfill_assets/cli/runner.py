@@ -15,13 +15,14 @@ from itertools import groupby
 import dagster as dg
 
 from backfill_assets.cli.dagster_home import instance_of, silenced
-from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome, joined
+from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome, joined
 from backfill_assets.core.days import DayRange, SomeDays, contiguous, parse_day, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
-from backfill_assets.core.plans import KEEP_GOOD, ON_BAD_DAYS_TAG
+from backfill_assets.core.plans import KEEP_GOOD
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import TableView
+from backfill_assets.core.work import Work
 from backfill_assets.dagster.jobs import job_of
 from backfill_assets.lake.declared import declared
 from backfill_assets.lake.home import Lake, refuse_unwritable
@@ -34,13 +35,14 @@ from backfill_assets.orchestration.interrupts import Interrupted, children_ignor
 from backfill_assets.orchestration.kept_back import names_kept_back
 from backfill_assets.orchestration.metadata import rewritten
 from backfill_assets.orchestration.naming import Naming, table_made_by
-from backfill_assets.orchestration.runs import FORCE_TAG, NOTE_TAG, REASON_TAG, markers_of, run_rebuild
+from backfill_assets.orchestration.runs import markers_of
+from backfill_assets.orchestration.work_tags import run_rebuild
 from backfill_assets.pipeline.chosen import tables_at
 
 Look = Callable[[str, Collection[date] | None], TableOutcome]
 
 
-def run_backfill(lake: Lake, request: BackfillRequest, lines: Lines) -> RunOutcome:
+def run_backfill(lake: Lake, request: Work, lines: Lines) -> RunOutcome:
     """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
     refuse_unwritable(lake)
     outcomes = list[RunOutcome]()
@@ -52,12 +54,12 @@ def run_backfill(lake: Lake, request: BackfillRequest, lines: Lines) -> RunOutco
     return joined(outcomes)
 
 
-def _parts(lake: Lake, request: BackfillRequest) -> Iterator[tuple[BackfillRequest, bool]]:
+def _parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
     """The request as runs, tables in their order: of own tables of the lake, and of those that assets of a project
     return (True). An asset's function gets one range of days, so that each stretch of some days is a run; and a table
     that keeps good days fails its step, which those after it in a run would not outlast."""
     given = {d.contract.name for d in declared(lake.root)}
-    asked, settings = request.tags.get(ON_BAD_DAYS_TAG, ""), lake.settings
+    asked, settings = request.on_bad_days, lake.settings
     for are_given, group in groupby(request.tables, lambda name: name in given):
         tables = tuple(group)
         alone = isinstance(request.days, SomeDays) or any(chosen_mode(asked, settings, t) == KEEP_GOOD for t in tables)
@@ -69,24 +71,20 @@ def _parts(lake: Lake, request: BackfillRequest) -> Iterator[tuple[BackfillReque
                 yield replace(request, tables=(table,), days=days), are_given
 
 
-def _run(lake: Lake, request: BackfillRequest, lines: Lines, are_given: bool) -> RunOutcome:
+def _run(lake: Lake, request: Work, lines: Lines, are_given: bool) -> RunOutcome:
     """One run; `are_given`: of assets of a project."""
     began, run_id = time.perf_counter(), str(uuid.uuid4())
-    listener, again = _Listener(lines), [t for t in request.tables if request.force and t not in request.written]
-    naming = Naming.named_by(os.environ)
-    forced = {naming.step(t): t in again for t in request.tables if not are_given}
-    tags = {REASON_TAG: request.reason, NOTE_TAG: request.note, **request.tags}
+    listener, naming = _Listener(lines), Naming.named_by(os.environ)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
         if are_given:
             job, listener.steps = job_of(lake, request.tables)
             listener.look = _Given(lake, request.days, run_id, {t: _view(lake, t) for t in request.tables}).outcome
-            tags[FORCE_TAG] = ",".join(again)
         else:
             job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami(), naming)
         instance.add_event_listener(run_id, listener.on_event)
         try:
             with children_ignore_interrupts():
-                result = run_rebuild(job, instance, run_id, request.days, forced, tags)
+                result = run_rebuild(job, instance, run_id, request)
         except dg.DagsterError as error:
             cause = " ".join(str(error).split())
             raise BackfillError("the run", cause, "Nothing was started", "Correct the cause, then run again") from error

@@ -12,10 +12,11 @@ from datetime import date
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
 from backfill_assets.core.ledgers import ARRIVALS, named
-from backfill_assets.core.needs import Needs, RunRequest, may_lie_between, needed_days
+from backfill_assets.core.needs import Needs, may_lie_between, needed_days
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import Deliveries, LakeView, Source, Stamp
+from backfill_assets.core.work import Work
 
 COMING = "coming"  # stands for unknown content: equal to no fingerprint
 NEVER_WRITTEN = Stamp(DayEntry(0, COMING, ""), 0, COMING, "", "", "")
@@ -144,8 +145,8 @@ def _arrivals(source: Source, days: Set[date]) -> Mapping[date, tuple[tuple[date
 
 
 def with_downstream(
-    states: States, requests: Sequence[RunRequest], found: Needs, busy: Mapping[str, Set[date]]
-) -> list[RunRequest]:
+    states: States, requests: Sequence[Work], found: Needs, busy: Mapping[str, Set[date]]
+) -> list[Work]:
     """Add downstream tables to the run of the first request, and leave out the requests that this run covers.
 
     Tables are added upstream first while every day in the joint range is up to date or rebuilt by that run, in each
@@ -157,7 +158,7 @@ def with_downstream(
         return list(requests)
     first = requests[0]
     forecast = will_change(states)
-    changed: dict[str, set[date]] = {first.table: _days_of(first)}
+    changed: dict[str, Set[date]] = {first.table: first.asked_days}
     for name, contract in states.contracts.items():
         follows = _reached(contract, changed) & (forecast[name] | set(found.waiting[name]))
         if follows and name != first.table and not contract.made_by:
@@ -165,24 +166,20 @@ def with_downstream(
     reached = {name: days for name, days in changed.items() if name != first.table}
     fresh = {name: [r for r in requests if r.table == name and not r.attempt] for name in states.contracts}
     while reached:
-        days = _days_of(first).union(*reached.values())
+        days = first.asked_days.union(*reached.values())
         covered = DayRange(min(days), max(days) + ONE_DAY)
         inside = {
             n: [r for r in fresh[n] if covered.start <= r.days.start and r.days.end <= covered.end]
             for n in (first.table, *reached)
         }
-        rebuilt = {n: reached.get(n, set()).union(*map(_days_of, own)) for n, own in inside.items()}
+        rebuilt = {n: {*reached.get(n, ())}.union(*(own.asked_days for own in inside[n])) for n in inside}
         if all(_may_be_covered(states, name, covered, rebuilt, busy) for name in rebuilt):
             identities = {day: identity for r in inside[first.table] for day, identity in r.asked.items()}
-            joint = replace(first, asked=identities, downstream=tuple(reached), covered=covered)
+            joint = replace(first, asked=identities, tables=(first.table, *reached), days=covered)
             others = [r for r in requests if not any(r is other for own in inside.values() for other in own)]
             return [joint, *others]
         reached.popitem()
     return list(requests)
-
-
-def _days_of(request: RunRequest) -> set[date]:
-    return set(map(date.fromisoformat, request.asked))
 
 
 def _may_be_covered(

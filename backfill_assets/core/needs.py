@@ -16,6 +16,7 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, is_over, newest_over
 from backfill_assets.core.digests import days_of, digest_of, is_required
 from backfill_assets.core.states import State, States
+from backfill_assets.core.work import Work
 
 RUN_SECONDS = 4.0  # what one more run of five tables costs: 3 s in a command, 8 s in a process of its own
 DAY_SECONDS = 0.03  # what one more settled day costs in such a run: five events a table, which Dagster records
@@ -174,30 +175,6 @@ def may_lie_between(states: States, name: str, day: date) -> bool:
     return states.contracts[name].is_landed and states.of(name, day) is State.MISSING and day not in landed
 
 
-@dataclass(frozen=True)
-class RunRequest:
-    """Days of a table for one run. `asked` are the days that need a rebuild, with their identities; the others between
-    them are settled. `attempt` counts from 0. `downstream` are downstream tables in the same run, over `covered` (None:
-    the same days)."""
-
-    table: str
-    days: DayRange
-    asked: Mapping[str, str]
-    attempt: int
-    downstream: tuple[str, ...] = ()
-    covered: DayRange | None = None
-
-    @property
-    def span(self) -> DayRange:
-        """The days that the run covers."""
-        return self.covered or self.days
-
-    @property
-    def key(self) -> str:
-        """The run key, which Dagster remembers for ever: it names everything that makes this request a new one."""
-        return f"{self.table} {self.days} {digest_of(dict(self.asked))} attempt {self.attempt}"
-
-
 def identities(states: States, table: str, days: Iterable[date], rules: str = "") -> dict[date, str]:
     """Per day its input digest, the write_id of what is there, and the digest of code, settings and `rules` (whatever
     else decides how a run ends: the table's gates, the lake)."""
@@ -213,7 +190,7 @@ def identities(states: States, table: str, days: Iterable[date], rules: str = ""
 
 def run_requests(
     states: States, table: str, known: Mapping[date, str], tried: Mapping[date, int], most: int, busy: Set[date]
-) -> tuple[list[RunRequest], list[date]]:
+) -> tuple[list[Work], list[date]]:
     """Requests for the days of `known` (with their identities), and the days that were `tried` `most` times as they are
     and need a person. First days never tried, ascending; then each day that failed, alone, so that it holds no other
     day back."""
@@ -222,8 +199,10 @@ def run_requests(
     first_time = [day for day in known if not tried.get(day, 0)]
     wanted = set(first_time)
     fresh = [
-        RunRequest(table, span, {str(d): known[d] for d in span if d in wanted}, 0)
+        Work(span, (table,), asked={str(d): known[d] for d in span if d in wanted})
         for span in joined(states, table, first_time, busy)
     ]
-    alone = [RunRequest(table, DayRange(day, day + ONE_DAY), {str(day): known[day]}, tried[day]) for day in again]
+    alone = [
+        Work(DayRange(day, day + ONE_DAY), (table,), asked={str(day): known[day]}, attempt=tried[day]) for day in again
+    ]
     return fresh + alone, given_up

@@ -5,9 +5,9 @@ the contract of a table (`contracts`), staging, judging and committing rows (`lo
 a write (`reports`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from pydantic import Field, PrivateAttr
 
 from backfill_assets.core.days import parse_day, some_days
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import ON_BAD_DAYS_TAG
 from backfill_assets.core.states import States
 from backfill_assets.dagster.contracts import SchemaChanges, declared_by, first_day_of, table_of, unpinned
 from backfill_assets.dagster.inputs import Form, InputDays, as_annotated
@@ -27,7 +26,6 @@ from backfill_assets.lake.declared import DeclaredTable, find_declared
 from backfill_assets.lake.given_rows import GivenRows
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.versions import record
@@ -35,10 +33,9 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import RebuildRequest, ReturnedRows
 from backfill_assets.load.good_days import chosen_mode
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.assets import author_tags
 from backfill_assets.orchestration.green_days import look_for_green_days
 from backfill_assets.orchestration.io_manager import as_failures, telling
-from backfill_assets.orchestration.runs import FORCE_TAG, NOTE_TAG, REASON_TAG
+from backfill_assets.orchestration.work_tags import work_of
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 UNPINNED = "not pinned"  # the tag of a receipt: inputs that the asset did not load by days from the lake
@@ -159,21 +156,13 @@ class LakeIOManager(dg.ConfigurableIOManager):
             context.log.info(f"{', '.join(beside)} stand in no receipt of {name}: not loaded by days from the lake")
         lake = lake_at(self.lake)
         pinned, pipeline = self._pinned(lake, context), chosen_pipeline(lake)
-        made, provenance = pipeline.table(name), self._provenance(context, beside)
-        session = LakeSession(lake, theirs=self.spark)
+        made, tags = pipeline.table(name), self._run.tags if self._run is not None else {}
+        work = work_of(tags, some_days(map(parse_day, context.asset_partition_keys)), name)
+        work = replace(work, tags={**work.tags, **({UNPINNED: ", ".join(beside)} if beside else {})})
         given = ReturnedRows(lambda: rows.stage(lake, made.contract), pipeline.states(pinned.states.view), rows.kind)
-        forced = self._run is not None and name in self._run.tags.get(FORCE_TAG, "").split(",")
-        asked = self._run.tags.get(ON_BAD_DAYS_TAG, "") if self._run is not None else ""
-        return RebuildRequest(
-            session, pipeline, made, some_days(map(parse_day, context.asset_partition_keys)), provenance, forced,
-            given=given, on_bad_days=chosen_mode(asked, lake.settings, name),
-        )  # fmt: skip
-
-    def _provenance(self, context: dg.OutputContext, unnamed: Sequence[str]) -> Provenance:
-        tags = self._run.tags if self._run is not None else {}
-        return Provenance(
-            reason=tags.get(REASON_TAG, "manual"), run_id=context.run_id, note=tags.get(NOTE_TAG, ""),
-            tags={**author_tags(tags), **({UNPINNED: ", ".join(unnamed)} if unnamed else {})},
+        return RebuildRequest.of(
+            work, LakeSession(lake, theirs=self.spark), pipeline, context.run_id, given=given,
+            on_bad_days=chosen_mode(work.on_bad_days, lake.settings, name),
         )  # fmt: skip
 
     def _pinned(self, lake: Lake, context: dg.InputContext | dg.OutputContext) -> StepInputs:

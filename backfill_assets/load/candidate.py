@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
@@ -29,6 +29,7 @@ from backfill_assets.core.profiles import (
 from backfill_assets.core.receipts import SPREAD, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import TableView
+from backfill_assets.core.work import Work
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.embedded import AT_ONCE, connection, file_batches, selection
 from backfill_assets.lake.fingerprints import on_days
@@ -105,6 +106,16 @@ class RebuildRequest:
     meter: CpuMeter | None = field(default=None, compare=False)
     given: ReturnedRows | None = field(default=None, compare=False)
     on_bad_days: Literal["refuse", "keep_good"] = "refuse"
+
+    @classmethod
+    def of(cls, work: Work, lake_session: LakeSession, pipeline: Pipeline, run_id: str, **more: Any) -> Self:
+        """The request for the first table of some work, in a run; `more`: fields that the work does not name. Raises
+        BackfillError for an unknown write mode."""
+        provenance = Provenance(work.reason, run_id, work.note, tags=work.receipt_tags)
+        return cls(
+            lake_session, pipeline, pipeline.table(work.table), work.days, provenance, work.table in work.force,
+            mode=work.mode, **more,
+        )  # fmt: skip
 
     @property
     def engine(self) -> str:

@@ -8,7 +8,8 @@ run yields the output first; a bad run yields its evaluations and then fails, an
 """
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -18,13 +19,10 @@ from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, parse_days, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import QUARANTINE
-from backfill_assets.core.ownership import BY, through_dagster
-from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, mode_of
 from backfill_assets.core.process import collect_seldom
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import access_of
 from backfill_assets.lake.model import Table
-from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
@@ -41,26 +39,16 @@ from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import (
     DAYS_TAG,
     LAKE_TAG,
-    NOTE_TAG,
-    REASON_TAG,
     TABLES_TAG,
     days_of,
     markers_of,
 )
 from backfill_assets.orchestration.verdicts import log_verdicts
+from backfill_assets.orchestration.work_tags import work_of
 
 IO_MANAGER = "lake_io_manager"
 # Executors whose steps run in the process of their run: only there does the end of this process end the run.
 ONE_PROCESS = (dg.in_process_executor.name, "execute_in_process_executor")
-RECEIPT_TAGS = (
-    "dagster/backfill",
-    "dagster/sensor_name",
-    "dagster/schedule_name",
-    PLAN_TAG,
-    CHUNK_TAG,
-    MODE_TAG,
-    CODE_TAG,
-)
 
 
 class LoadConfig(dg.Config):
@@ -220,24 +208,13 @@ def _request(
     context: dg.AssetExecutionContext, opened: Opened, days: DayRange, table: Table, config: LoadConfig
 ) -> RebuildRequest:
     """The request for one table of the run."""
-    tags = context.run.tags
-    provenance = Provenance(
-        reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
-        tags=author_tags(tags, opened.by),
+    work, session = work_of(context.run.tags, days, table.name, opened.by), LakeSession(opened.lake)
+    force = work.force | ({table.name} if config.force else set())
+    return RebuildRequest.of(
+        replace(work, note=config.note or work.note, force=force), session, opened.pipeline, context.run.run_id,
+        look=opened.states, meter=session.meter(),
+        on_bad_days=on_bad_days(context, opened, table.name, config.on_bad_days),
     )  # fmt: skip
-    session = LakeSession(opened.lake)
-    return RebuildRequest(
-        session, opened.pipeline, table, days, provenance, config.force, opened.states, mode=mode_of(tags),
-        meter=session.meter(), on_bad_days=on_bad_days(context, opened, table.name, config.on_bad_days),
-    )  # fmt: skip
-
-
-def author_tags(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
-    """Who requested a run, for its receipts: `by`, the user of the command; else Dagster, with its sensor or schedule.
-
-    No tag is trusted to name a person: everybody who reaches Dagster's port can set it.
-    """
-    return {BY: by or through_dagster()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
 def _output(context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild) -> dg.Output[Handover]:

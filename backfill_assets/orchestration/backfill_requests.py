@@ -13,8 +13,9 @@ import dagster as dg
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ranges
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.needs import RunRequest, identities, needs, run_requests
+from backfill_assets.core.needs import identities, needs, run_requests
 from backfill_assets.core.states import States
+from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
@@ -58,29 +59,23 @@ class TickState:
         """`days` of a table without those of active plans."""
         return days - self.planned.get(name, frozenset())
 
-    def requests(self, ready: DaySets) -> tuple[list[RunRequest], GivenUp]:
+    def requests(self, ready: DaySets) -> tuple[list[Work], GivenUp]:
         """Requests for ready days, upstream first, first attempts before repeated ones, and the days given up.
 
         So a day that fails keeps no other from its turn. A day is given up once it was tried as often as the settings
         allow; runs that never began do not count.
         """
         limit, taken = self.lake.settings.lateness.attempts, self.taken
-        known = {
-            name: identities(self.states, name, days, self.gates_digest(name)) if days else {}
-            for name, days in ready.items()
-        }
-        tried = runs.attempts(self.instance, known)
-        wanted: list[RunRequest] = []
+        wanted: list[Work] = []
         texts: dict[str, str] = {}
-        for name, days in known.items():
-            requests, given_up = run_requests(self.states, name, days, tried[name], limit, taken.get(name, frozenset()))
-            wanted += requests
-            if given_up:
-                wasted = runs.wasted_attempts(self.instance, name, {d: days[d] for d in given_up}, tried[name])
-                again = {day: days[day] for day in given_up if tried[name][day] - wasted[day] < limit}
-                most = limit + runs.MOST_UNBEGUN
-                wanted += run_requests(self.states, name, again, tried[name], most, taken.get(name, frozenset()))[0]
-                given_up = [day for day in given_up if day not in again]
+        for name, days in ready.items():
+            known = identities(self.states, name, days, self.gates_digest(name)) if days else {}
+            tried = runs.attempts(self.instance, name, known, self.naming)
+            numbers = {day: found.number for day, found in tried.items()}
+            given_up = [day for day, found in tried.items() if found.number - found.unbegun >= limit]
+            left = {day: identity for day, identity in known.items() if day not in given_up}
+            most = limit + runs.MOST_UNBEGUN
+            wanted += run_requests(self.states, name, left, numbers, most, taken.get(name, frozenset()))[0]
             if given_up:
                 texts[name] = (
                     f"{ranges(given_up)} failed {limit} times from the same inputs, rules and code and will not be "
@@ -120,18 +115,18 @@ def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States, namin
     return state.requests(needs(states, busy, state.until).ready)[1]
 
 
-def as_request(request: RunRequest, sensor: str, lake: Lake, naming: Naming = PLAIN) -> dg.RunRequest:
-    """The request as Dagster's RunRequest: one partition, or a range."""
-    single = len(request.span) == 1
-    span = {} if single else runs.range_tags(request.span)
-    again = {runs.ATTEMPT_TAG: str(request.attempt)} if request.attempt else {}
+def as_request(work: Work, sensor: str, lake: Lake, naming: Naming = PLAIN) -> dg.RunRequest:
+    """The work as Dagster's RunRequest: one partition, or a range."""
+    single = len(work.days) == 1
+    span = {} if single else runs.range_tags(work.days)
+    again = {runs.ATTEMPT_TAG: str(work.attempt)} if work.attempt else {}
     return dg.RunRequest(
-        run_key=request.key,
+        run_key=work.key,
         job_name=naming.name(runs.REBUILD),
-        asset_selection=[naming.key(name) for name in (request.table, *request.downstream)],
-        partition_key=str(request.span.start) if single else None,
-        run_config={"ops": {naming.step(request.table): {"config": {"asked": dict(request.asked)}}}},
-        tags={**span, **again, **_sensor_tags(sensor, lake), **runs.request_tags(request)},
+        asset_selection=[naming.key(name) for name in work.tables],
+        partition_key=str(work.days.start) if single else None,
+        run_config={"ops": {naming.step(work.table): {"config": {"asked": dict(work.asked)}}}},
+        tags={**span, **again, **_sensor_tags(sensor, lake), **runs.asked_tags(work)},
     )
 
 

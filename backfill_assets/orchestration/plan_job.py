@@ -8,6 +8,7 @@ killed has none and is taken up.
 
 import uuid
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import date
 
 import dagster as dg
@@ -16,13 +17,14 @@ from pydantic import Field
 from backfill_assets.backfill.code import working_by
 from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.backfill.run import run_plan
-from backfill_assets.backfill.work import PARENT, ROOT, ChunkMaker, ChunkWork
+from backfill_assets.backfill.work import PARENT, ROOT, ChunkMaker
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, from_inclusive, parse_day, parse_span
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import PLAN_REASON, PLAN_TAG
+from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.core.view import LakeView
+from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
@@ -37,6 +39,7 @@ from backfill_assets.orchestration.rollbacks import one_op_job
 from backfill_assets.orchestration.runs import end_dead_runs, markers_of
 from backfill_assets.orchestration.sensors import lake_sensor
 from backfill_assets.orchestration.ticks import Tick
+from backfill_assets.orchestration.work_tags import run_rebuild
 from backfill_assets.plans.files import (
     active_plans,
     find_plan,
@@ -73,13 +76,10 @@ def chunk_maker(
     """Maker of chunks by runs of the job `rebuild`, which `rebuild_of(tables)` gives, as children of `run`."""
     parent, root = run.run_id, run.root_run_id or run.run_id
 
-    def make_one(work: ChunkWork) -> str:
+    def make_one(work: Work) -> str:
         """Run the job; gives the cause of a failure."""
-        force, step = work.plan.policy.force, lake_context.naming.step
-        forced = {step(name): force and name not in work.written for name in work.tables}
-        tags = {runs.REASON_TAG: PLAN_REASON, runs.NOTE_TAG: work.plan.note, **work.tags, PARENT: parent, ROOT: root}
-        job, run_id = rebuild_of(work.tables), str(uuid.uuid4())
-        result = runs.run_rebuild(job, instance, run_id, work.days, forced, tags)
+        asked = replace(work, tags={**work.tags, PARENT: parent, ROOT: root})
+        result = run_rebuild(rebuild_of(work.tables), instance, str(uuid.uuid4()), asked)
         if result.success:
             return ""
         return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")

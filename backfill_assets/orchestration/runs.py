@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 from filelock import FileLock
 
-from backfill_assets.core.days import DayRange, SomeDays, days_text, from_inclusive, parse_day
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_days, parse_span
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.needs import RunRequest
-from backfill_assets.core.ownership import whoami
+from backfill_assets.core.work import Work
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
@@ -27,17 +27,15 @@ from backfill_assets.orchestration.dagster_private import instance_id, tag_value
 from backfill_assets.orchestration.naming import PLAIN, Naming
 
 REBUILD = "rebuild"
-# What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
-SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 REASON_TAG, NOTE_TAG, BY_TAG = "backfill_assets/reason", "backfill_assets/note", "backfill_assets/by"
-FORCE_TAG = "backfill_assets/force"  # tables of assets, comma-separated, whose days are written even if they are equal
 DAYS_TAG, TABLES_TAG = "days", "tables"  # shown in every row of the runs list, so that names are short
 # Tags of the prefix `.dagster/` stay out of the UI: these are for looking runs up.
 LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lakes
 REQUEST_TAG = ".dagster/backfill_assets_request"
 SENSOR_TAG = ".dagster/backfill_assets_sensor"  # our own: Dagster sets its tag only where its daemon launches
 ATTEMPT_TAG = "backfill_assets/attempt"  # from 1 on: the same was tried before
-ASKED_TAG = ".dagster/asked."  # then TABLE.DAY; only tags of this prefix stay out of the UI, and a long range has many
+ASKED_TAG = ".dagster/asked."  # then the table; its value: FIRST..LAST of the days that were asked for
+EXACT_DAYS_TAG = ".dagster/backfill_assets_days"  # of a run whose days are no range
 TAG_CHARS = 57  # 63 with `asked.`; Dagster warns of longer ones
 PARTITION, RANGE_START, RANGE_END = (
     "dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end",
@@ -77,6 +75,8 @@ def days_of(run: dg.DagsterRun) -> DayRange | None:
     """The days of a run, by its tags; None where they name none."""
     first = run.tags.get(RANGE_START, run.tags.get(PARTITION, ""))
     try:
+        if (exactly := run.tags.get(EXACT_DAYS_TAG)) is not None:
+            return parse_days(exactly)
         return from_inclusive(parse_day(first), parse_day(run.tags.get(RANGE_END, first)))
     except BackfillError:
         return None
@@ -85,22 +85,6 @@ def days_of(run: dg.DagsterRun) -> DayRange | None:
 def range_tags(days: DayRange) -> dict[str, str]:
     """The tags of a run over a range of days, as Dagster names them."""
     return {RANGE_START: str(days.start), RANGE_END: str(days.last)}
-
-
-def run_rebuild(
-    job: dg.JobDefinition, instance: dg.DagsterInstance, run_id: str, days: DayRange, forced: Mapping[str, bool],
-    tags: Mapping[str, str],
-) -> dg.ExecuteInProcessResult:  # fmt: skip
-    """Run the job `rebuild` in this process, for the user of now. `forced` says for each of its steps whether days
-    that are right are made, too; `tags` with a value are the run's, and NOTE_TAG goes into the receipts. Of days that
-    are no range the run's range holds more, of which nothing is made."""
-    same = {"note": tags.get(NOTE_TAG, ""), "days": days_text(days) if isinstance(days, SomeDays) else ""}
-    configs = {step: {"config": {"force": force, **same}} for step, force in forced.items()}
-    own_tags = {name: value for name, value in tags.items() if value}
-    return job.execute_in_process(
-        instance=instance, run_id=run_id, tags={**range_tags(days), BY_TAG: whoami(), **own_tags},
-        run_config={"loggers": SILENCE, "ops": configs}, raise_on_error=False,
-    )  # fmt: skip
 
 
 def records_of(instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventType) -> Iterator[dg.DagsterEvent]:
@@ -116,23 +100,39 @@ def records_of(instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventT
         cursor = page.cursor
 
 
-def request_tags(request: RunRequest) -> dict[str, str]:
-    """Tags with the identity and the attempt of each requested day."""
-    return {_request_tag(request.table, day): f"{known} {request.attempt}" for day, known in request.asked.items()}
+def asked_tags(work: Work) -> dict[str, str]:
+    """The tags by which `attempts` finds the run of a request; which days it is for is in its config."""
+    return {_asked_tag(work.table): str(work.asked_span)} if work.asked else {}
 
 
-def attempts(instance: dg.DagsterInstance, wanted: Mapping[str, Mapping[date, str]]) -> dict[str, dict[date, int]]:
-    """Per table how often runs were requested for the days with these identities, ever; days never requested
-    are left out. Counted on from the newest attempt, so that a run that was deleted gives its number to none."""
-    keys = {_request_tag(table, str(day)): (table, day) for table, known in wanted.items() for day in known}
-    counts: dict[str, dict[date, int]] = {table: {} for table in wanted}
-    for key, values in tag_values(instance, list(keys)).items():
-        table, day = keys[key]
-        parts = (value.rpartition(" ") for value in values)
-        numbers = [int(number) for known, _, number in parts if known == wanted[table][day] and number.isdigit()]
-        if numbers:
-            counts[table][day] = max(numbers) + 1
-    return counts
+@dataclass(frozen=True)
+class Attempts:
+    """The runs that were requested for a day as it is now."""
+
+    number: int  # of the next attempt, which no run that was deleted gives to another
+    unbegun: int  # runs that failed before their first step, which use up no attempt; at most `MOST_UNBEGUN`
+
+
+def attempts(
+    instance: dg.DagsterInstance, table: str, wanted: Mapping[date, str], naming: Naming = PLAIN
+) -> dict[date, Attempts]:
+    """Which runs were requested for the days of a table with these identities, ever; days never requested are left
+    out."""
+    tag, step = _asked_tag(table), naming.step(table)
+    spans = tag_values(instance, [tag]).get(tag, set()) if wanted else set[str]()
+    reaching = [span for span in sorted(spans) if any(day in parse_span(span) for day in wanted)]
+    found: dict[date, list[tuple[int, bool]]] = defaultdict(list)
+    for record in instance.get_run_records(dg.RunsFilter(tags={tag: reaching})) if reaching else ():
+        run = record.dagster_run
+        asked = _asked_of(run, step)
+        unbegun = run.status is dg.DagsterRunStatus.FAILURE and record.start_time is None
+        for day, identity in wanted.items():
+            if asked.get(str(day)) == identity:
+                found[day].append((int(run.tags.get(ATTEMPT_TAG, "0")), unbegun))
+    return {
+        day: Attempts(max(n for n, _ in known) + 1, min(sum(unbegun for _, unbegun in known), MOST_UNBEGUN))
+        for day, known in found.items()
+    }
 
 
 def never_began(instance: dg.DagsterInstance, tags: Mapping[str, str | list[str]]) -> int:
@@ -142,17 +142,14 @@ def never_began(instance: dg.DagsterInstance, tags: Mapping[str, str | list[str]
     return min(sum(record.start_time is None for record in failed), MOST_UNBEGUN)
 
 
-def wasted_attempts(
-    instance: dg.DagsterInstance, table: str, known: Mapping[date, str], numbers: Mapping[date, int]
-) -> dict[date, int]:
-    """Of the runs that were requested for each day of `known` (its identity), with attempts below `numbers`, how many
-    never began."""
-    tried = {day: [f"{identity} {number}" for number in range(numbers[day])] for day, identity in known.items()}
-    return {day: never_began(instance, {_request_tag(table, str(day)): values}) for day, values in tried.items()}
+def _asked_of(run: dg.DagsterRun, step: str) -> Mapping[str, str]:
+    config: Any = run.run_config
+    asked: Mapping[str, str] = config.get("ops", {}).get(step, {}).get("config", {}).get("asked", {})
+    return asked
 
 
-def _request_tag(table: str, day: str) -> str:
-    return ASKED_TAG + f"{table}.{day}"[-TAG_CHARS:]
+def _asked_tag(table: str) -> str:
+    return ASKED_TAG + table[-TAG_CHARS:]
 
 
 def is_active(instance: dg.DagsterInstance, job: str, lake: str, tags: Mapping[str, str] | None = None) -> bool:

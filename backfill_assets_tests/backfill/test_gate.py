@@ -19,6 +19,7 @@ from backfill_assets.backfill.work import ChunkWork, make_alone
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_REASON
+from backfill_assets.core.work import Work
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
@@ -231,15 +232,17 @@ def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_who
     assert str(accepted).endswith(": entities are gone by law")
     notes: list[str] = []
 
-    def make(work: ChunkWork) -> str:
-        notes.append(work.plan.note)
+    def make(work: Work) -> str:
+        notes.append(work.note)
         return ""
 
     again = planned(lake, pipeline, force=True)
     keep_acceptance(lake, again, ["chunk 1"], "")
     keep_acceptance(lake, again, [bound], "law")
     make_alone(lambda: (lake, pipeline), ChunkWork(again, again.chunk(1), again.tables, again.chunk(1).days), make)
-    assert [note.partition(" by ")[0] for note in notes] == [f"{bound} accepted"], "receipts have it in their note"
+    assert [note.partition(" by ")[0] for note in notes] == [f"tests; {bound} accepted"], (
+        "receipts have it in their note"
+    )
 
 
 @pytest.mark.parametrize("name", ["staging", "staging.max_null_jump", "staging.nix.max_drift", "raw.max_row_change"])

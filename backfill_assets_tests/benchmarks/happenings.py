@@ -13,7 +13,7 @@ import traceback
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
@@ -22,12 +22,11 @@ from typing import Any
 from click.testing import Result
 
 from backfill_assets.cli.common import Overrides
-from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome
+from backfill_assets.cli.progress import RunOutcome, TableOutcome
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import mode_of
+from backfill_assets.core.work import Work
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -133,13 +132,11 @@ class History:
         end_process(self.root)
 
 
-def work(lake: Lake, request: BackfillRequest) -> RunOutcome:
+def work(lake: Lake, request: Work) -> RunOutcome:
     """Make the tables of a request by the load path, in this process and without Dagster."""
-    pipeline, run_id, made, mode = chosen_pipeline(lake), uuid.uuid4().hex, list[TableOutcome](), mode_of(request.tags)
+    pipeline, run_id, made = chosen_pipeline(lake), uuid.uuid4().hex, list[TableOutcome]()
     for name in request.tables:
-        said = Provenance(request.reason, run_id, request.note, tags=dict(request.tags))
-        table, force = pipeline.table(name), request.force and name not in request.written
-        asked = RebuildRequest(LakeSession(lake), pipeline, table, request.days, said, force, mode=mode)
+        asked = RebuildRequest.of(replace(request, tables=(name,)), LakeSession(lake), pipeline, run_id)
         try:
             with load_lock(lake.locks), prepared(asked) as rebuild:
                 changed = len(rebuild.publish().changed)

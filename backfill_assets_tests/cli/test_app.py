@@ -16,9 +16,9 @@ from click.testing import CliRunner
 
 from backfill_assets.cli.app import COMMANDS, SECTIONS, app
 from backfill_assets.cli.common import Overrides
-from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -196,7 +196,7 @@ def test_no_command_prints_the_token_of_an_engine(
         assert result.exception is None or isinstance(result.exception, SystemExit)
 
 
-def writes_where_it_cannot(lake: Lake, _: BackfillRequest) -> NoReturn:
+def writes_where_it_cannot(lake: Lake, _: Work) -> NoReturn:
     lake.locks.mkdir()
     pytest.fail("it could be written")
 

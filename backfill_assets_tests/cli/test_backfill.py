@@ -11,8 +11,9 @@ import pytest
 
 from backfill_assets.cli.backfill import chosen, draw_phases, foreseen
 from backfill_assets.cli.common import Overrides
-from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, line_of
+from backfill_assets.cli.progress import RunOutcome, TableOutcome, line_of
 from backfill_assets.core.days import ONE_DAY, DayRange, some_days
+from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.model import Pipeline
@@ -116,8 +117,8 @@ def test_days_that_are_as_their_inputs_say_make_no_run_unless_forced(tmp_path: P
         ("features", 0, 3),
     ]
 
-    def work(_lake: Lake, request: BackfillRequest) -> RunOutcome:
-        return RunOutcome("a-run", request.force, (), "", 0.0)
+    def work(_lake: Lake, request: Work) -> RunOutcome:
+        return RunOutcome("a-run", bool(request.force), (), "", 0.0)
 
     forced = read(run(*asked, "--force", "--json", overrides=Overrides(work=work)))
     assert (forced["run_id"], forced["success"]) == ("a-run", True)
@@ -192,11 +193,11 @@ def test_the_engine_is_started_for_days_to_make_and_not_for_what_will_be_refused
     assert not foreseen(lake, pipeline, ["raw"], SPAN).needs_engine, "a file that a day was made from is gone"
 
 
-def asked_for(lake: Path, *args: object) -> BackfillRequest:
+def asked_for(lake: Path, *args: object) -> Work:
     """What a command asks a run for."""
-    asked: list[BackfillRequest] = []
+    asked: list[Work] = []
 
-    def work(_lake: Lake, request: BackfillRequest) -> RunOutcome:
+    def work(_lake: Lake, request: Work) -> RunOutcome:
         asked.append(request)
         return RunOutcome("run", True, (), "", 0.0)
 

@@ -16,11 +16,12 @@ from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.cli.catch_up import CaughtUp, report, until_settled
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.landing import findings
-from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome
+from backfill_assets.cli.progress import RunOutcome, TableOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_ALONE, OTHER_TYPE
 from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
+from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner
@@ -29,7 +30,7 @@ from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 DAYS = 16
-Run = Callable[[BackfillRequest], bool]
+Run = Callable[[Work], bool]
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def stale(lake: tuple[Lake, Pipeline], *numbers: int) -> None:
 def caught_up(lake: tuple[Lake, Pipeline], run: Run) -> CaughtUp:
     """A catch-up whose runs end as `run` says."""
 
-    def work(_lake: Lake, asked: BackfillRequest) -> RunOutcome:
+    def work(_lake: Lake, asked: Work) -> RunOutcome:
         success = run(asked)
         return RunOutcome("run", success, (), "" if success else "it broke", 0.0)
 
@@ -61,7 +62,7 @@ def caught_up(lake: tuple[Lake, Pipeline], run: Run) -> CaughtUp:
 def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(lake: tuple[Lake, Pipeline]) -> None:
     stale(lake, *range(DAYS))
 
-    def all_but_the_fifth(asked: BackfillRequest) -> bool:
+    def all_but_the_fifth(asked: Work) -> bool:
         if day(5) in asked.days:
             return False
         build(*lake, "training", dict.fromkeys(asked.days, 3))
@@ -93,7 +94,7 @@ def test_a_transform_that_is_refused_before_it_runs_is_not_tried_in_halves(lake:
 def test_a_day_whose_runs_succeed_and_leave_it_stale_is_not_made_for_ever(lake: tuple[Lake, Pipeline]) -> None:
     stale(lake, 3)
 
-    def in_vain(asked: BackfillRequest) -> bool:
+    def in_vain(asked: Work) -> bool:
         stale(lake, *((d - START).days for d in asked.days))
         return True
 
@@ -142,7 +143,7 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
     keep_plan(lake[0], plan)
     mark(lake[0], plan.id, "started")
 
-    def wrong(_: BackfillRequest) -> bool:
+    def wrong(_: Work) -> bool:
         raise AssertionError("nothing else is to be made")
 
     assert caught_up(lake, wrong).success, "its days are right: it keeps nothing from others"
@@ -171,9 +172,9 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
 
 def test_days_that_a_run_kept_back_are_not_tried_again_and_all_others_were_made(lake: tuple[Lake, Pipeline]) -> None:
     stale(lake, *range(DAYS))
-    asked: list[BackfillRequest] = []
+    asked: list[Work] = []
 
-    def work(_lake: Lake, request: BackfillRequest) -> RunOutcome:
+    def work(_lake: Lake, request: Work) -> RunOutcome:
         asked.append(request)
         made = [d for d in request.days if d != day(5)]
         build(*lake, "training", dict.fromkeys(made, 3))

@@ -14,10 +14,11 @@ from click.testing import CliRunner
 from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.forget import settle
-from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.process import LAKE_VARIABLE
+from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.traces import Trace
 from backfill_assets.operations.forget import ForgetRequest
@@ -63,9 +64,9 @@ def test_days_made_from_tables_that_are_no_more_are_rebuilt_and_a_failure_ends_i
     gone = made.tags[PARAMETERS].replace('"labels"', '"labels_orders"')
     earlier = replace(made, code_digest="another", settings_digest="another", tags={PARAMETERS: gone})
     make_commit(lake.tables / "training", 3, earlier)
-    asked: list[BackfillRequest] = []
+    asked: list[Work] = []
 
-    def fails(_lake: Lake, request: BackfillRequest) -> RunOutcome:
+    def fails(_lake: Lake, request: Work) -> RunOutcome:
         asked.append(request)
         return RunOutcome("run", False, (), "it broke", 0.0)
 

@@ -18,9 +18,10 @@ from backfill_assets.cli import runner
 from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.dagster_home import lake_words
-from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome
+from backfill_assets.cli.progress import Lines, RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.work import Work
 from backfill_assets.orchestration.interrupts import Interrupted
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.naming import PLAIN
@@ -50,7 +51,7 @@ def test_an_interrupted_command_is_one_line_and_exit_code_130(tmp_path: Path, wo
     def interrupted(*_: object) -> NoReturn:
         raise Interrupted(2, words)
 
-    asked = BackfillRequest(DayRange(START, START + ONE_DAY), ("raw",))
+    asked = Work(DayRange(START, START + ONE_DAY), ("raw",))
     command = ["backfill", "--lake", str(lake.root), "--from", str(asked.days.start), "--to", str(asked.days.last)]
     done = CliRunner().invoke(app, command, obj=Overrides(work=interrupted))
     assert done.exit_code == 130

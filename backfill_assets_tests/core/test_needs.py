@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.needs import MOST_GAP_DAYS, RunRequest, identities, joined, needed_days, needs, run_requests
+from backfill_assets.core.needs import MOST_GAP_DAYS, Work, identities, joined, needed_days, needs, run_requests
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import Codes, State, States
+from backfill_assets.core.work import Work
 from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, WINDOW, Story, day, loaded
 
 DAYS = tuple(map(day, range(10)))
@@ -184,7 +185,7 @@ def stale(*days: int) -> Story:
     return story.load(day(10), touching=map(day, days))
 
 
-def asked(story: Story, tried: dict[int, int], *days: int, rules: str = "") -> tuple[list[RunRequest], list[date]]:
+def asked(story: Story, tried: dict[int, int], *days: int, rules: str = "") -> tuple[list[Work], list[date]]:
     states = story.states()
     known = identities(states, "staging", map(day, days), rules)
     return run_requests(states, "staging", known, {day(n): count for n, count in tried.items()}, MOST, frozenset())

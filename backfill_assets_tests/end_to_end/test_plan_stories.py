@@ -29,6 +29,7 @@ from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import Codes, State
 from backfill_assets.core.view import LakeView
+from backfill_assets.core.work import Work
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS
@@ -143,15 +144,14 @@ class Worker:
         done = [make_alone(self.world.open, work, self._work) for work in reversed(works)]
         return [*reversed(done)]
 
-    def _work(self, work: ChunkWork) -> str:
+    def _work(self, work: Work) -> str:
         lake, pipeline = self.world.open()
         for table in work.tables:
             states = pipeline.states(read_view(lake, pipeline.contracts))
             if any(states.of(table, d) is State.HELD for d in work.days):
                 return "days are held"
             self._may_die()
-            force = work.plan.policy.force and table not in work.written
-            self.world.make(table, list(work.days), dict(work.tags), force)
+            self.world.make(table, list(work.days), dict(work.tags), table in work.force)
             self._may_die()
         return ""
 

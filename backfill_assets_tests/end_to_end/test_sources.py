@@ -15,10 +15,11 @@ import duckdb
 import pytest
 
 from backfill_assets.cli.common import Overrides
-from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.needs import joined, needs
 from backfill_assets.core.states import State, States
+from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.load.scan import scan_all
 from backfill_assets_tests.cli.typed import run
@@ -201,7 +202,7 @@ def test_a_source_whose_select_is_broken_hides_nothing_of_the_others_and_holds_n
     for name in ("events/1", "truth/4"):
         land_bytes(world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode())
 
-    def work(_lake: Lake, asked: BackfillRequest) -> RunOutcome:
+    def work(_lake: Lake, asked: Work) -> RunOutcome:
         for name in asked.tables:
             world.backfill(asked.days, name)
         return RunOutcome("run", True, (), "", 0.0)

@@ -12,13 +12,10 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.core.ownership import BY, whoami
-from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.assets import author_tags
 from backfill_assets.orchestration.dagster_private import newest_target, planned_partitions
 from backfill_assets.orchestration.reconcile import follow_receipts
-from backfill_assets.orchestration.runs import BY_TAG, DAYS_TAG, LAKE_TAG, TABLES_TAG
+from backfill_assets.orchestration.runs import DAYS_TAG, LAKE_TAG, TABLES_TAG
 from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.synthetic import START, build
@@ -33,15 +30,6 @@ def tags_of(instance: dg.DagsterInstance, result: Any) -> dict[str, str]:
     run = instance.get_run_by_id(result.run_id)
     assert run is not None
     return dict(run.tags)
-
-
-def test_receipts_name_the_user_of_a_command_or_dagster_and_its_user_and_never_whom_a_tag_names() -> None:
-    assert author_tags({BY_TAG: "cfo@bank", "dagster/sensor_name": "landing", "else": "x"}) == {
-        BY: f"Dagster, run by {whoami()}", "dagster/sensor_name": "landing",
-    }  # fmt: skip
-    assert author_tags({BY_TAG: "cfo@bank", PLAN_TAG: "p", CHUNK_TAG: "1"}, "ada@desk") == {
-        BY: "ada@desk", PLAN_TAG: "p", CHUNK_TAG: "1",
-    }  # fmt: skip
 
 
 def test_a_run_of_several_days_shows_days_and_tables_in_the_runs_list(lake: Made, instance: dg.DagsterInstance) -> None:

@@ -1,0 +1,38 @@
+"""Work as tags of runs and back: days, words, force, and whom receipts name.
+
+Not tested here: what a step makes of it (`test_assets`, `dagster/test_io_manager`).
+"""
+
+from dataclasses import replace
+from datetime import date
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.days import ONE_DAY, DayRange, some_days
+from backfill_assets.core.ownership import BY, whoami
+from backfill_assets.core.plans import CHUNK_TAG, KEEP_GOOD, ON_BAD_DAYS_TAG, PLAN_TAG
+from backfill_assets.core.work import Work
+from backfill_assets.orchestration.runs import BY_TAG, days_of
+from backfill_assets.orchestration.work_tags import tags_of, work_of
+
+DAY = date(2024, 3, 1)
+SPAN = DayRange(DAY, DAY + ONE_DAY * 5)
+
+
+@pytest.mark.parametrize("days", [SPAN, DayRange(DAY, DAY + ONE_DAY), some_days([DAY, DAY + ONE_DAY * 3])])
+def test_work_that_became_tags_of_a_run_is_the_same_for_its_steps(days: DayRange) -> None:
+    tags = {PLAN_TAG: "p", CHUNK_TAG: "1", ON_BAD_DAYS_TAG: KEEP_GOOD}
+    work = Work(days, ("staging", "features"), "plan", "why", tags, frozenset({"features"}))
+    run = dg.DagsterRun("rebuild", tags=tags_of(work))
+    found = days_of(run)
+    assert found == days
+    step = work_of(run.tags, found, "features", "ada@desk")
+    assert step == replace(work, tables=("features",), tags={BY: "ada@desk", **tags})
+
+
+def test_receipts_name_the_user_of_a_command_or_dagster_and_its_user_and_never_whom_a_tag_names() -> None:
+    tags = {BY_TAG: "cfo@bank", "dagster/sensor_name": "landing", "else": "x"}
+    found = work_of(tags, SPAN, "staging")
+    assert found.tags == {BY: f"Dagster, run by {whoami()}", "dagster/sensor_name": "landing"}
+    assert (found.reason, found.note, found.force) == ("manual", "", frozenset())
