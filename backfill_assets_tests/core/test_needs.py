@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.needs import MOST_GAP_DAYS, Work, identities, joined, needed_days, needs, run_requests
+from backfill_assets.core.needs import MOST_GAP_DAYS, identities, joined, needed_days, needs, run_requests
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets.core.work import Work
