@@ -13,8 +13,6 @@ import pytest
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import GateRefused
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.operations.candidates import create_candidate
@@ -33,10 +31,10 @@ from backfill_assets_tests.operations.planning import (
     planned,
     write_by_hand,
 )
+from backfill_assets_tests.operations.synthetic import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
 
-Opened = tuple[Lake, Pipeline]
 DAY_SUM = 435
 SUMS = "SELECT event_date AS day, sum(value) AS value FROM staging GROUP BY 1"
 EVERY = f"duckdb:SELECT DISTINCT event_date AS day, {DAY_SUM} AS value FROM staging"
@@ -50,7 +48,7 @@ def unknown(day: date) -> list[dict[str, Any]]:
     return [row | {"entity": None} for row in good_rows(day)]
 
 
-def controlled(root: Path, query: str = SUMS, expected: str = EVERY, rows: Transform = good_rows) -> Opened:
+def controlled(root: Path, query: str = SUMS, expected: str = EVERY, rows: Transform = good_rows) -> Made:
     """A lake with days of staging, and the control `value` over them."""
     lake, pipeline = bare_staging(root)
     write_by_hand(lake, pipeline, DAYS, rows)

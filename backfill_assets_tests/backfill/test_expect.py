@@ -15,19 +15,17 @@ from backfill_assets.backfill.expect import Figure, parse_expectation, read_expe
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError, GateRefused
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.policy import Tolerances
 from backfill_assets_tests.operations.planning import DAYS, HandWorker, bare_staging, good_rows, planned, write_by_hand
+from backfill_assets_tests.operations.synthetic import Made
 from backfill_assets_tests.pipeline.built_in import contract
 
-Opened = tuple[Lake, Pipeline]
 ANY = Tolerances(nulls=None)
 STAGING = contract("staging")
 
 
 @pytest.fixture
-def lake(tmp_path: Path, storages: None) -> Opened:
+def lake(tmp_path: Path, storages: None) -> Made:
     """Ten days of staging as they should be: 30 rows each, with the values 0 to 29."""
     made = bare_staging(tmp_path)
     write_by_hand(*made, DAYS, good_rows)
@@ -50,7 +48,7 @@ def corrected(day: date) -> list[dict[str, Any]]:
         "nulls(staging.entity) >= 10", "distinct(staging.entity) ±1", "share_changed(staging.flag) = 0",
     ],
 )  # fmt: skip
-def test_what_is_met_passes_and_its_figures_are_reported(lake: Opened, text: str) -> None:
+def test_what_is_met_passes_and_its_figures_are_reported(lake: Made, text: str) -> None:
     by = HandWorker(*lake, rows=corrected)
     plan = planned(
         *lake, tolerances=ANY, expect=(text,), chunk="1d", canary=0, days=DayRange(DAYS.start, DAYS.start + ONE_DAY)
@@ -70,7 +68,7 @@ def test_what_is_met_passes_and_its_figures_are_reported(lake: Opened, text: str
         ("distinct(staging.entity) between 5 and 9", "3 before, 2 now"),
     ],
 )
-def test_what_is_not_met_stops_the_plan_with_the_figures(lake: Opened, text: str, figures: str) -> None:
+def test_what_is_not_met_stops_the_plan_with_the_figures(lake: Made, text: str, figures: str) -> None:
     plan = planned(*lake, tolerances=ANY, expect=(text,))
     with pytest.raises(GateRefused) as refused:
         run_plan(lambda: lake, plan, HandWorker(*lake, rows=corrected))
@@ -81,7 +79,7 @@ def test_what_is_not_met_stops_the_plan_with_the_figures(lake: Opened, text: str
         run_plan(lambda: lake, plan, HandWorker(*lake, rows=corrected), accepted=1)
 
 
-def test_before_is_the_version_before_the_plan_also_after_it_stopped(lake: Opened) -> None:
+def test_before_is_the_version_before_the_plan_also_after_it_stopped(lake: Made) -> None:
     plan = planned(*lake, tolerances=ANY, expect=("share_changed(staging.value) = 0.5",), chunk="31d")
     with pytest.raises(BackfillError, match="the server is gone"):
         run_plan(lambda: lake, plan, HandWorker(*lake, rows=corrected, fails_at=2))

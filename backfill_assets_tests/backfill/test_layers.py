@@ -18,9 +18,7 @@ from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.tables import tables
@@ -28,6 +26,7 @@ from backfill_assets.plans.progress import progress
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.files import stage_by_hand
 from backfill_assets_tests.operations.planning import DAYS, HandWorker, bare_staging, planned
+from backfill_assets_tests.operations.synthetic import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -45,7 +44,7 @@ def three(day: date) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
+def lake(tmp_path: Path) -> Made:
     """Ten days of three deliveries in raw, which were all loaded; nothing made of them."""
     there, bare = bare_staging(tmp_path)
     pipeline = replace(bare, tables=tables(there.settings))
@@ -66,22 +65,22 @@ def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
     return there, pipeline
 
 
-def worker(lake: tuple[Lake, Pipeline], lost: int = 0) -> HandWorker:
+def worker(lake: Made, lost: int = 0) -> HandWorker:
     """Makes staging of the deliveries, and loses so many of each day."""
     return HandWorker(*lake, lambda day: three(day)[lost:])
 
 
-def test_a_chunk_whose_layers_agree_passes(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_chunk_whose_layers_agree_passes(lake: Made) -> None:
     by = worker(lake)
     assert run_plan(lambda: lake, planned(*lake), by).state == "finished"
 
 
-def test_a_row_that_was_lost_between_raw_and_staging_stops_the_plan(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_row_that_was_lost_between_raw_and_staging_stops_the_plan(lake: Made) -> None:
     with pytest.raises(BackfillError, match="3 deliveries in raw are for it, 2 are here and 0 superseded"):
         run_plan(lambda: lake, planned(*lake), worker(lake, lost=1))
 
 
-def test_landed_rows_that_are_nowhere_stop_every_plan(lake: tuple[Lake, Pipeline]) -> None:
+def test_landed_rows_that_are_nowhere_stop_every_plan(lake: Made) -> None:
     there, pipeline = lake
     plan, first = planned(*lake), DAYS.start
     raw = there.table_path("raw")

@@ -20,15 +20,13 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import DayMove
 from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import find_plan, keep_plan, plan_ids
 from backfill_assets.plans.model import ChunkKind, Plan, PlanLook, Price
 from backfill_assets.plans.policy import Order, Policy
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.operations.planning import impact_on, versions_of
-from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+from backfill_assets_tests.operations.synthetic import START, Made, build, synthetic_lake
 
 
 def day(number: int) -> date:
@@ -36,26 +34,24 @@ def day(number: int) -> date:
     return START + ONE_DAY * number
 
 
-def made(
-    lake: tuple[Lake, Pipeline], first: int, end: int, *names: str, policy: Policy | None = None, most_days: int = 31
-) -> Plan:
+def made(lake: Made, first: int, end: int, *names: str, policy: Policy | None = None, most_days: int = 31) -> Plan:
     """A plan of these days; nothing is kept."""
     days = DayRange(day(first), day(end))
     return make_plan(*lake, PlanRequest(days, names, policy or Policy(), most_days=most_days))
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
+def lake(tmp_path: Path) -> Made:
     """Twelve days, all fresh; windows of two and three days, a horizon of two."""
     return synthetic_lake(tmp_path / "lake", 12)
 
 
-def test_a_plan_of_fresh_days_writes_nothing_and_says_so(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_plan_of_fresh_days_writes_nothing_and_says_so(lake: Made) -> None:
     plan = made(lake, 0, 12, "staging", "features")
     assert [i.days() for i in plan.impacts] == [frozenset(), frozenset()]
 
 
-def test_stale_days_are_written_and_windows_carry_them_beyond_the_range(lake: tuple[Lake, Pipeline]) -> None:
+def test_stale_days_are_written_and_windows_carry_them_beyond_the_range(lake: Made) -> None:
     build(*lake, "staging", {day(4): 3, day(5): 3}, digests={day(4): "older", day(5): "older"})
     plan = made(lake, 4, 6, "staging", "features")
     staging, features = impact_on(plan, "staging"), impact_on(plan, "features")
@@ -72,7 +68,7 @@ def test_stale_days_are_written_and_windows_carry_them_beyond_the_range(lake: tu
     assert {day(2), day(3)} <= labels  # a horizon looks ahead: days before the range follow, too
 
 
-def test_other_code_makes_days_outdated_and_force_makes_all(lake: tuple[Lake, Pipeline]) -> None:
+def test_other_code_makes_days_outdated_and_force_makes_all(lake: Made) -> None:
     there, pipeline = lake
     other = replace(pipeline.codes["staging"], code_digest="other")
     changed = replace(pipeline, codes={**pipeline.codes, "staging": other})
@@ -83,7 +79,7 @@ def test_other_code_makes_days_outdated_and_force_makes_all(lake: tuple[Lake, Pi
     assert impact_on(forced, "staging").write == {"forced": (DayRange(day(3), day(6)),)}
 
 
-def test_a_price_without_past_writes_is_a_guess_and_past_writes_teach_it(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_price_without_past_writes_is_a_guess_and_past_writes_teach_it(lake: Made) -> None:
     guess = made(lake, 0, 6, "staging", policy=Policy(force=True, canary=0)).prices[1]
     assert guess.writes == 0
     path = lake[0].table_path("staging")
@@ -98,7 +94,7 @@ def test_a_price_without_past_writes_is_a_guess_and_past_writes_teach_it(lake: t
     assert learnt.rows == 18
 
 
-def test_a_kept_plan_is_found_by_the_beginning_of_its_id_as_it_was_made(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_kept_plan_is_found_by_the_beginning_of_its_id_as_it_was_made(lake: Made) -> None:
     plan = made(lake, 3, 6, "staging", policy=Policy(force=True))
     keep_plan(lake[0], plan)
     assert find_plan(lake[0], plan.id[:-2]) == plan
@@ -126,16 +122,14 @@ def test_the_preflight_fails_where_an_input_was_never_made(tmp_path: Path) -> No
         (Policy(chunk="fortnight"), 31, "is no size"),
     ],
 )
-def test_what_is_not_safe_is_refused_and_nothing_changes(
-    lake: tuple[Lake, Pipeline], policy: Policy, most_days: int, told: str
-) -> None:
+def test_what_is_not_safe_is_refused_and_nothing_changes(lake: Made, policy: Policy, most_days: int, told: str) -> None:
     before = versions_of(lake[0])
     with pytest.raises(BackfillError, match=told):
         made(lake, 0, 12, "staging", policy=policy, most_days=most_days)
     assert versions_of(lake[0]) == before
 
 
-def test_a_merge_is_never_planned_of_what_landed(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_merge_is_never_planned_of_what_landed(lake: Made) -> None:
     before = versions_of(lake[0])
     with pytest.raises(BackfillError, match=r"the table raw: its days cannot be merged: .* \(--tables staging"):
         made(lake, 4, 6, "raw", "staging", policy=Policy(write_mode="merge"))
@@ -143,7 +137,7 @@ def test_a_merge_is_never_planned_of_what_landed(lake: tuple[Lake, Pipeline]) ->
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_every_template_is_a_policy_that_plans(lake: tuple[Lake, Pipeline], name: str) -> None:
+def test_every_template_is_a_policy_that_plans(lake: Made, name: str) -> None:
     plan = made(lake, 0, 12, "staging", policy=TEMPLATES[name])
     assert plan.policy.template == name
     assert plan.chunks[0].kind == "canary"
@@ -213,7 +207,7 @@ def test_a_canary_in_the_midst_leaves_whole_chunks_on_both_sides(
     assert [c.number for c in chunks] == list(range(1, len(chunks) + 1))
 
 
-def test_a_canary_beyond_the_range_is_refused(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_canary_beyond_the_range_is_refused(lake: Made) -> None:
     with pytest.raises(BackfillError, match="is not within the days"):
         made(lake, 3, 6, "staging", policy=Policy(canary_days=DayRange(day(6), day(7))))
 

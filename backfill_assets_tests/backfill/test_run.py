@@ -35,6 +35,7 @@ from backfill_assets_tests.operations.planning import (
     versions_of,
     write_by_hand,
 )
+from backfill_assets_tests.operations.synthetic import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -68,7 +69,7 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
     assert took.bytes == sum(f.size for f in files_of(lake, pipeline.table("staging").contract))
 
 
-def _opened(lake: Lake, pipeline: Pipeline) -> tuple[Lake, Pipeline]:
+def _opened(lake: Lake, pipeline: Pipeline) -> Made:
     return lake, pipeline
 
 

@@ -20,7 +20,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.load.test_landed_changes import DAYS, count
-from backfill_assets_tests.operations.synthetic import START, build, landed, synthetic_lake
+from backfill_assets_tests.operations.synthetic import START, Made, build, landed, synthetic_lake
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ SPAN = DayRange(START, START + ONE_DAY * DAYS)
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> tuple[Lake, Pipeline]:
+def made(tmp_path: Path) -> Made:
     """Every day is fresh, every file is counted."""
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     count(lake)
@@ -147,12 +147,12 @@ def names(pipeline: Pipeline) -> list[str]:
     return [t.name for t in pipeline.tables]
 
 
-def test_where_every_day_is_as_its_inputs_say_the_rows_of_each_table_are_told(made: tuple[Lake, Pipeline]) -> None:
+def test_where_every_day_is_as_its_inputs_say_the_rows_of_each_table_are_told(made: Made) -> None:
     lake, pipeline = made
     assert foreseen(lake, pipeline, names(pipeline), SPAN).rows == dict.fromkeys(names(pipeline), 3 * DAYS)
 
 
-def test_a_day_that_was_never_made_or_is_stale_needs_a_run(made: tuple[Lake, Pipeline]) -> None:
+def test_a_day_that_was_never_made_or_is_stale_needs_a_run(made: Made) -> None:
     lake, pipeline = made
     longer = DayRange(SPAN.start, SPAN.end + ONE_DAY)
     assert foreseen(lake, pipeline, ["staging"], longer).rows is None
@@ -161,7 +161,7 @@ def test_a_day_that_was_never_made_or_is_stale_needs_a_run(made: tuple[Lake, Pip
     assert foreseen(lake, pipeline, ["staging", "features"], SPAN).rows is None
 
 
-def test_what_landed_needs_a_run_of_the_table_that_loads_it_and_of_no_other(made: tuple[Lake, Pipeline]) -> None:
+def test_what_landed_needs_a_run_of_the_table_that_loads_it_and_of_no_other(made: Made) -> None:
     lake, pipeline = made
     (lake.root / "landing" / "new.jsonl").write_text("{}\n")
     assert foreseen(lake, pipeline, ["raw"], SPAN).rows is None
@@ -169,9 +169,7 @@ def test_what_landed_needs_a_run_of_the_table_that_loads_it_and_of_no_other(made
 
 
 @pytest.mark.parametrize(("least", "is_known"), [(3, True), (4, False)])
-def test_a_day_that_a_gate_of_today_refuses_needs_a_run_which_tells_it(
-    made: tuple[Lake, Pipeline], least: int, is_known: bool
-) -> None:
+def test_a_day_that_a_gate_of_today_refuses_needs_a_run_which_tells_it(made: Made, least: int, is_known: bool) -> None:
     lake, pipeline = made
     with (lake.root / "lake.toml").open("a") as settings:
         settings.write(f"[gates.tables.staging]\nmin_rows = {least}\n")
@@ -179,7 +177,7 @@ def test_a_day_that_a_gate_of_today_refuses_needs_a_run_which_tells_it(
     assert (found is not None) == is_known
 
 
-def test_the_engine_is_started_for_days_to_make_and_not_for_what_will_be_refused(made: tuple[Lake, Pipeline]) -> None:
+def test_the_engine_is_started_for_days_to_make_and_not_for_what_will_be_refused(made: Made) -> None:
     lake, pipeline = made
     longer = DayRange(SPAN.start, SPAN.end + ONE_DAY)
     assert foreseen(lake, pipeline, ["staging"], longer).needs_engine

@@ -23,18 +23,17 @@ from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.work import Work
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.cli.typed import run
-from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+from backfill_assets_tests.operations.synthetic import START, Made, build, synthetic_lake
 
 DAYS = 16
 Run = Callable[[Work], bool]
 
 
 @pytest.fixture
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Lake, Pipeline]:
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     found = synthetic_lake(tmp_path / "lake", DAYS)
     monkeypatch.setenv(LAKE_VARIABLE, str(found[0].root))
     return found
@@ -44,11 +43,11 @@ def day(number: int) -> date:
     return START + ONE_DAY * number
 
 
-def stale(lake: tuple[Lake, Pipeline], *numbers: int) -> None:
+def stale(lake: Made, *numbers: int) -> None:
     build(*lake, "training", dict.fromkeys(map(day, numbers), 3), digests=dict.fromkeys(map(day, numbers), "older"))
 
 
-def caught_up(lake: tuple[Lake, Pipeline], run: Run) -> CaughtUp:
+def caught_up(lake: Made, run: Run) -> CaughtUp:
     """A catch-up whose runs end as `run` says."""
 
     def work(_lake: Lake, asked: Work) -> RunOutcome:
@@ -59,7 +58,7 @@ def caught_up(lake: tuple[Lake, Pipeline], run: Run) -> CaughtUp:
         return until_settled(lake[0], "", "catch-up")
 
 
-def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(lake: tuple[Lake, Pipeline]) -> None:
+def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(lake: Made) -> None:
     stale(lake, *range(DAYS))
 
     def all_but_the_fifth(asked: Work) -> bool:
@@ -75,7 +74,7 @@ def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(lake: tup
     assert not done.success
 
 
-def test_a_transform_that_is_refused_before_it_runs_is_not_tried_in_halves(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_transform_that_is_refused_before_it_runs_is_not_tried_in_halves(lake: Made) -> None:
     stale(lake, *range(DAYS))
     cause = "training 2024-03-01: the transform of training: t.sql: {}"
 
@@ -91,7 +90,7 @@ def test_a_transform_that_is_refused_before_it_runs_is_not_tried_in_halves(lake:
     assert runs("ArithmeticException: too large. Nothing was written") == 2 * DAYS - 1, "one day's rows may be why"
 
 
-def test_a_day_whose_runs_succeed_and_leave_it_stale_is_not_made_for_ever(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_day_whose_runs_succeed_and_leave_it_stale_is_not_made_for_ever(lake: Made) -> None:
     stale(lake, 3)
 
     def in_vain(asked: Work) -> bool:
@@ -103,7 +102,7 @@ def test_a_day_whose_runs_succeed_and_leave_it_stale_is_not_made_for_ever(lake: 
     assert done.left == {"training": [str(day(3))]}
 
 
-def test_what_waits_for_a_day_that_failed_says_so(lake: tuple[Lake, Pipeline]) -> None:
+def test_what_waits_for_a_day_that_failed_says_so(lake: Made) -> None:
     build(*lake, "staging", {day(3): 3}, digests={day(3): "older"})
     stale(lake, 3)
     done = caught_up(lake, lambda _: False)
@@ -112,10 +111,10 @@ def test_what_waits_for_a_day_that_failed_says_so(lake: tuple[Lake, Pipeline]) -
     assert "wait for their inputs" in done.why["training"]
 
 
-def test_where_nothing_needs_making_the_lake_is_looked_at_once(lake: tuple[Lake, Pipeline]) -> None:
+def test_where_nothing_needs_making_the_lake_is_looked_at_once(lake: Made) -> None:
     looks: list[str] = []
 
-    def opened() -> tuple[Lake, Pipeline]:
+    def opened() -> Made:
         looks.append("a look")
         return lake
 
@@ -136,7 +135,7 @@ def test_days_held_back_by_files_and_files_that_are_not_read_are_told_and_the_fo
 
 
 def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
-    lake: tuple[Lake, Pipeline], capsys: pytest.CaptureFixture[str]
+    lake: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
     span = DayRange(day(2), day(5))
     plan = make_plan(*lake, PlanRequest(span, ("training",), Policy(force=True)))
@@ -170,7 +169,7 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
         assert ended.value.exit_code == code
 
 
-def test_days_that_a_run_kept_back_are_not_tried_again_and_all_others_were_made(lake: tuple[Lake, Pipeline]) -> None:
+def test_days_that_a_run_kept_back_are_not_tried_again_and_all_others_were_made(lake: Made) -> None:
     stale(lake, *range(DAYS))
     asked: list[Work] = []
 

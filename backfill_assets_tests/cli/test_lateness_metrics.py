@@ -10,13 +10,11 @@ import pytest
 from backfill_assets.cli.lateness import lateness_gauges
 from backfill_assets.cli.metrics import exposition
 from backfill_assets.core.days import DayRange
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.lateness import LatenessScope, lateness
 from backfill_assets_tests.operations.late_lake import FRONTIER, late_lake
+from backfill_assets_tests.operations.synthetic import Made
 
 NOW = FRONTIER + timedelta(hours=6)
-Made = tuple[Lake, Pipeline]
 
 
 @pytest.fixture(scope="module")

@@ -12,21 +12,19 @@ from click.testing import CliRunner
 from backfill_assets.backfill.work import ChunkWork
 from backfill_assets.cli.app import app
 from backfill_assets.cli.run import chunk_maker
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import find_plan, resume
 from backfill_assets.plans.progress import progress
 from backfill_assets_tests.operations.planning import planned
-from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.operations.synthetic import Made, synthetic_lake
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
+def lake(tmp_path: Path) -> Made:
     """Ten fresh days."""
     return synthetic_lake(tmp_path / "lake", 10)
 
 
-def test_a_plan_of_days_that_are_right_ends_without_a_run(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_plan_of_days_that_are_right_ends_without_a_run(lake: Made) -> None:
     plan = planned(*lake, force=False)
     done = CliRunner().invoke(app, ["--lake", str(lake[0].root), "run", plan.id, "--json"])
     assert done.exit_code == 0, done.output
@@ -36,7 +34,7 @@ def test_a_plan_of_days_that_are_right_ends_without_a_run(lake: tuple[Lake, Pipe
     assert "it is finished" in again.output
 
 
-def test_a_plan_that_stops_after_its_canary_ends_with_3_until_it_is_resumed(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_plan_that_stops_after_its_canary_ends_with_3_until_it_is_resumed(lake: Made) -> None:
     plan, words = planned(*lake, force=False, stop_after="canary"), ["--lake", str(lake[0].root), "run"]
     done = CliRunner().invoke(app, [*words, plan.id, "--json"])
     assert (done.exit_code, json.loads(done.stdout)["state"]) == (3, "waiting"), done.output
@@ -46,7 +44,7 @@ def test_a_plan_that_stops_after_its_canary_ends_with_3_until_it_is_resumed(lake
 
 
 @pytest.mark.usefixtures("processes")
-def test_chunks_at_once_are_processes_that_find_their_chunk_by_the_plan(lake: tuple[Lake, Pipeline]) -> None:
+def test_chunks_at_once_are_processes_that_find_their_chunk_by_the_plan(lake: Made) -> None:
     plan = find_plan(lake[0], planned(*lake, force=False, max_parallel=2).id)
     works = [ChunkWork(plan, chunk, plan.tables, chunk.days) for chunk in plan.chunks[1:3]]
     assert chunk_maker(lake[0]).make(works) == ["", ""]
@@ -55,7 +53,7 @@ def test_chunks_at_once_are_processes_that_find_their_chunk_by_the_plan(lake: tu
     assert all("exit code 2" in cause for cause in chunk_maker(lake[0]).make(lost))
 
 
-def test_a_plan_asked_of_the_daemon_is_active_and_nothing_is_made_here(lake: tuple[Lake, Pipeline]) -> None:
+def test_a_plan_asked_of_the_daemon_is_active_and_nothing_is_made_here(lake: Made) -> None:
     plan, words = planned(*lake), ["--lake", str(lake[0].root), "run"]
     before = lake[0].store.view("staging", "event_date").version
     done = CliRunner().invoke(app, [*words, plan.id, "--daemon", "--json"])
@@ -76,7 +74,7 @@ def test_a_plan_asked_of_the_daemon_is_active_and_nothing_is_made_here(lake: tup
 
 @pytest.mark.usefixtures("processes")
 def test_dagsters_home_is_made_before_processes_share_it(
-    lake: tuple[Lake, Pipeline], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, home = planned(*lake, force=False, max_parallel=2), tmp_path / "home"
     home.mkdir()

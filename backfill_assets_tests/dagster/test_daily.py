@@ -79,21 +79,6 @@ def test_a_range_is_one_commit_of_each_table_and_a_parameter_gets_its_window_of_
     assert [d for d, state in states(lake, "weekly").items() if state == "stale"] == ["2024-01-09", "2024-01-10"]
 
 
-def test_good_days_are_kept_where_the_table_says_so_and_the_bad_one_is_red(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    orders = orders_table(deliveries, on_bad_days="keep_good")
-    assert materialize(lake, [orders], FIRST, "2024-01-03", instance=instance).success
-    deliveries.by_day |= {FIRST: [("z", 9)], "2024-01-02": [("a", -1)]}
-    result = materialize(lake, [orders], FIRST, "2024-01-03", instance=instance)
-    assert "amount_is_positive" in cause(result)
-    found = rows(lake, "shop__orders")
-    assert [row[1:] for row in found if str(row[0]) == FIRST] == [("z", 9)]
-    assert [row[1:] for row in found if str(row[0]) == "2024-01-02"] == [("a", 1), ("b", 2), ("c", 3)]
-    assert verdicts(instance, orders, orders.key)["rules"] == "FAILED"
-    assert verdicts(instance, orders, orders.key)["unique_key"] == "SUCCEEDED"
-
-
 def test_a_table_without_rules_has_no_checks_and_a_mapping_names_parameters(
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
 ) -> None:

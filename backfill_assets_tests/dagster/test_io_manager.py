@@ -121,18 +121,6 @@ def test_a_table_evolves_only_where_it_may(lake: Path, deliveries: Deliveries, i
     assert states(lake, "shop__orders") == {"2024-01-01": "outdated", "2024-01-02": "fresh"}
 
 
-def test_an_asset_that_is_not_daily_is_refused_by_name(lake: Path, instance: dg.DagsterInstance) -> None:
-    @dg.asset
-    def whole() -> pa.Table:
-        return pa.table({"a": [1]})
-
-    result = dg.materialize(
-        [whole], instance=instance, resources={"io_manager": LakeIOManager(lake=str(lake))}, raise_on_error=False
-    )
-    assert "this asset is not partitioned by day" in cause(result)
-    assert not lake.exists()
-
-
 def test_two_runs_of_one_day_end_with_the_newest_inputs_or_are_refused(
     lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
 ) -> None:
@@ -243,13 +231,6 @@ def test_all_outputs_of_a_step_are_of_the_same_inputs(
 
     assert materialize(lake, [orders, both], FIRST, instance=instance).success
     assert states(lake, "one") == states(lake, "two") == {FIRST: "stale"}
-
-
-def test_rows_of_nothing_but_a_day_are_refused(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    only_days = orders_asset(deliveries, lambda t: t.select(["day"]))
-    assert "no column besides the day" in cause(materialize(lake, [only_days], FIRST, instance=instance))
 
 
 def test_days_that_the_partitions_leave_out_are_no_part_of_a_range(lake: Path, instance: dg.DagsterInstance) -> None:

@@ -13,15 +13,12 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError, SettingsError, UnknownName
 from backfill_assets.core.states import State
 from backfill_assets.dagster import LakeResource
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.versions import record
-from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+from backfill_assets_tests.operations.synthetic import START, Made, build, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 DAYS = 6
-Made = tuple[Lake, Pipeline]
 
 
 @pytest.fixture

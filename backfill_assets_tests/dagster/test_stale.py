@@ -14,17 +14,14 @@ import pytest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.dagster import build_lake_defs, is_stale
 from backfill_assets.dagster.stale import _tables_of
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset, weekly_asset
-from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
+from backfill_assets_tests.operations.synthetic import START, Made, build, end_of, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 DAYS = 10
 NOW = end_of(DAYS + 1)
-Made = tuple[Lake, Pipeline]
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from backfill_assets_tests.builders import make_commit, write_rows
 from backfill_assets_tests.copies import Kept, keep
 
 START = date(2024, 2, 26)
+Made = tuple[Lake, Pipeline]
 MOST_DAYS_KEPT = 100  # a larger lake is asked for once
 _PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 TOML = """
@@ -48,7 +49,7 @@ maturity_days = 1
 """
 
 
-def synthetic_lake(root: Path, days: int, windows: tuple[int, int] = (2, 3)) -> tuple[Lake, Pipeline]:
+def synthetic_lake(root: Path, days: int, windows: tuple[int, int] = (2, 3)) -> Made:
     """A lake in which one file landed per day, everything is loaded and built, and every day is fresh."""
     if days > MOST_DAYS_KEPT:
         pipeline = _make(root, days, windows)

@@ -21,8 +21,8 @@ from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_ti
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.daemon import RUN_KEY
 from backfill_assets_tests.operations.synthetic import START, TOML, build
+from backfill_assets_tests.operations.synthetic import Made as Made
 
-Made = tuple[Lake, Pipeline]
 DAYS = 12
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

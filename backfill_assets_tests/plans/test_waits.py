@@ -13,25 +13,22 @@ import pytest
 from backfill_assets.backfill.run import run_plan
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.sections import SparkSettings
 from backfill_assets.plans.files import held_back, mark, resume, resumed
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.waits import usual_parallel
 from backfill_assets_tests.operations.planning import DAYS, HandWorker, bare_staging, planned
+from backfill_assets_tests.operations.synthetic import Made
 
 pytestmark = pytest.mark.usefixtures("storages")
 
-Opened = tuple[Lake, Pipeline]
-
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Opened:
+def lake(tmp_path: Path) -> Made:
     return bare_staging(tmp_path)
 
 
-def run(lake: Opened, plan: Plan, **worker: Any) -> tuple[str, list[str]]:
+def run(lake: Made, plan: Plan, **worker: Any) -> tuple[str, list[str]]:
     """Run it by hand; its state then, and the chunks whose gate was passed."""
     by = HandWorker(*lake, **worker)
     state = run_plan(lambda: lake, plan, by).state
@@ -46,9 +43,7 @@ def run(lake: Opened, plan: Plan, **worker: Any) -> tuple[str, list[str]]:
         (str(DAYS.start + timedelta(5)), ["gate 3"]),
     ],
 )
-def test_it_waits_at_its_point_until_somebody_resumes_it_with_a_reason(
-    lake: Opened, stop: str, stops: list[str]
-) -> None:
+def test_it_waits_at_its_point_until_somebody_resumes_it_with_a_reason(lake: Made, stop: str, stops: list[str]) -> None:
     plan = planned(*lake, stop_after=stop)
     passed = []
     while (done := run(lake, plan))[0] == "waiting":
@@ -65,12 +60,12 @@ def test_it_waits_at_its_point_until_somebody_resumes_it_with_a_reason(
     ]
 
 
-def test_chunks_at_once_are_all_made_before_it_waits(lake: Opened) -> None:
+def test_chunks_at_once_are_all_made_before_it_waits(lake: Made) -> None:
     state, gates = run(lake, planned(*lake, stop_after=str(DAYS.start + timedelta(1)), max_parallel=2))
     assert (state, gates) == ("waiting", ["gate 1", "gate 2", "gate 3"])
 
 
-def test_a_pause_is_resumed_without_a_reason_and_no_point_is_passed_by_it(lake: Opened) -> None:
+def test_a_pause_is_resumed_without_a_reason_and_no_point_is_passed_by_it(lake: Made) -> None:
     plan = planned(*lake, stop_after="canary")
     mark(lake[0], plan.id, "paused", "lunch")
     resume(lake[0], plan, "")
@@ -86,7 +81,7 @@ def test_a_pause_is_resumed_without_a_reason_and_no_point_is_passed_by_it(lake: 
     [("canary", 0, "the plan has no canary"), ("noon", 1, "'noon' is no point of a plan"),
      ("2031-01-01", 1, "2031-01-01 is none of the days")],
 )  # fmt: skip
-def test_a_point_that_a_plan_has_not_is_refused(lake: Opened, stop: str, canary: int, told: str) -> None:
+def test_a_point_that_a_plan_has_not_is_refused(lake: Made, stop: str, canary: int, told: str) -> None:
     with pytest.raises(BackfillError, match=told):
         planned(*lake, stop_after=stop, canary=canary)
 
@@ -100,6 +95,6 @@ def test_a_point_that_a_plan_has_not_is_refused(lake: Opened, stop: str, canary:
         ({"engine": "sc://far:15002"}, "1: cores and memory of sc are not known here"),
     ],
 )
-def test_chunks_at_once_are_as_many_as_cores_and_memory_allow(lake: Opened, spark: dict[str, Any], told: str) -> None:
+def test_chunks_at_once_are_as_many_as_cores_and_memory_allow(lake: Made, spark: dict[str, Any], told: str) -> None:
     most, why = usual_parallel(lake[0].settings.model_copy(update={"spark": SparkSettings(**spark)}))
     assert (most, why) == (int(told[0]), told)
