@@ -45,9 +45,10 @@ TO_TIME = frozenset({
 })  # fmt: skip
 BEFORE_ANOTHER = {"date_format": 1, "from_utc_timestamp": 1, "months_between": 2, "to_utc_timestamp": 1}
 TO_DATE = frozenset({
-    "add_months", "date", "date_add", "date_part", "date_sub", "datepart", "day", "dayname", "dayofmonth", "dayofweek",
-    "dayofyear", "extract", "hour", "last_day", "minute", "month", "monthname", "next_day", "quarter", "second",
-    "to_date", "to_timestamp_ntz", "trunc", "try_to_date", "unix_date", "weekday", "weekofyear", "year",
+    "add_months", "convert_timezone", "date", "date_add", "date_part", "date_sub", "datepart", "day", "dayname",
+    "dayofmonth", "dayofweek", "dayofyear", "extract", "hour", "last_day", "minute", "month", "monthname", "next_day",
+    "quarter", "second", "to_date", "to_timestamp_ntz", "trunc", "try_to_date", "unix_date", "weekday", "weekofyear",
+    "year",
 })  # fmt: skip
 PARSERS = frozenset({"from_csv", "from_json", "from_xml", "try_variant_get", "variant_get"})
 MEETING = (
@@ -152,7 +153,10 @@ def _call(text: str, token: Token, rest: list[Token]) -> _Call:
             kind = kind or (" " if inner.token_type is TokenType.ALIAS else "")
             start = inner.end + 1
         if depth == 0:
-            return _Call(token.text.lower(), token.start, inner.end, tuple(found), kind.strip())
+            name = token.text.lower()
+            if name == "date_add" and len(found) == 3:
+                name = "dateadd"  # of times, too
+            return _Call(name, token.start, inner.end, tuple(found), kind.strip())
     return _Call(token.text.lower(), token.start, len(text), ())
 
 

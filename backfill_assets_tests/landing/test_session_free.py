@@ -84,7 +84,9 @@ def test_what_takes_no_date_from_the_clock_stays_as_written(text: str) -> None:
     assert (freed(text, TYPES), fault(text, TYPES)) == (text, "")
 
 
-@pytest.mark.parametrize("text", ["months_between(t, at, true)", "months_between(at, t)", "dateadd(DAY, 1, t)"])
+@pytest.mark.parametrize(
+    "text", ["months_between(t, at, true)", "months_between(at, t)", "dateadd(DAY, 1, t)", "date_add(DAY, 1, t)"]
+)
 def test_an_argument_that_becomes_a_time_is_guarded_beside_others(text: str) -> None:
     assert freed(text, TYPES).count("CASE WHEN") == 1
 
@@ -128,7 +130,7 @@ def test_functions_of_arrays_and_maps_make_no_text_a_time(text: str) -> None:
     "text",
     [
         "date_add(lower('NOW'), 0)", "last_day(trim(' today '))", "hour(concat('n', 'ow'))", "d = concat('to', 'day')",
-        "extract(YEAR FROM lower('NOW'))", "d < lower('TODAY')",
+        "extract(YEAR FROM lower('NOW'))", "d < lower('TODAY')", "convert_timezone('UTC', 'UTC', lower('NOW'))",
     ],
 )  # fmt: skip
 def test_a_word_for_a_day_is_refused_where_no_row_gives_it(text: str) -> None:
