@@ -102,11 +102,6 @@ def test_ranges_hold_exactly_the_days_they_were_grouped_from(some: list[date]) -
     assert [d for span in contiguous(some) for d in span] == sorted(set(some))
 
 
-@given(st.lists(near_days))
-def test_grouping_ignores_order_and_repetition(some: list[date]) -> None:
-    assert contiguous([*some, *reversed(some)]) == contiguous(sorted(some)) == contiguous(set(some))
-
-
 @pytest.mark.parametrize("end", [LEAP_DAY, LEAP_DAY - ONE_DAY])
 def test_a_range_is_never_empty(end: date) -> None:
     with pytest.raises(ValueError, match="ends after it starts"):

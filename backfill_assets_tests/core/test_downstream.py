@@ -43,10 +43,6 @@ def followed(story: Story, touches: Mapping[int, set[date]]) -> dict[str, set[da
     return found
 
 
-def test_nothing_follows_where_nothing_needs_making() -> None:
-    assert not any(will_change(built().states()).values())
-
-
 def test_what_is_made_from_a_stale_delivery_day_follows_through_every_window() -> None:
     story = built().land(LATE, "more of it")
     found = will_change(story.states())

@@ -55,10 +55,6 @@ def make_what_is_ready(story: Story) -> int:
     return sum(map(len, found.ready.values()))
 
 
-def test_a_lake_in_which_everything_is_made_needs_nothing() -> None:
-    assert not any(needed_days(built().states()).values())
-
-
 def test_a_late_delivery_needs_its_event_day_and_its_own_in_staging_first_and_nothing_else_is_ready() -> None:
     story = late(built())
     assert ready(story, "staging") == {day(5), day(10)}

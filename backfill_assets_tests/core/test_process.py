@@ -15,7 +15,6 @@ from backfill_assets.core.process import (
     DEFAULT_FOLDER,
     LAKE_VARIABLE,
     lake_folder,
-    project_root,
     python_command,
     with_package,
 )
@@ -73,8 +72,3 @@ def test_the_lake_named_wins_over_the_variable_and_the_variable_over_the_default
 
 def test_a_home_folder_is_spelled_out() -> None:
     assert lake_folder("~/lake") == (Path.home() / "lake").resolve()
-
-
-def test_the_project_is_this_checkout() -> None:
-    assert project_root() == CHECKOUT
-    assert (CHECKOUT / DEFAULT_FOLDER).name.startswith("."), "hidden, and ignored by git"

@@ -107,12 +107,6 @@ def test_a_frontier_in_another_time_zone_is_the_same_instant() -> None:
     assert found.frontier == datetime(2024, 3, 1, tzinfo=UTC)
 
 
-def test_a_receipt_with_a_naive_frontier_cannot_be_made() -> None:
-    naive = datetime(2024, 3, 1, tzinfo=UTC).replace(tzinfo=None)
-    with pytest.raises(ValueError, match="aware"):
-        receipt(frontier=naive)
-
-
 def test_the_columns_of_each_day_are_read_back_each_set_named_once_and_none_where_none_are_known() -> None:
     one, other = {"entity": "STRING", "cents": "BIGINT"}, {"entity": "STRING", "amount": "BIGINT"}
     columns = [one, other, None, other, one]

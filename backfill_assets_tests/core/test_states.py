@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.core.days import midnight
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.states import Codes, State, States, written_as
+from backfill_assets.core.states import Codes, State, written_as
 from backfill_assets_tests.builders import CODE, CONTRACTS, Story, day, loaded
 
 ALL_DAYS = tuple(map(day, range(10)))
@@ -18,11 +18,6 @@ ALL_DAYS = tuple(map(day, range(10)))
 def _built() -> Story:
     """A lake of ten loaded days, every table built."""
     return loaded(10).build_all(*ALL_DAYS)
-
-
-@pytest.mark.parametrize("table", [c.name for c in CONTRACTS])
-def test_what_was_built_from_todays_inputs_is_fresh(table: str) -> None:
-    assert _built().state(table, day(5)) is State.FRESH
 
 
 @pytest.mark.parametrize("table", [c.name for c in CONTRACTS])
@@ -98,11 +93,6 @@ def test_other_code_or_other_settings_make_a_day_outdated() -> None:
     assert story.state("staging", day(5)) is State.FRESH
     story.codes["features"] = Codes(CODE.code_digest, "settings-2")
     assert story.state("features", day(5)) is State.OUTDATED
-
-
-def test_a_table_without_known_code_is_never_outdated() -> None:
-    story = _built()
-    assert States(CONTRACTS, story.view(), {}).of("features", day(5)) is State.FRESH
 
 
 def test_a_day_whose_cut_lies_after_the_frontier_is_pending_even_before_it_was_built() -> None:

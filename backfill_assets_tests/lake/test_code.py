@@ -23,11 +23,6 @@ def test_comments_and_layout_do_not_count(tmp_path: Path, name: str, text: str, 
     assert made[0].digest == made[1].digest != made[2].digest
 
 
-def test_of_a_named_input_every_byte_and_its_name_count(tmp_path: Path) -> None:
-    files = [SourceFile(tmp_path / "m.json", c, n) for c, n in ((b"1", "m"), (b"1 ", "m"), (b"1", "n"))]
-    assert len({f.digest for f in files}) == 3
-
-
 def test_a_file_that_changed_or_is_gone_has_moved(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("x = 1\n")

@@ -20,7 +20,6 @@ from backfill_assets.lake.columns import (
     arrow_type,
     column_types,
     delta_schema,
-    duckdb_name,
     file_statistics,
     read_footer,
     type_of_arrow,
@@ -48,12 +47,6 @@ def test_a_file_of_a_type_fits_its_contract_and_no_other(kind: str) -> None:
     other = Column("x", "ARRAY<DATE>" if kind == "STRING" else "STRING", "x", nullable=True)
     assert columns_misfit(footer.schema, Contract("t", "t", (other, made.columns[1]), "d", (), ()))
     assert '"numRecords":1' in file_statistics(footer)
-
-
-def test_the_names_that_engines_read() -> None:
-    kind = read_type("ARRAY<DECIMAL(18,2)>")
-    assert (kind.spark, duckdb_name(kind)) == ("array<decimal(18,2)>", "DECIMAL(18,2)[]")
-    assert duckdb_name(read_type("TIMESTAMP")) == "TIMESTAMPTZ"
 
 
 def stats_of(folder: Path, **columns: Any) -> dict[str, Any]:

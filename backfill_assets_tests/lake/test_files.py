@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock, Timeout
 
-from backfill_assets.lake.files import SYNC_ALL_FROM, load_lock, publish, size, sync_all, table_lock, write_new
+from backfill_assets.lake.files import SYNC_ALL_FROM, publish, size, sync_all, table_lock, write_new
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets_tests.faults import raising_around
 from backfill_assets_tests.processes import PIPES, start
@@ -82,12 +82,6 @@ def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
         holder.wait(60)
         with table_lock(tmp_path, "raw"):
             assert not _is_free(tmp_path / "raw.lock")
-
-
-def test_tables_and_the_load_have_locks_of_their_own(tmp_path: Path) -> None:
-    with table_lock(tmp_path, "raw"), table_lock(tmp_path, "staging"), load_lock(tmp_path):
-        assert {p.name for p in tmp_path.glob("*.lock")} == {"raw.lock", "staging.lock", "load.lock"}
-        assert not any(map(_is_free, tmp_path.glob("*.lock")))
 
 
 def test_a_published_file_replaces_the_one_in_its_place_and_leaves_nothing_beside_it(tmp_path: Path) -> None:

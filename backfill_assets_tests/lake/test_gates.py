@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Contract, Rule
-from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, DayProfile, usual_null_shares
+from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, DayProfile
 from backfill_assets.lake.gates import (
     NOT_NULL,
     PROFILE,
@@ -209,12 +209,6 @@ def test_bounds_of_a_column_refuse_or_warn_as_they_say(bounds: ColumnGate, verdi
     finding = _judged(STAGING, found, TableGate(columns={"value": bounds}), around)[-1]
     assert _verdict(finding) == verdict
     assert finding.passed or "value" in finding.message
-
-
-def test_the_usual_share_of_nulls_is_the_median_of_earlier_days_where_enough_tell_it() -> None:
-    enough = [{"value": 0.1}] * (MEDIAN_NEEDS_DAYS - 1) + [{"value": 0.9, "flag": 0.5}]
-    assert usual_null_shares(enough) == {"value": 0.1}
-    assert usual_null_shares(enough[1:]) == {}
 
 
 @given(st.dictionaries(texts, st.integers(), max_size=3), st.dictionaries(texts, st.integers(0, 9), max_size=3))

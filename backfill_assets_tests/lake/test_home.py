@@ -19,13 +19,6 @@ from backfill_assets_tests.strangers import give_away
 SETTINGS = 'start_date = 2013-10-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'
 
 
-def test_a_link_to_a_lake_is_that_lake(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real" / "lake.toml").write_text(SETTINGS)
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert open_lake(tmp_path / "link") == open_lake(tmp_path / "real")
-
-
 @pytest.mark.parametrize("door", [open_lake, reading.open_lake])
 def test_a_lake_of_another_user_is_refused_before_its_settings_are_read_or_a_file_is_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: Callable[[Path], object]

@@ -62,11 +62,6 @@ def test_rows_that_repeat_a_key_are_compared_once_each(lake: Lake) -> None:
     assert (only.rows_before, only.rows_after, only.removed, only.changed) == (2, 1, 1, 0)
 
 
-def test_days_that_were_not_asked_for_do_not_count_and_a_day_without_rows_is_left_out(lake: Lake) -> None:
-    told = found(lake, [(0, "a", 1, "x"), (6, "a", 1, "x")], [(0, "a", 1, "x"), (6, "a", 2, "x")])
-    assert [(d.day, d.changed) for d in told.days] == [(day(0), 0)]
-
-
 def test_a_sample_repeats_and_shows_long_cells_cut(lake: Lake) -> None:
     before: list[Row] = [(0, f"k{n}", n, "x" * 500) for n in range(9)]
     after: list[Row] = [(0, f"k{n}", n + 1, "y") for n in range(9)]

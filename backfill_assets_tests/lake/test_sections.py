@@ -10,7 +10,6 @@ import pytest
 from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.payload import DEFAULT_PAYLOAD
 from backfill_assets.lake.sections import SparkSettings
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings, load_settings
 
@@ -21,13 +20,6 @@ PAYLOAD = '[source.payload]\ncustomer_id = "STRING NOT NULL"\ntotal = "DECIMAL(1
 def _load(lake: Path, rest: str) -> LakeSettings:
     (lake / FILE_NAME).write_text(TEXT + rest, encoding="utf-8")
     return load_settings(lake, {})
-
-
-def test_a_lake_without_a_payload_has_the_three_columns_of_before(tmp_path: Path) -> None:
-    found = _load(tmp_path, "")
-    assert found.source.payload is None
-    assert found.source.payload_columns == DEFAULT_PAYLOAD
-    assert found.features.entity == ("entity",)
 
 
 def test_a_declared_payload_and_its_entity_are_read(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.sections import SparkSettings
-from backfill_assets.lake.session import LakeSession, explaining_losses, free, small_frame
+from backfill_assets.lake.session import LakeSession, free, small_frame
 from backfill_assets.lake.settings import AccessSettings
 from backfill_assets_tests.files import bare_lake
 
@@ -61,13 +61,6 @@ def test_a_few_rows_keep_their_types_and_no_rows_at_all_have_them_too() -> None:
             "string", "int64", "int32", "bool", "date32[day]", "timestamp[us, tz=UTC]",
         ]  # fmt: skip
         assert [tuple(r.values()) for r in made.to_pylist()] == rows
-
-
-def test_whatever_is_no_loss_is_raised_as_it_is() -> None:
-    for error in (ValueError("mine"), LOST):
-        with pytest.raises(type(error)) as raised, explaining_losses():
-            raise error
-        assert raised.value is error
 
 
 def test_freeing_leaves_a_dead_engine_alone_and_hides_no_other_error() -> None:

@@ -46,11 +46,6 @@ def test_three_things_are_needed_and_all_else_has_a_default(lake: Path) -> None:
     assert found.spark.engine == "embedded"
 
 
-def test_a_file_that_begins_with_a_byte_order_mark_is_read(lake: Path) -> None:
-    (lake / FILE_NAME).write_text(NEEDED.format(top="", rest=""), encoding="utf-8-sig")
-    assert load_settings(lake, {}) == _load(lake)
-
-
 @pytest.mark.parametrize(
     ("written", "instant"),
     [
@@ -112,12 +107,6 @@ def test_a_bad_value_is_refused_by_its_key_and_its_file_or_variable(
     for variable in environ:
         assert f"(from ${ENV_PREFIX}{variable})" in culprit
     assert environ or "from $" not in culprit
-
-
-def test_all_bad_values_are_told_at_once(lake: Path) -> None:
-    culprit = _refusal(lake, rest="[labels]\nhorizon_days = 0\n[spark]\ncores = -1", LATENESS__EARLY_TOLERANCE_DAYS="x")
-    assert all(key in culprit for key in ("labels.horizon_days", "spark.cores", "lateness.early_tolerance_days"))
-    assert culprit.count("from $") == 1
 
 
 def test_what_is_missing_is_named(lake: Path) -> None:

@@ -130,11 +130,6 @@ def test_a_header_that_cannot_be_used_makes_the_file_unreadable(tmp_path: Path, 
     assert reason in intake.refused
 
 
-def test_an_empty_line_is_a_record_only_where_there_is_one_column(tmp_path: Path) -> None:
-    assert take_in(tmp_path, "a.csv", b"k,v\n\n1,2\n\r\n").rows == 1
-    assert good_rows(take_in(tmp_path, "b.csv", b"k\n\n1\n")) == [{"k": ""}, {"k": "1"}]
-
-
 def test_quotes_take_linear_time_however_they_are_arranged() -> None:
     limits = Limits()
     for hostile in (b'""' * 90_000, b'"",' * 90_000 + b'"x', b'"\n' + b'""\n' * 90_000, b'"a"' * 90_000):

@@ -37,11 +37,6 @@ def test_a_file_is_complete_when_it_is_quiet_and_when_its_time_stamp_lies_in_the
     assert is_complete(LandedFile("a", tmp_path / "a", 1, int((now - age_seconds) * 1e9)), now) is complete
 
 
-def test_the_hash_is_that_of_all_bytes(tmp_path: Path) -> None:
-    content = os.urandom(3_000_001)
-    assert sha256_of(land(tmp_path, "a", content)) == hashlib.sha256(content).hexdigest()
-
-
 def test_a_file_altered_since_it_was_listed_is_still_changing(tmp_path: Path) -> None:
     file = land(tmp_path, "a", b"one")
     file.path.write_bytes(b"three")

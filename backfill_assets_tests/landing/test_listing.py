@@ -68,12 +68,6 @@ def test_a_listed_file_says_its_place_size_and_time(tmp_path: Path) -> None:
     assert listing == Listing(files=(replace(landed, name="a/b.csv", path=tmp_path / "landing/a/b.csv"),))
 
 
-def test_files_come_sorted_by_name_whatever_the_folder_order(tmp_path: Path) -> None:
-    for name in ("b.csv", "a/z.csv", "a.csv", "c.csv.gz", "B.csv"):
-        land(tmp_path, name, b"x")
-    assert names("**", tmp_path) == sorted(["b.csv", "a/z.csv", "a.csv", "c.csv.gz", "B.csv"])
-
-
 def test_a_missing_root_is_an_empty_listing_and_says_so(tmp_path: Path) -> None:
     assert list_landing("nowhere/*.csv", tmp_path, "csv") == Listing(root_missing=True)
     assert not list_landing("*.csv", tmp_path, "csv").root_missing

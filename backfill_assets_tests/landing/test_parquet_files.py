@@ -71,11 +71,6 @@ def test_names_that_spark_cannot_tell_apart_are_unreadable(tmp_path: Path, names
     assert reason in unreadable(tmp_path, content_of(TABLE.rename_columns(names)))
 
 
-def test_names_inside_a_struct_count_too(tmp_path: Path) -> None:
-    kind = pa.list_(pa.struct([("k", pa.int32()), ("K", pa.int32())]))
-    assert "'K' occurs twice" in unreadable(tmp_path, content_of(pa.table({"s": pa.array([None], kind)})))
-
-
 @pytest.mark.parametrize("kind", [pa.time32("ms"), pa.time64("us"), pa.float16(), pa.decimal256(50)], ids=str)
 def test_a_type_over_which_spark_would_end_the_whole_job_is_unreadable(tmp_path: Path, kind: pa.DataType) -> None:
     inner = pa.table({"s": pa.array([{"t": None}], pa.struct([("t", kind)]))})

@@ -184,12 +184,6 @@ def lake(tmp_path: Path) -> Lake:
     return found
 
 
-def test_a_landing_that_is_as_it_was_needs_no_scan(lake: Lake) -> None:
-    found = look(LakeSession(lake))
-    assert found.is_scanned
-    assert (found.counts_rows, bool(found.disputed)) == (False, False)
-
-
 def test_files_that_were_counted_by_other_settings_need_one(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, DAYS)
     found = look(LakeSession(lake))

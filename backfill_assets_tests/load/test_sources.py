@@ -11,13 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, of_source, read_files
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.too_late import late_rows, release_late_rows
 from backfill_assets.load.scan import accept_all, scan_all
 from backfill_assets_tests.builders import receipt, write_rows
 
@@ -82,8 +80,3 @@ def test_a_load_of_one_source_does_not_wait_for_another(lake: Lake) -> None:
     with load_lock(lake.locks, "events"), load_lock(lake.locks, "truth"):
         names = {path.name for path in lake.locks.iterdir()}
     assert names == {"load.events.lock", "load.truth.lock"}
-
-
-def test_where_nothing_came_too_late_nothing_is_released(lake: Lake) -> None:
-    days = DayRange(date(2024, 3, 1), date(2024, 3, 9))
-    assert late_rows(lake, days) == release_late_rows(LakeSession(lake), days, "why") == {}

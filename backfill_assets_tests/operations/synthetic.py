@@ -1,15 +1,11 @@
-"""A lake of any size without an engine: Delta logs written by hand, ledgers by delta-rs. And what status costs on it.
+"""A lake of any size without an engine: Delta logs written by hand, ledgers by delta-rs.
 
-Lives here: `synthetic_lake` for tests, and `python -m backfill_assets_tests.operations.synthetic DIR` as a benchmark:
-1,096 days, 1,000 commits. Does not live here: any assertion about time, which depends on the machine.
+Lives here: `synthetic_lake`, `build` and the rows of its ledgers. Does not live here: lakes with data files that hold
+rows (`planned`, `planning`).
 """
 
-import cProfile
 import json
 import os
-import pstats
-import sys
-import time
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from functools import cache
@@ -20,13 +16,11 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, write_rows
 from backfill_assets_tests.copies import Kept, keep
@@ -172,32 +166,6 @@ def _arrival(day: date) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measure(root: Path, days: int = 1096, commits: int = 1000) -> None:
-    """Print what status costs, part by part, and where the time goes."""
-    lake, pipeline = synthetic_lake(root, days, (7, 28))
-    for number in range(commits - len(pipeline.contracts)):
-        table = pipeline.contracts[number % len(pipeline.contracts)].name
-        day = START + ONE_DAY * (number * 7 % days)
-        receipt = Receipt(f"w-{number}", table, "late_data", {day: DayEntry(3, "F1", "digest")}, inputs={"staging": 1})
-        make_commit(lake.table_path(table), len(versions(lake.table_path(table))), receipt)
-
-    def view() -> LakeView:
-        return read_view(lake, pipeline.contracts)
-
-    view()
-    for what, work in (("read_view", view), ("status", lambda: status(lake, pipeline))):
-        began, spent = time.perf_counter(), time.process_time()
-        work()
-        print(f"{what:10s} {time.perf_counter() - began:.2f} s wall, {time.process_time() - spent:.2f} s CPU")
-    profile = cProfile.Profile()
-    profile.runcall(status, lake, pipeline)
-    pstats.Stats(profile).sort_stats("cumulative").print_stats(25)
-
-
 def end_of(days: int) -> datetime:
     """Midnight after the last day of a synthetic lake."""
     return midnight(START + ONE_DAY * days)
-
-
-if __name__ == "__main__":
-    measure(Path(sys.argv[1]))

@@ -9,11 +9,6 @@ from backfill_assets.landing.select import expressions
 from backfill_assets.operations.first_columns import free_name, plain_name, ticked
 
 
-@pytest.mark.parametrize("name", ["customer_id", "total", "id", "ts", "Op", "amount", "_file"])
-def test_a_plain_word_stands_as_it_is(name: str) -> None:
-    assert ticked(name) == name
-
-
 @pytest.mark.parametrize(
     "name",
     ["from", "to", "desc", "limit", "values", "range", "select", "user", "group", "order", "current_date", "größe",

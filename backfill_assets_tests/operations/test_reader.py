@@ -146,13 +146,6 @@ def test_whole_numbers_that_may_be_null_stay_whole_in_pandas(chosen: Chosen) -> 
     assert frame["n"].tolist()[1] == GREAT
 
 
-def test_files_that_are_gone_are_told_in_one_line(chosen: Chosen) -> None:
-    for file in chosen.pinned().files:
-        Path(file).unlink()
-    with pytest.raises(BackfillError, match="the table t: its files cannot be read"):
-        chosen.arrow()
-
-
 def test_no_days_are_no_rows_in_the_contracts_types(chosen: Chosen) -> None:
     none = Chosen(chosen.lake, PinnedRows(WHOLE, -1, [], []))
     assert none.arrow().schema == chosen.arrow().schema

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, QUARANTINE
@@ -23,14 +22,13 @@ from backfill_assets.operations.rejected import (
     NEWEST_DAYS,
     Reason,
     SetAside,
-    contracts_beside,
     kinds,
     retyped,
     set_aside,
     unusable,
 )
 from backfill_assets_tests.files import SMALLEST, bare_lake, publish_by_hand
-from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets_tests.operations.synthetic import START
 from backfill_assets_tests.pipeline.built_in import contract
 
 RAW: Contract = contract("raw")
@@ -42,11 +40,6 @@ def refused(day: date, number: int, reason: str) -> dict[str, Any]:
 
 def of(found: list[SetAside], name: str) -> SetAside:
     return next(f for f in found if f.contract.name == name)
-
-
-def test_tables_that_were_never_written_are_left_out(tmp_path: Path) -> None:
-    assert set_aside(bare_lake(tmp_path), RAW) == []
-    assert [c.name for c in contracts_beside(RAW)] == ["quarantine", TOO_LATE, "arrivals"]
 
 
 def test_the_newest_reasons_are_counted_and_those_of_long_ago_are_not(tmp_path: Path) -> None:
@@ -76,12 +69,6 @@ def test_a_column_that_becomes_a_text_and_changed_its_type_is_told_of(tmp_path: 
     assert line.startswith("types: id is double in b and a whole number in a; texts of one value may differ")
     assert str(unusable(lake)) == line
     assert str(unusable(lake, [START])) == ""
-
-
-def test_arrivals_tell_their_rows_and_their_newest_day(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path, 4)
-    found = of(set_aside(lake, RAW), "arrivals")
-    assert (found.rows, found.newest) == (4, START + ONE_DAY * 3)
 
 
 def test_reasons_that_differ_in_numbers_and_quotes_are_one_kind() -> None:

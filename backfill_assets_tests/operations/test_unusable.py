@@ -4,7 +4,6 @@ Tested here: `operations.rejected` without an engine, and that each command says
 unusable (`load.test_deliveries`).
 """
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -41,13 +40,6 @@ def landed(lake: Lake, files: Mapping[str, tuple[date, int, int, str | None]], s
 
 def kept(arrived: date, number: int, reason: str) -> dict[str, Any]:
     return {"arrival_date": arrived, "source_file": "a", "row_number": number, "text": "x", "reason": reason}
-
-
-def test_where_everything_can_be_used_nothing_is_said(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    landed(lake, {"good.csv": (day(0), 5, 0, None)})
-    assert unusable(lake) == Unusable()
-    assert str(Unusable()) == ""
 
 
 def test_files_that_are_refused_as_wholes_are_told_by_name_before_anything_is_loaded(tmp_path: Path) -> None:
@@ -89,10 +81,3 @@ def test_a_source_of_which_no_row_is_usable_is_named_first_and_a_scan_says_why(
     assert told[:2] == ["new        a.csv: 2 rows, 2 unusable", "unusable because e.g. event_ts is NULL"]
     landed(lake, {"good.csv": (day(0), 5, 0, None)})
     assert not unusable(lake).fruitless
-
-
-def test_status_tells_the_count_as_json(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    landed(lake, SPOILED)
-    found = json.loads(run("status", "--json", "--lake", lake.root).stdout)["unusable"]
-    assert (found["rows"], found["files"], found["reason"]) == (2, 2, "bad.csv: not a whole file")

@@ -113,10 +113,6 @@ def test_another_feature_makes_both_feature_tables_outdated_and_never_staging(ch
     assert "labels" not in moved(orders(SPENT, ORDERS), orders(*changed))
 
 
-def test_an_added_or_dropped_feature_is_another_training_table_too() -> None:
-    assert moved(orders(SPENT), orders(SPENT, ORDERS)) == ["features", "features_as_known", "training"]
-
-
 def test_a_lake_that_declares_nothing_has_the_tables_of_before() -> None:
     usual = {t.name: t for t in tables(lake_settings())}
     assert usual["features"].settings == {"windows_days": (7, 28)}

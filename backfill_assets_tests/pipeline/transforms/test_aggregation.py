@@ -9,15 +9,9 @@ from backfill_assets.pipeline.transforms.aggregation import (
     Aggregation,
     UnfitAggregation,
     Value,
-    ahead,
     result_type,
     trailing,
 )
-
-
-def test_a_window_reaches_from_the_event_on_and_a_horizon_lies_before_it() -> None:
-    assert (trailing(7).first, trailing(7).last, trailing(7).days) == (0, 6, 7)
-    assert (ahead(7).first, ahead(7).last, ahead(7).days) == (-7, -1, 7)
 
 
 @pytest.mark.parametrize(
