@@ -14,9 +14,8 @@ from backfill_assets.cli.common import TARGET_KEY, TEXT, answer, days_options, j
 from backfill_assets.core.days import DayRange
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.candidates import (
-    CandidateStatus,
     candidate_names,
-    candidate_status,
+    candidate_statuses,
     create_candidate,
     discard_candidate,
     find_candidate,
@@ -71,15 +70,10 @@ def _make(name: str, named: str, note: str = "") -> Lake:
 @json_and_lake
 def list_candidates(as_json: bool) -> None:
     """Name all candidates of the lake with their folders, tables and built days, and what is behind."""
-    found = statuses(opened()[0])
-    answer(found, as_json, (f"{status} in {status.folder}" for status in found), "This lake has no candidates.")
-
-
-def statuses(lake: Lake) -> list[CandidateStatus]:
-    """The status of each candidate of the lake."""
     from backfill_assets.pipeline.chosen import chosen_pipeline
 
-    return [candidate_status(lake, name, chosen_pipeline) for name in candidate_names(lake)]
+    found = candidate_statuses(opened()[0], chosen_pipeline)
+    answer(found, as_json, (f"{status} in {status.folder}" for status in found), "This lake has no candidates.")
 
 
 @candidate.command("publish", short_help="Make its days current (--yes).")

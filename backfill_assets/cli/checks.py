@@ -143,8 +143,8 @@ def prove(tables: str | None, due: bool, **options: Any) -> Output:
 def _prove_due(lake: "Lake", pipeline: "Pipeline") -> Output:
     """Prove the days of today, unless none is due; exit code 1 where one fails."""
     from backfill_assets.core.clock import utc_today
-    from backfill_assets.operations.proof_history import unproven
     from backfill_assets.operations.prove import prove_days, waits
+    from backfill_assets.operations.standing import unproven
 
     why = waits(lake, pipeline)
     proofs = [] if why else prove_days(lake, pipeline, utc_today())

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.candidate import statuses
 from backfill_assets.cli.catch_up import report, until_settled
 from backfill_assets.cli.common import TEXT, answer, json_and_lake, opened
 from backfill_assets.cli.drawing import remark
@@ -28,6 +27,7 @@ from backfill_assets.lake.forgotten import begin_erasure, compact, doubts, renam
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.operations import forget as steps
+from backfill_assets.operations.candidates import candidate_statuses
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -114,6 +114,7 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.Lo
     """Run every step in order; return what the last search found."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.load.forget import forget_landed
+    from backfill_assets.pipeline.chosen import chosen_pipeline
 
     lake, erasure = request.lake, begin_erasure(request.lake, request.trace.values, request.note)
     if OTHERS not in erasure.done:
@@ -131,7 +132,8 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.Lo
             "the entity", f"rows of others changed, too: {days}", "Its rows are gone, old versions and logs are kept",
             "Look with `backfill-assets compare`; the same command with --despite-differences goes on",
         )  # fmt: skip
-    steps.erase_all(request, erasure, [s.name for s in statuses(lake) if s.behind or s.error])
+    statuses = candidate_statuses(lake, chosen_pipeline)
+    steps.erase_all(request, erasure, [s.name for s in statuses if s.behind or s.error])
     with silenced(), instance_of(lake) as instance:
         erasure.done["deleted"]["runs"] = _forget_runs(instance, request)
     compact([path for home in (lake.root / DAGSTER_FOLDER, *request.homes) for path in home.rglob("*.db")])

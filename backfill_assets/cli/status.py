@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 
 import click
 
-from backfill_assets.cli.candidate import statuses
 from backfill_assets.cli.common import (
     DAY,
     days_options,
@@ -27,12 +26,12 @@ from backfill_assets.core.ledgers import ARRIVALS
 from backfill_assets.core.ownership import BY
 from backfill_assets.core.receipts import SPREAD, Built
 from backfill_assets.core.states import State
-from backfill_assets.operations.controls import broken_controls
-from backfill_assets.operations.proof_history import alarms
+from backfill_assets.operations.candidates import candidate_statuses
 from backfill_assets.operations.rejected import kinds, unusable
 from backfill_assets.operations.show import DayReport, InputDay, find
 from backfill_assets.operations.show import show as day_report
-from backfill_assets.operations.status import STUCK, DayStatus, StatusReport, attention
+from backfill_assets.operations.standing import left_for_a_person
+from backfill_assets.operations.status import STUCK, DayStatus, StatusReport
 from backfill_assets.operations.status import status as report_of
 from backfill_assets.plans.files import held_back
 
@@ -53,13 +52,15 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @reporting()
 def status(days: DayRange | None, **flags: bool) -> Output:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
+    from backfill_assets.pipeline.chosen import chosen_pipeline
+
     lake, pipeline = opened()
     if days and days.start < lake.settings.start_date:
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
-    found = (report.wrong, attention(lake.root), alarms(lake, pipeline).values(), held_back(lake).values())
-    needs_a_person = sorted({*chain.from_iterable(found), *broken_controls(lake, pipeline), *unused.contradicted})
-    candidates, declared = statuses(lake), unused.as_declared
+    of_lake = (*report.wrong, *unused.contradicted, *held_back(lake).values())
+    needs_a_person = sorted({*of_lake, *left_for_a_person(lake, pipeline)})
+    candidates, declared = candidate_statuses(lake, chosen_pipeline), unused.as_declared
     document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused, "candidates": candidates}
     if flags["stale"]:
         document["days"] = [d for d in document["days"] if d["state"] == State.STALE]

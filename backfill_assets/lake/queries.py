@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
+QUERY = "duckdb:"  # before a query, where also the name of a table or file may stand
 WRITING = ("COPY", "INSERT", "UPDATE", "DELETE", "MERGE")  # words in the names of DuckDB's operators that write
 # Table functions that read, by DuckDB's names; others switch on files that DuckDB writes (`enable_profiling`), or more.
 READING = re.compile(

@@ -81,6 +81,11 @@ def candidate_names(lake: Lake) -> list[str]:
     return sorted(p.parent.name for p in (lake.root / CANDIDATES).glob(f"[!.]*/{CANDIDATE_FILE}"))
 
 
+def candidate_statuses(lake: Lake, pipeline_of: Callable[[Lake], Pipeline]) -> list[CandidateStatus]:
+    """The status of each candidate of the lake; `pipeline_of` as for `candidate_status`."""
+    return [candidate_status(lake, name, pipeline_of) for name in candidate_names(lake)]
+
+
 def find_candidate(lake: Lake, name: str) -> Lake:
     """Open a candidate; raises UnknownName if there is none of that name."""
     refuse_unknown("candidate", [name], candidate_names(lake), "Nothing was done")

@@ -24,8 +24,8 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.landing.select import names_of
 from backfill_assets.operations.account import Repeats, accounts, repeats_of, together
 from backfill_assets.operations.lateness import LatenessScope, lateness_of
-from backfill_assets.operations.proof_history import EQUAL, proofs, unproven
 from backfill_assets.operations.rejected import NEWEST_DAYS
+from backfill_assets.operations.standing import EQUAL, proofs, unproven
 from backfill_assets.operations.status import known_days
 from backfill_assets.plans.files import find_plan, plan_ids
 from backfill_assets.plans.progress import ChunkState, Progress, progress

@@ -4,57 +4,25 @@ Not here: matching values (`reconcile`). A control that cannot be judged is an o
 """
 
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from collections.abc import Collection
 from pathlib import Path
-
-from filelock import FileLock
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError, refuse_unknown
-from backfill_assets.lake.files import read_json, write_json
-from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake, unwritable_folder
 from backfill_assets.lake.matched_columns import DOUBLED_LEFT, DOUBLED_RIGHT, WITHIN
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.queries import named_tables
+from backfill_assets.lake.queries import QUERY
 from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.operations.postgres import DATABASE
 from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest, reconcile
-from backfill_assets.operations.reconcile_sides import LAKE, QUERY
+from backfill_assets.operations.reconcile_sides import LAKE
 from backfill_assets.operations.sql import known_tables
-from backfill_assets.operations.status import keep_attention
+from backfill_assets.operations.standing import ControlOutcome, keep_outcomes, tables_read
 
-OUTCOMES = "controls.json"
 VALUE = "value"
 SHOWN = 3
-SECOND = timedelta(seconds=1)  # outcomes are dated to the second
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
-
-
-@dataclass(frozen=True)
-class ControlOutcome:
-    """The outcome of a control: whether it holds, values that do not (`broken`), the first of them in words; or why it
-    could not be judged (`error`, "" where it was). All expected values are broken where the query has none."""
-
-    name: str
-    holds: bool
-    broken: int = 0
-    words: str = ""
-    error: str = ""
-    at: str = ""
-
-    def __str__(self) -> str:
-        """The outcome as one line."""
-        return f"control {self.name}: {self.message}"
-
-    @property
-    def message(self) -> str:
-        """The outcome without the control's name."""
-        if self.error:
-            return f"could not be judged: {self.error}"
-        return "holds" if self.holds else f"{self.broken} value(s) differ: {self.words}"
 
 
 def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) -> list[ControlOutcome]:
@@ -67,23 +35,8 @@ def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) 
     chosen = {n: s for n, s in settings.items() if not names or n in names}
     outcomes = [_judged(lake, pipeline, name, control) for name, control in chosen.items()]
     if unwritable_folder(lake) is None:
-        with FileLock(lake.locks / OUTCOMES):  # another process may judge others
-            newest = {o.name: o for o in (*last_outcomes(lake), *outcomes)}
-            write_json(lake.root / RECONCILED / OUTCOMES, {name: asdict(o) for name, o in newest.items()})
-            keep_attention(lake.root, "lake", "controls", {})  # where earlier versions kept the broken ones
+        keep_outcomes(lake, outcomes)
     return outcomes
-
-
-def broken_controls(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
-    """Yield a line per control that did not hold when it was last judged: when that was, and whether a table that it
-    reads was written since."""
-    for outcome in (o for o in last_outcomes(lake) if not o.holds):
-        at, read = datetime.fromisoformat(outcome.at), _reads(lake.settings.controls[outcome.name])
-        tables = [c.name for c in pipeline.contracts if read is None or c.name in read]
-        writes = {t: [c.at for c in lake.store.commits(t) if c.receipt is None or c.receipt.days] for t in tables}
-        newer = ", ".join(t for t, times in writes.items() if max(times, default=at) >= at + SECOND)
-        since = f", before the last write of {newer}: `backfill-assets controls` judges again" if newer else ""
-        yield f"{outcome}; judged {at:%Y-%m-%d %H:%M} UTC{since}"
 
 
 def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:
@@ -95,21 +48,8 @@ def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> l
             affected.add(contract.name)
     if any(c.is_landed and c.name in affected for c in pipeline.contracts):
         affected |= known - {c.name for c in pipeline.contracts}  # ledgers of what landed
-    tables_of = {name: _reads(control) for name, control in lake.settings.controls.items()}
+    tables_of = {name: tables_read(control) for name, control in lake.settings.controls.items()}
     return [name for name, read in tables_of.items() if read is None or read & affected or not read & known]
-
-
-def _reads(control: ControlSettings) -> frozenset[str] | None:
-    """The names of tables in a control's two sides; None where they cannot be parsed."""
-    query, expected = named_tables(control.query), control.expected
-    side = named_tables(expected.removeprefix(QUERY)) if expected.startswith(QUERY) else {expected.partition("@")[0]}
-    return None if query is None or side is None else query | side
-
-
-def last_outcomes(lake: Lake) -> list[ControlOutcome]:
-    """Return the newest outcome of every control that was judged and is still declared; reads one small file."""
-    outcomes = (ControlOutcome(**o) for o in read_json(lake.root / RECONCILED / OUTCOMES).values())
-    return [outcome for outcome in outcomes if outcome.name in lake.settings.controls]
 
 
 def _judged(lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings) -> ControlOutcome:

@@ -20,11 +20,11 @@ from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.queries import QUERY
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.operations.postgres import DATABASE
 from backfill_assets.operations.reconcile import ReconcileRequest, reconcile
 from backfill_assets.operations.reconcile_sides import (
-    QUERY,
     Side,
     columns_of,
     open_elsewhere,

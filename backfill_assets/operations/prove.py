@@ -3,7 +3,7 @@ partitions and chunk, and compared by fingerprint; nothing is committed. And the
 drawn by the date, as often as the load pays for it.
 
 Not here: computing again (`load.recompute`), another engine of its own (`check_engine`), and Dagster's schedule, check
-and alarm (`orchestration.proofs`). What a person proves by command goes into the history (`proof_history`), too.
+and alarm (`orchestration.proofs`). What a person proves by command goes into the history (`standing`), too.
 """
 
 import random
@@ -21,7 +21,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import ReorderedSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import Recomputation, RecomputeVerdict, recompute
-from backfill_assets.operations.proof_history import (
+from backfill_assets.operations.standing import (
     DIFFERS,
     EQUAL,
     NOT_COMPUTED,

@@ -18,7 +18,7 @@ from backfill_assets.lake.embedded import data_files_at, delta_rows, is_delta, l
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.queries import named_tables, refuse_others, refuse_writing, rows_as_published
+from backfill_assets.lake.queries import QUERY, named_tables, refuse_others, refuse_writing, rows_as_published
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.postgres import DATABASE, connected
 from backfill_assets.operations.reader import SnapshotReader
@@ -28,7 +28,7 @@ from backfill_assets.operations.sql import known_tables
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-QUERY, LAKE = "duckdb:", "lake:"
+LAKE = "lake:"
 WRITE, SNAPSHOT = "write:", "snapshot:"
 NOTHING = "Nothing was done"
 ALL = "all"

@@ -19,10 +19,9 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import Account, Repeats, accounts, repeats_of, together
 from backfill_assets.operations.check_history import CheckHistory, check_history
-from backfill_assets.operations.controls import ControlOutcome, last_outcomes
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
-from backfill_assets.operations.proof_history import Proof, proofs
 from backfill_assets.operations.rejected import NEWEST_DAYS, refused_rows
+from backfill_assets.operations.standing import ControlOutcome, Proof, last_outcomes, proofs
 from backfill_assets.operations.status import StatusReport, status_of
 from backfill_assets.operations.writes import Durations, TableWrite, durations, writes
 

@@ -1,4 +1,4 @@
-"""The state of every day of every table, and alarms that need a person, without a JVM and without Dagster.
+"""The state of every day of every table, and damage for a person to mend, without a JVM and without Dagster.
 
 Not here: drawing (`cli.status`), the rule of states (`core.states`), finding alarms (`orchestration.ticks`).
 """
@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 from backfill_assets.core.clock import utc_today
@@ -19,7 +18,6 @@ from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import json_of
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.data_files import altered_text, columns
-from backfill_assets.lake.files import read_json, write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.versions import unfinished
@@ -29,8 +27,6 @@ from backfill_assets.operations.show import Hold, brief, holds, in_full
 from backfill_assets.plans.files import days_of_active_plans
 
 STUCK = "cannot be written: "  # the prefix of changes that only a new table can follow
-FOLDER = ".attention"
-BEFORE = "engines "  # files of version 0.2.0 about disagreements, which receipts tell since
 
 
 @dataclass(frozen=True)
@@ -191,15 +187,6 @@ def column_changes(contract: Contract, known: Mapping[str, str]) -> tuple[str, .
     return (*gets, *loses, *other)
 
 
-def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
-    """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its file."""
-    path = root / FOLDER / f"{instance} {sensor}.json"
-    if not alarms:
-        path.unlink(missing_ok=True)
-    elif read_json(path) != alarms:
-        write_json(path, alarms)
-
-
 def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
     """Yield (table, line) for tables with days whose newest receipt has other rows than the same inputs, code and
     settings gave before."""
@@ -214,9 +201,3 @@ def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
                 "transform reads beside its inputs (nothing if the engine changed), then make these days again with "
                 "--force",
             )
-
-
-def attention(root: Path) -> list[str]:
-    """Return the alarms that sensors keep in the lake at `root`, a line each."""
-    found = [read_json(path) for path in sorted((root / FOLDER).glob("*.json")) if not path.name.startswith(BEFORE)]
-    return sorted({*(line for alarms in found for line in map(str, alarms.values()))})

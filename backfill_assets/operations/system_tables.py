@@ -13,6 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+from backfill_assets.core.days import parse_day
 from backfill_assets.core.ledgers import QUARANTINE, TOO_LATE, named
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
@@ -20,6 +21,7 @@ from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.check_history import checked_days
 from backfill_assets.operations.lateness import read_lateness
+from backfill_assets.operations.standing import EQUAL, last_outcomes, proofs, unproven
 from backfill_assets.operations.status import DayStatus, day_rows, known_days
 from backfill_assets.operations.writes import DayAudit, TableWrite, audit, writes
 
@@ -39,13 +41,13 @@ class LakeLook:
 
 @dataclass(frozen=True)
 class CheckedDay:
-    """A written day, judged again by its newest receipt under the gates of today."""
+    """A standing check: a gate of today over the receipt of a written day, the newest proof of a day, or a control."""
 
-    table: Annotated[str, "the table"]
-    check: Annotated[str, "the gate: row_count, profile, …"]
-    day: Annotated[date, "the day"]
-    outcome: Annotated[str, "pass, warn, or fail: a write of it would be refused"]
-    what: Annotated[str, "what the gate found"]
+    table: Annotated[str, "the table; empty for a control"]
+    check: Annotated[str, "the gate (row_count, profile, …), `proof`, or the control as `control NAME`"]
+    day: Annotated[date | None, "the day; NULL for a control"]
+    outcome: Annotated[str, "pass, warn, or fail: of a gate, a write of the day would be refused"]
+    what: Annotated[str, "what the check found"]
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,14 @@ def _checks(look: LakeLook) -> Iterator[CheckedDay]:
     for table, found in checked_days(look.lake, look.states):
         outcome = "pass" if found.passed else "fail" if found.refuses else "warn"
         yield CheckedDay(table, found.check, found.day, outcome, found.message)
+    newest = {(p.table, p.day): p for p in proofs(look.lake)}
+    failed = {(p.table, p.day) for found in unproven(look.lake, look.pipeline).values() for p in found}
+    for key, proof in newest.items():
+        if proof.outcome == EQUAL or key in failed:
+            outcome = "fail" if key in failed else "pass"
+            yield CheckedDay(proof.table, "proof", parse_day(proof.day), outcome, str(proof))
+    for o in last_outcomes(look.lake):
+        yield CheckedDay("", f"control {o.name}", None, "pass" if o.holds else "fail", o.message)
 
 
 def _rejected(look: LakeLook) -> Iterator[RejectedRows]:

@@ -12,7 +12,7 @@ from backfill_assets.core.days import days_text, parse_day
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations.status import keep_attention
+from backfill_assets.operations.standing import keep_attention
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.naming import PLAIN
 

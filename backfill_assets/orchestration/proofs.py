@@ -16,8 +16,8 @@ from backfill_assets.lake.queries import named_tables
 from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.lake.session import explaining_losses
 from backfill_assets.operations.controls import judge_controls
-from backfill_assets.operations.proof_history import Proof, alarms, unproven
 from backfill_assets.operations.prove import Prover, prove, prove_days, waits
+from backfill_assets.operations.standing import Proof, proof_alarms, unproven
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.checks import standing_check
@@ -71,7 +71,7 @@ def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefini
                     metadata=_facts(failed.get(table.name, [])),
                 )
             )  # fmt: skip
-        report_alarms(lake.root, context.instance, STANDING_PROOF, alarms(lake, pipeline), context.log)
+        report_alarms(lake.root, context.instance, STANDING_PROOF, proof_alarms(lake, pipeline), context.log)
         show_lines(context, map(str, outcomes))
 
     what = "Compute a few written days again, from the inputs their receipts pin, and compare."

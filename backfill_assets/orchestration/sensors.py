@@ -18,7 +18,7 @@ from backfill_assets.lake.declared import CANDIDATE_FILE
 from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.scan import scan_all
-from backfill_assets.operations.status import keep_attention
+from backfill_assets.operations.standing import keep_attention
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.context import LakeContext

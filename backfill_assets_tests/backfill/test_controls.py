@@ -16,8 +16,9 @@ from backfill_assets.core.errors import GateRefused
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sections import ControlSettings
 from backfill_assets.operations.candidates import create_candidate
-from backfill_assets.operations.controls import controls_over, last_outcomes
+from backfill_assets.operations.controls import controls_over
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
+from backfill_assets.operations.standing import last_outcomes
 from backfill_assets.plans.files import held_back, resume
 from backfill_assets.plans.model import TableImpact
 from backfill_assets.plans.progress import progress

@@ -17,9 +17,8 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.gates import Finding
 from backfill_assets.operations.account import Account
 from backfill_assets.operations.check_history import CheckHistory
-from backfill_assets.operations.controls import ControlOutcome
-from backfill_assets.operations.proof_history import Proof
 from backfill_assets.operations.report import Delivered, LakeReport, report
+from backfill_assets.operations.standing import ControlOutcome, Proof
 from backfill_assets.operations.status import DayStatus
 from backfill_assets.orchestration.history import PastRun
 from backfill_assets_tests.cli.typed import HOSTILE

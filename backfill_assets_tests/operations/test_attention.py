@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from backfill_assets.cli.app import app
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import Stamp, TableView
-from backfill_assets.operations.status import FOLDER, attention, keep_attention, unlike_days
+from backfill_assets.operations.standing import FOLDER, attention, keep_attention
+from backfill_assets.operations.status import unlike_days
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import Story, day

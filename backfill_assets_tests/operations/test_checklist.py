@@ -19,8 +19,8 @@ from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import repeats_of
 from backfill_assets.operations.checklist import LOAD, PLANNED, Item, checklist, plan_items
-from backfill_assets.operations.proof_history import DIFFERS, FILE, Proof
 from backfill_assets.operations.prove import ProofRequest, keep_proof, prove
+from backfill_assets.operations.standing import DIFFERS, PROOFS, Proof
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.model import plan_json
 from backfill_assets_tests.builders import write_rows
@@ -91,7 +91,7 @@ def test_keys_of_one_day_that_only_a_hash_orders_untick_the_latest_wins(
 def test_a_proof_that_failed_is_the_evidence_against_reruns(tmp_path: Path) -> None:
     lake, pipeline = late_lake(tmp_path / "lake")
     proof = Proof("features", "2024-03-03", "2026-01-01T00:00:00+00:00", DIFFERS, "1 changed", "write-features")
-    write_json(lake.root / RECONCILED / FILE, {"proofs": [asdict(proof)]})
+    write_json(lake.root / RECONCILED / PROOFS, {"proofs": [asdict(proof)]})
     rerun = loads(lake, pipeline)[RERUN]
     assert not rerun.holds
     assert "features 2024-03-03 differs when computed again" in rerun.evidence

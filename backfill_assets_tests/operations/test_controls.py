@@ -13,13 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.lake.folder import RECONCILED
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.operations.controls import (
-    OUTCOMES,
-    ControlOutcome,
-    broken_controls,
-    judge_controls,
-    last_outcomes,
-)
+from backfill_assets.operations.controls import judge_controls
+from backfill_assets.operations.standing import OUTCOMES, ControlOutcome, broken_controls, last_outcomes
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake

@@ -5,6 +5,7 @@ Tested here: `operations.system_tables`, by the queries that a user writes. Not 
 """
 
 from dataclasses import fields
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,15 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.versions import record
 from backfill_assets.operations.sql import ask
+from backfill_assets.operations.standing import (
+    DIFFERS,
+    EQUAL,
+    ControlOutcome,
+    Proof,
+    keep_outcomes,
+    keep_proofs,
+    newest_writes,
+)
 from backfill_assets.operations.status import DayStatus, status
 from backfill_assets.operations.system_tables import SYSTEM_TABLES, columns_of, write_parquet
 from backfill_assets.operations.writes import DayAudit, audit
@@ -99,6 +109,24 @@ def test_every_check_of_every_written_day_is_a_row(tmp_path: Path) -> None:
         WHERE "check" = 'row_count' GROUP BY ALL ORDER BY ALL"""
     found = ask(Lake(lake.root, strict), pipeline, query).rows.to_pylist()
     assert [tuple(row.values()) for row in found] == [("fail", True, 3), ("pass", False, 15)]
+
+
+def test_proofs_and_controls_are_checks_too(made: Planned) -> None:
+    proven = [Proof("staging", str(day(n)), "2026-01-01", o, "", "w") for n, o in ((1, EQUAL), (2, DIFFERS))]
+    keep_proofs(made.lake, [*proven, Proof("staging", str(day(3)), "2026-01-01", DIFFERS, "", write_of(made, day(3)))])
+    found = rows(made, "SELECT day, outcome FROM system.checks WHERE \"check\" = 'proof' ORDER BY day")
+    assert found == [(day(1), "pass"), (day(3), "fail")], "another write made the second day since"
+    lake = Lake(made.lake.root, made.lake.settings.model_copy(update={"controls": {"total": None}}))
+    lake.locks.mkdir(parents=True, exist_ok=True)
+    keep_outcomes(lake, [ControlOutcome("total", False, 3, "1, expected 2")])
+    query = 'SELECT "check", outcome, what FROM system.checks WHERE day IS NULL'
+    told = ask(lake, made.pipeline, query).rows.to_pylist()
+    assert [tuple(row.values()) for row in told] == [("control total", "fail", "3 value(s) differ: 1, expected 2")]
+
+
+def write_of(made: Planned, of: date) -> str:
+    """The id of the newest write of a day of staging."""
+    return newest_writes(made.lake, made.pipeline, "staging")[of]
 
 
 @pytest.mark.parametrize(

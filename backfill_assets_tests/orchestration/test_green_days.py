@@ -8,7 +8,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from backfill_assets.operations.status import attention
+from backfill_assets.operations.standing import attention
 from backfill_assets_tests.dagster.projects import (
     DAYS,
     ONE_RUN,

@@ -1,6 +1,6 @@
 """The standing proof in Dagster: a day that differs is a red check and an alarm; without `[proof]` nothing is there.
 
-Tested here: `orchestration.proofs` with a computation by hand. Elsewhere: the days (`operations.test_proof_history`).
+Tested here: `orchestration.proofs` with a computation by hand. Elsewhere: the days (`operations.test_standing`).
 """
 
 from pathlib import Path
@@ -14,10 +14,9 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeVerdict
-from backfill_assets.operations.controls import broken_controls, judge_controls
-from backfill_assets.operations.proof_history import alarms
+from backfill_assets.operations.controls import judge_controls
 from backfill_assets.operations.prove import ProofRequest
-from backfill_assets.operations.status import attention
+from backfill_assets.operations.standing import attention, broken_controls, proof_alarms
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.proofs import (
@@ -59,7 +58,7 @@ def test_a_day_that_differs_is_an_alarm_and_a_red_check(root: Path, instance: dg
     assert isinstance(schedule(asked), dg.RunRequest)
     assert job.execute_in_process(instance=instance).success
     lake = open_lake(root)
-    [line] = alarms(lake, chosen_pipeline(lake)).values()
+    [line] = proof_alarms(lake, chosen_pipeline(lake)).values()
     record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(dg.AssetKey(line.split()[0]), PROVEN))
     assert record is not None
     evaluation = record.evaluation

@@ -17,7 +17,7 @@ import pytest
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations.status import attention
+from backfill_assets.operations.standing import attention
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.reconcile import reconcile

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.operations.status import attention
+from backfill_assets.operations.standing import attention
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.sensors import CURSOR_CHARS, lake_sensors, scan_job

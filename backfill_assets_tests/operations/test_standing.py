@@ -1,7 +1,7 @@
 """The standing proof draws days by the date, waits until the load has paid for it, and names days that differ until
 they are mended.
 
-Tested here: `operations.proof_history` and the standing proof over computations by hand. Not tested here: computing
+Tested here: `operations.standing` and the standing proof over computations by hand. Not tested here: computing
 again (`test_prove`).
 """
 
@@ -22,9 +22,8 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.sections import ProofSettings
 from backfill_assets.load.recompute import Recomputation, Recomputed, RecomputeVerdict
-from backfill_assets.operations.proof_history import EQUAL, FILE, Proof, alarms, unproven
 from backfill_assets.operations.prove import ProofRequest, keep_proof, prove_days, waits
-from backfill_assets.operations.status import attention
+from backfill_assets.operations.standing import EQUAL, PROOFS, Proof, attention, proof_alarms, unproven
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.operations.test_drift import PIPELINE, TABLE
@@ -70,12 +69,12 @@ def test_the_date_draws_the_days_and_what_differs_needs_a_person_until_it_is_equ
     line = (
         f"t {first} differs when computed again from the same inputs: 0 added, 0 removed, 1 changed, in n. Once mended:"
     )
-    assert any(text.startswith(line) for text in alarms(lake, PIPELINE).values())
+    assert any(text.startswith(line) for text in proof_alarms(lake, PIPELINE).values())
     keep_proof(lake, PIPELINE, outcome([first], equal=True))
     assert str(first) not in str(unproven(lake, PIPELINE))
     write(lake, [(second - day(0)).days], 2.0)
     assert not {str(first), str(second)} & {p.day for p in unproven(lake, PIPELINE).get("t", ())}
-    assert not {f"proof t {first}", f"proof t {second}"} & {*alarms(lake, PIPELINE)}
+    assert not {f"proof t {first}", f"proof t {second}"} & {*proof_alarms(lake, PIPELINE)}
     assert attention(lake.root) == [], "nothing is kept that the next write would have to end"
 
 
@@ -84,7 +83,7 @@ def test_it_waits_until_its_share_of_the_load_has_paid_for_the_last_one(lake: La
     assert not waits(lake, PIPELINE), "the first one is due at once"
     last = [asdict(Proof("t", str(day(d)), utc_now().isoformat(), EQUAL, seconds=s)) for d, s in ((1, 1.0), (2, 3.0))]
     last[0]["at"] = last[1]["at"]
-    write_json(lake.root / RECONCILED / FILE, {"proofs": last})
+    write_json(lake.root / RECONCILED / PROOFS, {"proofs": last})
     assert "took 4.0 s and writes since then 0.0 s; the next is due after 400 s" in waits(lake, PIPELINE)
     write(lake, [1], 300.0)
     assert waits(lake, PIPELINE)

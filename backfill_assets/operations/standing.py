@@ -1,0 +1,163 @@
+"""Standing checks: what the last run of each left for a person, in small files of the lake: proofs, controls, sensors.
+
+Not here: proving (`prove`), judging (`controls`), sensors (`orchestration`), and what receipts answer: stale days
+(`status`) and gates (`check_history`). Imports no engine: `status` reads it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+from filelock import FileLock
+
+from backfill_assets.core.days import parse_day
+from backfill_assets.lake.files import read_json, write_json
+from backfill_assets.lake.folder import RECONCILED
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.queries import QUERY, named_tables
+from backfill_assets.lake.sections import ControlSettings
+
+PROOFS, OUTCOMES = "proofs.json", "controls.json"
+KEPT = 1000  # proofs, some 200 bytes each; two a day are more than a year
+EQUAL, DIFFERS, PASSED_OVER, NOT_COMPUTED = "equal", "differs", "passed over", "not computed"
+SECOND = timedelta(seconds=1)  # outcomes are dated to the second
+FOLDER = ".attention"
+BEFORE = ("engines ", "lake ")  # files of earlier versions: receipts, proofs and outcomes say it since
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One day of a table, as it was computed again at an instant: the outcome, and what differs or why there is none.
+
+    `write_id`: the write that was proven; `seconds`: what it took (0.0: a person asked for it).
+    """
+
+    table: str
+    day: str
+    at: str
+    outcome: str
+    words: str = ""
+    write_id: str = ""
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        """The proof as one line."""
+        more = f": {self.words}" if self.words else ""
+        return f"{self.table} {self.day} {self.outcome} when computed again from the same inputs{more}"
+
+    @property
+    def alarm(self) -> str:
+        """The proof as a line for a person."""
+        return f"{self}. Once mended: `backfill-assets prove --from {self.day} --tables {self.table}`"
+
+
+def proofs(lake: Lake) -> list[Proof]:
+    """Return the proofs that are kept, oldest first; reads one small file."""
+    return [Proof(**p) for p in read_json(lake.root / RECONCILED / PROOFS).get("proofs", ())]
+
+
+def unproven(lake: Lake, pipeline: Pipeline) -> dict[str, list[Proof]]:
+    """Return, by table, the newest proofs that failed, of days that were not written since."""
+    newest = {(p.table, p.day): p for p in proofs(lake) if p.outcome != PASSED_OVER}
+    found: dict[str, list[Proof]] = {}
+    for (table, day), p in newest.items():
+        if p.outcome != EQUAL and p.write_id == newest_writes(lake, pipeline, table).get(parse_day(day), ""):
+            found.setdefault(table, []).append(p)
+    return found
+
+
+def newest_writes(lake: Lake, pipeline: Pipeline, table: str) -> Mapping[date, str]:
+    """Return the id of the newest write of every day of a table; none for a table that the pipeline lacks."""
+    contract = next((c for c in pipeline.contracts if c.name == table), None)
+    return {d: s.write_id for d, s in lake.store.view(table, contract.day_column).stamps.items()} if contract else {}
+
+
+def proof_alarms(lake: Lake, pipeline: Pipeline) -> dict[str, str]:
+    """Return the lines for a person about days that differ or cannot be computed, by name."""
+    return {f"proof {p.table} {p.day}": p.alarm for of in unproven(lake, pipeline).values() for p in of}
+
+
+def keep_proofs(lake: Lake, found: list[Proof]) -> None:
+    """Add proofs to the history."""
+    kept = [*proofs(lake), *found][-KEPT:]
+    write_json(lake.root / RECONCILED / PROOFS, {"proofs": [asdict(p) for p in kept]})
+
+
+@dataclass(frozen=True)
+class ControlOutcome:
+    """The outcome of a control: whether it holds, values that do not (`broken`), the first of them in words; or why it
+    could not be judged (`error`, "" where it was). All expected values are broken where the query has none."""
+
+    name: str
+    holds: bool
+    broken: int = 0
+    words: str = ""
+    error: str = ""
+    at: str = ""
+
+    def __str__(self) -> str:
+        """The outcome as one line."""
+        return f"control {self.name}: {self.message}"
+
+    @property
+    def message(self) -> str:
+        """The outcome without the control's name."""
+        if self.error:
+            return f"could not be judged: {self.error}"
+        return "holds" if self.holds else f"{self.broken} value(s) differ: {self.words}"
+
+
+def last_outcomes(lake: Lake) -> list[ControlOutcome]:
+    """Return the newest outcome of every control that was judged and is still declared; reads one small file."""
+    outcomes = (ControlOutcome(**o) for o in read_json(lake.root / RECONCILED / OUTCOMES).values())
+    return [outcome for outcome in outcomes if outcome.name in lake.settings.controls]
+
+
+def keep_outcomes(lake: Lake, outcomes: Iterable[ControlOutcome]) -> None:
+    """Keep the newest outcome of each control."""
+    with FileLock(lake.locks / OUTCOMES):  # another process may judge others
+        newest = {o.name: o for o in (*last_outcomes(lake), *outcomes)}
+        write_json(lake.root / RECONCILED / OUTCOMES, {name: asdict(o) for name, o in newest.items()})
+
+
+def broken_controls(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
+    """Yield a line per control that did not hold when it was last judged: when that was, and whether a table that it
+    reads was written since."""
+    for outcome in (o for o in last_outcomes(lake) if not o.holds):
+        at, read = datetime.fromisoformat(outcome.at), tables_read(lake.settings.controls[outcome.name])
+        tables = [c.name for c in pipeline.contracts if read is None or c.name in read]
+        writes = {t: [c.at for c in lake.store.commits(t) if c.receipt is None or c.receipt.days] for t in tables}
+        newer = ", ".join(t for t, times in writes.items() if max(times, default=at) >= at + SECOND)
+        since = f", before the last write of {newer}: `backfill-assets controls` judges again" if newer else ""
+        yield f"{outcome}; judged {at:%Y-%m-%d %H:%M} UTC{since}"
+
+
+def tables_read(control: ControlSettings) -> frozenset[str] | None:
+    """Return the names of tables in a control's two sides; None where they cannot be parsed."""
+    query, expected = named_tables(control.query), control.expected
+    side = named_tables(expected.removeprefix(QUERY)) if expected.startswith(QUERY) else {expected.partition("@")[0]}
+    return None if query is None or side is None else query | side
+
+
+def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
+    """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its file."""
+    path = root / FOLDER / f"{instance} {sensor}.json"
+    if not alarms:
+        path.unlink(missing_ok=True)
+    elif read_json(path) != alarms:
+        write_json(path, alarms)
+
+
+def attention(root: Path) -> list[str]:
+    """Return the alarms that sensors keep in the lake at `root`, a line each."""
+    found = [read_json(path) for path in sorted((root / FOLDER).glob("*.json")) if not path.name.startswith(BEFORE)]
+    return sorted({*(line for alarms in found for line in map(str, alarms.values()))})
+
+
+def left_for_a_person(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
+    """Yield a line per alarm of a sensor, day that no proof could confirm, and broken control."""
+    yield from attention(lake.root)
+    yield from proof_alarms(lake, pipeline).values()
+    yield from broken_controls(lake, pipeline)
