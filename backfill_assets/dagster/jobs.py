@@ -4,12 +4,8 @@
 (`orchestration.assemble`), and running either (`cli.runner`).
 """
 
-import sys
 from collections.abc import Collection, Mapping
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from typing import Any
 
 import dagster as dg
 
@@ -17,6 +13,7 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.declared import declared
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.pipeline.own_files import loaded
 
 JOB = "backfill_assets__given"
 NOTHING = "Nothing was run"
@@ -52,7 +49,7 @@ def definitions_of(lake: Lake, tables: Collection[str]) -> dg.Definitions:
         )  # fmt: skip
     place, _, name = named.partition(":")
     try:
-        found = getattr(_module(lake.root, place), name or "defs")
+        found = getattr(loaded(lake.root / place) if place.endswith(".py") else import_module(place), name or "defs")
         found = found if isinstance(found, dg.Definitions) or not callable(found) else found()
     except BackfillError:
         raise
@@ -67,17 +64,3 @@ def definitions_of(lake: Lake, tables: Collection[str]) -> dg.Definitions:
         f"[pipeline] definitions in {lake.root / FILE_NAME}", f"{named} is a {type(found).__name__}", NOTHING,
         "Name a dagster.Definitions",
     )  # fmt: skip
-
-
-def _module(root: Path, place: str) -> Any:
-    """The module by its name, or of a file beside `lake.toml`."""
-    if not place.endswith(".py"):
-        return import_module(place)
-    path = (root / place).resolve()
-    spec = spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    module = module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
-    return module

@@ -14,7 +14,7 @@ from backfill_assets.dagster.rules import DECLARED
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.metadata import data_version, day_metadata
-from backfill_assets.orchestration.verdicts import RunFindings, Verdicts
+from backfill_assets.orchestration.verdicts import log_verdicts
 
 DATA_VERSION = "dagster/data_version"
 
@@ -40,11 +40,4 @@ def report_good_days(context: dg.OutputContext, rebuild: Rebuild, published: Pub
 def report_verdicts(context: dg.OutputContext, rebuild: Rebuild, written: Collection[date] = ()) -> None:
     """Log an evaluation of each declared check, after the `written` days, none where the run was refused: the step of
     the check does not run then. Each is stored with the run, although no step planned it."""
-    step = dg.AssetExecutionContext.get()
-    refusing = next((f for f in rebuild.judged if f.refuses), None)
-    found = RunFindings(rebuild.judged, {*written}, rebuild.sample_keys(refusing) if refusing else ())
-    request = rebuild.request
-    verdicts = Verdicts(step.instance, request.lake_session.lake, request.states())
-    for verdict in verdicts.of(rebuild.table.contract, found):
-        if verdict.check_name in DECLARED.of(context.op_def).checks:
-            step.log_event(verdict)
+    log_verdicts(dg.AssetExecutionContext.get(), rebuild, written, only=DECLARED.of(context.op_def).checks)

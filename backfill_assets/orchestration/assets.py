@@ -176,10 +176,10 @@ def _steps(
         try:
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):
-                log_verdicts(context, opened, rebuild)
+                log_verdicts(context, rebuild, naming=naming)
                 raise rebuild.refusal()
             yield _output(context, opened, rebuild)
-            log_verdicts(context, opened, rebuild, rebuild.days)
+            log_verdicts(context, rebuild, rebuild.days, naming)
             remember(context, opened, rebuild)
             if table.is_landed:
                 report_ledgers(instance, opened, contract, run_id)
@@ -222,7 +222,7 @@ def _output(context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild)
     naming = opened.naming
     earlier = earlier_facts(context.instance, rebuild, naming)
     handover = Handover(
-        rebuild, context.add_asset_metadata, earlier, lambda: log_verdicts(context, opened, rebuild), naming
+        rebuild, context.add_asset_metadata, earlier, lambda: log_verdicts(context, rebuild, naming=naming), naming
     )  # fmt: skip
     version = None
     if len(rebuild.days) == 1:

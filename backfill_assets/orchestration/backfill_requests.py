@@ -72,7 +72,7 @@ class TickState:
             known = identities(self.states, name, days, self.gates_digest(name)) if days else {}
             tried = runs.attempts(self.instance, name, known, self.naming)
             numbers = {day: found.number for day, found in tried.items()}
-            given_up = [day for day, found in tried.items() if found.number - found.unbegun >= limit]
+            given_up = [day for day, found in tried.items() if found.counted >= limit]
             left = {day: identity for day, identity in known.items() if day not in given_up}
             most = limit + runs.MOST_UNBEGUN
             wanted += run_requests(self.states, name, left, numbers, most, taken.get(name, frozenset()))[0]
@@ -146,14 +146,3 @@ def whole_request(
 def _sensor_tags(sensor: str, lake: Lake) -> dict[str, str]:
     """The tags of every run that a sensor requests."""
     return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root)}
-
-
-def next_attempt(instance: dg.DagsterInstance, base: str) -> tuple[int, int]:
-    """The number of the next attempt at a request without single days, and how many of the earlier ones count: those
-    that never began do not. A run that was deleted leaves its number unused, as Dagster drops a request whose key it
-    knows."""
-    tags = {runs.REQUEST_TAG: base}
-    number = max(
-        (int(r.tags.get(runs.ATTEMPT_TAG, "0")) + 1 for r in instance.get_runs(dg.RunsFilter(tags=tags))), default=0
-    )
-    return number, number - (runs.never_began(instance, tags) if number else 0)

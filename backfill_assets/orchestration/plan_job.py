@@ -29,7 +29,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.backfill_requests import next_attempt, whole_request
+from backfill_assets.orchestration.backfill_requests import whole_request
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
@@ -203,11 +203,11 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
 def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan, naming: Naming) -> None:
     heads = digest_of([f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables])
     base, limit = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
-    number, tried = next_attempt(instance, base)
-    if tried >= limit:
+    tried = runs.attempts_at(instance, base)
+    if tried.counted >= limit:
         tick.alarm(
             f"plan {plan.id}",
-            f"the plan {plan.id} was begun {tried} times, and each time its process was killed before it wrote "
+            f"the plan {plan.id} was begun {tried.counted} times, and each time its process was killed before it wrote "
             f"anything: look at these runs, then `backfill-assets run {plan.id}`",
         )
         return
@@ -216,6 +216,6 @@ def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, p
     run_config = {"ops": {naming.name(RUN_CHUNKS): {"config": config}}}
     tick.requests.append(
         whole_request(
-            lake, PLANS, naming.name(BACKFILL_RANGE), base, number, {PLAN_TAG: plan.id}, run_config=run_config
+            lake, PLANS, naming.name(BACKFILL_RANGE), base, tried.number, {PLAN_TAG: plan.id}, run_config=run_config
         )
     )

@@ -8,7 +8,7 @@ counts as alive, and commits are compared again. Not here: which days need a reb
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -107,10 +107,25 @@ def asked_tags(work: Work) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Attempts:
-    """The runs that were requested for a day as it is now."""
+    """The runs of a request, or of a day as it is now."""
 
-    number: int  # of the next attempt, which no run that was deleted gives to another
-    unbegun: int  # runs that failed before their first step, which use up no attempt; at most `MOST_UNBEGUN`
+    number: int = (
+        0  # of the next attempt; one that was deleted leaves its own unused: Dagster drops a key that it knows
+    )
+    unbegun: int = 0  # runs that failed before their first step, at most `MOST_UNBEGUN`
+
+    @property
+    def counted(self) -> int:
+        """How many use up an attempt: not those that never began (the code server was away, their start took too
+        long), unless there are so many that the request can never begin."""
+        return self.number - self.unbegun
+
+    @classmethod
+    def of(cls, records: Collection[dg.RunRecord]) -> "Attempts":
+        """What these runs tried."""
+        numbers = [int(record.dagster_run.tags.get(ATTEMPT_TAG, "0")) for record in records]
+        failed = [r for r in records if r.dagster_run.status is dg.DagsterRunStatus.FAILURE]
+        return cls(max(numbers, default=-1) + 1, min(sum(r.start_time is None for r in failed), MOST_UNBEGUN))
 
 
 def attempts(
@@ -121,25 +136,18 @@ def attempts(
     tag, step = _asked_tag(table), naming.step(table)
     spans = tag_values(instance, [tag]).get(tag, set()) if wanted else set[str]()
     reaching = [span for span in sorted(spans) if any(day in parse_span(span) for day in wanted)]
-    found: dict[date, list[tuple[int, bool]]] = defaultdict(list)
+    found: dict[date, list[dg.RunRecord]] = defaultdict(list)
     for record in instance.get_run_records(dg.RunsFilter(tags={tag: reaching})) if reaching else ():
-        run = record.dagster_run
-        asked = _asked_of(run, step)
-        unbegun = run.status is dg.DagsterRunStatus.FAILURE and record.start_time is None
+        asked = _asked_of(record.dagster_run, step)
         for day, identity in wanted.items():
             if asked.get(str(day)) == identity:
-                found[day].append((int(run.tags.get(ATTEMPT_TAG, "0")), unbegun))
-    return {
-        day: Attempts(max(n for n, _ in known) + 1, min(sum(unbegun for _, unbegun in known), MOST_UNBEGUN))
-        for day, known in found.items()
-    }
+                found[day].append(record)
+    return {day: Attempts.of(records) for day, records in found.items()}
 
 
-def never_began(instance: dg.DagsterInstance, tags: Mapping[str, str | list[str]]) -> int:
-    """How many runs with these tags failed before their first step: the code server was away, or their start took too
-    long. At most twenty, so that what can never begin is given up, too."""
-    failed = instance.get_run_records(dg.RunsFilter(tags=tags, statuses=[dg.DagsterRunStatus.FAILURE]))
-    return min(sum(record.start_time is None for record in failed), MOST_UNBEGUN)
+def attempts_at(instance: dg.DagsterInstance, request: str) -> Attempts:
+    """The runs of a request without single days."""
+    return Attempts.of(instance.get_run_records(dg.RunsFilter(tags={REQUEST_TAG: request})))
 
 
 def _asked_of(run: dg.DagsterRun, step: str) -> Mapping[str, str]:

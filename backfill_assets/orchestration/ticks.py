@@ -26,7 +26,6 @@ from backfill_assets.orchestration.backfill_requests import (
     GivenUp,
     TickState,
     as_request,
-    next_attempt,
     read_tick_state,
     whole_request,
 )
@@ -186,10 +185,10 @@ def _scan_requests(tick: Tick, state: TickState, comparisons: Mapping[str, Compa
     if not parts:
         return []
     base = f"scan {digest_of([str(state.lake.root), *parts])}"
-    number, tried = next_attempt(state.instance, base)
-    if tried < settings.lateness.attempts:
-        return [whole_request(state.lake, LANDING, state.naming.name(SCAN), base, number)]
-    in_vain = f"were tried {tried} times in vain and are not tried again as they are: look at the failed runs"
+    tried = runs.attempts_at(state.instance, base)
+    if tried.counted < settings.lateness.attempts:
+        return [whole_request(state.lake, LANDING, state.naming.name(SCAN), base, tried.number)]
+    in_vain = f"were tried {tried.counted} times in vain and are not tried again as they are: look at the failed runs"
     tick.alarm("scan", f"{files} file(s) {in_vain}, or run `backfill-assets scan`")
     return []
 

@@ -25,7 +25,6 @@ from backfill_assets.lake.gates import PROFILE, Finding, checks_of, with_warning
 from backfill_assets.lake.home import Lake
 from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import newest_evaluation, newest_target
 from backfill_assets.orchestration.metadata import markdown_table, show_command
 from backfill_assets.orchestration.naming import PLAIN, Naming
@@ -172,17 +171,18 @@ class Verdicts:
 
 
 def log_verdicts(
-    context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild, written: Iterable[date] = ()
-) -> None:
-    """Log one evaluation per check of the table of a rebuild, after the `written` days, none where it was refused.
-
-    Logged, and not yielded: the run need not plan the checks, and a refusal stops no later step.
+    step: dg.AssetExecutionContext, rebuild: Rebuild, written: Iterable[date] = (), naming: Naming = PLAIN,
+    only: Collection[str] | None = None,
+) -> None:  # fmt: skip
+    """Log one evaluation per check of the table of a rebuild (of these names `only`), after the `written` days, none
+    where it was refused. Logged, and not yielded: the run need not plan the checks, and a refusal stops no later step.
     """
-    refusing = next((f for f in rebuild.judged if f.refuses), None)
+    request, refusing = rebuild.request, next((f for f in rebuild.judged if f.refuses), None)
     run = RunFindings(rebuild.judged, {*written}, rebuild.sample_keys(refusing) if refusing else ())
-    verdicts = Verdicts(context.instance, opened.lake, opened.states(), opened.naming)
+    verdicts = Verdicts(step.instance, request.lake_session.lake, request.states(), naming)
     for verdict in verdicts.of(rebuild.table.contract, run):
-        context.log_event(verdict)
+        if only is None or verdict.check_name in only:
+            step.log_event(verdict)
 
 
 def _bounds(lake: Lake) -> str:
