@@ -6,6 +6,8 @@
 
 from collections.abc import Collection, Mapping
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 
 import dagster as dg
 
@@ -49,7 +51,7 @@ def definitions_of(lake: Lake, tables: Collection[str]) -> dg.Definitions:
         )  # fmt: skip
     place, _, name = named.partition(":")
     try:
-        found = getattr(loaded(lake.root / place) if place.endswith(".py") else import_module(place), name or "defs")
+        found = getattr(_module(lake.root / place) if place.endswith(".py") else import_module(place), name or "defs")
         found = found if isinstance(found, dg.Definitions) or not callable(found) else found()
     except BackfillError:
         raise
@@ -64,3 +66,9 @@ def definitions_of(lake: Lake, tables: Collection[str]) -> dg.Definitions:
         f"[pipeline] definitions in {lake.root / FILE_NAME}", f"{named} is a {type(found).__name__}", NOTHING,
         "Name a dagster.Definitions",
     )  # fmt: skip
+
+
+def _module(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    return loaded(path)

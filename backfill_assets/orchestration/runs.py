@@ -17,7 +17,7 @@ from typing import Any
 import dagster as dg
 from filelock import FileLock
 
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_days, parse_span
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_days
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.work import Work
 from backfill_assets.engine.processes import PlacedProcess
@@ -135,7 +135,7 @@ def attempts(
     out."""
     tag, step = _asked_tag(table), naming.step(table)
     spans = tag_values(instance, [tag]).get(tag, set()) if wanted else set[str]()
-    reaching = [span for span in sorted(spans) if any(day in parse_span(span) for day in wanted)]
+    reaching = [span for span in sorted(spans) if any(_reaches(span, str(day)) for day in wanted)]
     found: dict[date, list[dg.RunRecord]] = defaultdict(list)
     for record in instance.get_run_records(dg.RunsFilter(tags={tag: reaching})) if reaching else ():
         asked = _asked_of(record.dagster_run, step)
@@ -148,6 +148,11 @@ def attempts(
 def attempts_at(instance: dg.DagsterInstance, request: str) -> Attempts:
     """The runs of a request without single days."""
     return Attempts.of(instance.get_run_records(dg.RunsFilter(tags={REQUEST_TAG: request})))
+
+
+def _reaches(span: str, day: str) -> bool:
+    first, _, last = span.partition("..")
+    return first <= day <= (last or first)
 
 
 def _asked_of(run: dg.DagsterRun, step: str) -> Mapping[str, str]:
