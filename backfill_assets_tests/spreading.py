@@ -29,7 +29,7 @@ ROOMS_OF_ONE_PROCESS = frozenset({"browser"})  # its modules share a site; it is
 PARSING = "backfill_assets_tests.sources import"  # modules that say so share the syntax trees of all files
 # Modules on the Spark server of their process share its JVM: three would start, load and warm up the same. Not what
 # kills JVMs.
-ON_SPARK, SESSION, KILLING = "mark.on_spark(", 'spark: "SparkSession', "it kills JVMs"
+ON_SPARK, SESSIONS, KILLING = "mark.on_spark(", ('spark: "SparkSession', 'usefixtures("spark")'), "it kills JVMs"
 LONGEST = ("test_examples.py", "test_guide_steps.py", "test_readme.py")  # minutes each
 DRAWING = ("cli/test_lateness.py", "cli/test_lateness_page.py", "cli/test_report_page.py")  # matplotlib, half a second
 # On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a laptop's memory.
@@ -104,7 +104,8 @@ def scope_of(module: Path) -> str:
     text = module.read_text(encoding="utf-8")
     if PARSING in text:
         return PARSING
-    return ON_SPARK if ON_SPARK in text and SESSION in text and KILLING not in text else str(module)
+    takes_session = any(session in text for session in SESSIONS)
+    return ON_SPARK if ON_SPARK in text and takes_session and KILLING not in text else str(module)
 
 
 @pytest.hookimpl(trylast=True)

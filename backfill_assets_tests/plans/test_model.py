@@ -25,7 +25,9 @@ impacts = st.builds(
     TableImpact, texts, st.lists(texts, max_size=2).map(tuple), days_by_word, days_by_word, several_ranges,
     several_ranges, st.none() | prices,
 )  # fmt: skip
-policies = st.builds(Policy, tolerances=st.builds(Tolerances, shares, shares, shares), force=st.booleans())
+policies = st.builds(
+    Policy, tolerances=st.builds(Tolerances, rows=shares, nulls=shares, means=shares), force=st.booleans()
+)
 digests = st.dictionaries(texts, texts, max_size=2)
 pins = st.builds(
     Pins, digests, digests, digests, st.dictionaries(texts, st.integers(-1, 99), max_size=2),
