@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from backfill_assets.backfill.gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.core.contracts import Rule
 from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, NULL_COUNT, SCHEME, DayProfile, kept_counts
-from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.lake.gates import TableGate
 from backfill_assets.plans.policy import Tolerances
 from backfill_assets_tests.builders import STAGING, day
@@ -110,8 +110,10 @@ def test_means_of_decimals_are_compared_and_a_column_without_a_sum_has_the_mean_
     ]
 
 
-def test_few_rows_are_no_reason_to_stop() -> None:
+def test_few_rows_and_rows_of_a_day_that_waits_are_no_reason_to_stop() -> None:
     assert judged(evidence(entry(4), entry(19), DayProfile(19, "F")), Tolerances()) == []
+    pending = replace(entry(100), built=Built.PENDING)
+    assert judged(evidence(pending, entry(40), DayProfile(40, "F")), Tolerances()) == []
 
 
 @pytest.mark.parametrize(

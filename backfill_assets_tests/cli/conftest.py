@@ -1,16 +1,18 @@
-"""A report of a small lake, for the tests of the command, of the page and of the grid.
+"""Lakes that several commands are tested on: a report of a late one, and one of which a chunk was made again.
 
-Lives here: that fixture. Does not live here: the lake (`operations.late_lake`).
+Lives here: those fixtures. Does not live here: the lakes (`operations.late_lake`, `operations.planned`).
 """
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from backfill_assets.operations.report import LakeReport, report
 from backfill_assets.operations.writes import durations
 from backfill_assets_tests.operations.late_lake import late_lake
+from backfill_assets_tests.operations.planned import Planned
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -25,3 +27,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> LakeReport:
     found = report(*late_lake(tmp_path_factory.mktemp("told")), NOW)
     measured = tuple(replace(w, seconds=1.0 + n) for n, w in enumerate(found.writes))
     return replace(found, writes=measured, durations=durations(measured, list(found.status.tables)))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Planned:
+    """Chunk 4 of the plan p1 wrote two days of staging and features again."""
+    found = Planned(tmp_path / "lake")
+    found.chunk(4, (3, 4), 9)
+    return found

@@ -14,7 +14,7 @@ from backfill_assets.lake.matching import DayDifference, SampleRow
 from backfill_assets.load.recompute import Recomputed, RecomputeVerdict
 from backfill_assets.operations.check_engine import EngineReport
 from backfill_assets_tests.builders import day
-from backfill_assets_tests.cli.typed import instead, run
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.planned import Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -41,7 +41,7 @@ def test_days_that_cannot_be_computed_again_are_no_difference(tmp_path: Path) ->
     words, made = ("check-engine", "--tables", "features"), Planned(tmp_path / "lake")
     for file in made.lake.table_path("staging").rglob("event_date=*/*.parquet"):
         file.unlink()
-    told = run(*words, "--json", overrides=instead(made))
+    told = run(*words, "--json", on=made)
     assert told.exit_code == 0, told.output
     found = json.loads(told.stdout)
     assert {d["passed_over"].partition(" of ")[0] for d in found["tables"][0]["days"]} == {"files"}
@@ -49,12 +49,12 @@ def test_days_that_cannot_be_computed_again_are_no_difference(tmp_path: Path) ->
 
 
 def test_days_that_nobody_wrote_are_no_success(tmp_path: Path) -> None:
-    told = run("check-engine", "--days", "2999-01-01", overrides=instead(Planned(tmp_path / "lake")))
+    told = run("check-engine", "--days", "2999-01-01", on=Planned(tmp_path / "lake"))
     assert told.exit_code == 1
     assert "none of these days was written. Nothing was computed" in told.output
 
 
 def test_a_table_that_the_lake_has_not_is_named(tmp_path: Path) -> None:
-    told = run("check-engine", "--tables", "none", overrides=instead(Planned(tmp_path / "lake")))
+    told = run("check-engine", "--tables", "none", on=Planned(tmp_path / "lake"))
     assert told.exit_code == 2
     assert "'none'" in told.output

@@ -4,7 +4,6 @@ Tested here: `cli.common` under a command of its own. Not tested here: the comma
 """
 
 import json
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -12,9 +11,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from backfill_assets.cli.app import app
 from backfill_assets.cli.common import SPAN, days_options, lake_option, lake_root, print_json, say_unusable
 from backfill_assets.core.days import DayRange
+from backfill_assets_tests.cli.typed import commands
 from backfill_assets_tests.lakes import make_lake
 
 
@@ -58,20 +57,10 @@ def test_half_a_range_and_two_of_them_are_wrong_usage(words: str, told: str) -> 
     assert told in said.output
 
 
-def _commands(of: click.Command, *path: str) -> Iterator[tuple[str, click.Command]]:
-    yield " ".join(path), of
-    if isinstance(of, click.Group):
-        context = click.Context(of)
-        for name in of.list_commands(context):
-            found = of.get_command(context, name)
-            assert found is not None
-            yield from _commands(found, *path, name)
-
-
 def test_every_command_spells_a_range_of_days_alike() -> None:
     """All but `export`, whose --to is a place."""
     spelled = {}
-    for name, command in _commands(app):
+    for name, command in commands():
         options = {o: p for p in command.params if isinstance(p, click.Option) for o in p.opts}
         if any(p.type is SPAN for p in options.values()):
             spelled[name] = {

@@ -3,55 +3,45 @@
 Not tested here: what is compared (`operations.test_compare`).
 """
 
-import json
 import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.backfill.run import run_plan
-from backfill_assets.cli.app import app
 from backfill_assets.core.days import DayRange
 from backfill_assets.operations.compare import compare, of_plan
 from backfill_assets.plans.files import keep_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import day
-from backfill_assets_tests.cli.typed import instead
+from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Planned:
-    found = Planned(tmp_path / "lake")
-    found.chunk(4, (3, 4), 9)
-    return found
-
-
-def run(made: Planned, *more: object) -> Result:
-    base = ["compare", "--table", "staging", "--days", f"{day(0)}..{day(7)}"]
-    return CliRunner().invoke(app, [*base, *map(str, more)], obj=instead(made))
+def compared(made: Planned, *more: object) -> Result:
+    return run("compare", "--table", "staging", "--days", f"{day(0)}..{day(7)}", *more, on=made)
 
 
 def test_days_columns_and_samples_are_told(made: Planned, tmp_path: Path) -> None:
-    told = run(made, "--from-version", 1)
+    told = compared(made, "--from-version", 1)
     assert told.exit_code == 0, told.output
     assert "version 1 to 2: 2 of 8 day(s) differ: 0 row(s) added, 0 removed, 2 changed" in told.stdout
     assert "value=1" in told.stdout
     page = tmp_path / "compare.html"
-    found = json.loads(run(made, "--from-version", 1, "--json", "--html", page).stdout)
+    found = read(compared(made, "--from-version", 1, "--json", "--html", page))
     assert [d["day"] for d in found["days"]] == [str(day(3)), str(day(4))]
     assert found["statistic"] == "population stability index"
     assert "value=9" in page.read_text()
 
 
 def test_a_column_that_was_to_be_left_alone_ends_with_exit_code_1(made: Planned) -> None:
-    assert run(made, "--from-version", 1, "--meant", "value").exit_code == 0
-    result = run(made, "--from-version", 1, "--meant", "entity")
+    assert compared(made, "--from-version", 1, "--meant", "value").exit_code == 0
+    result = compared(made, "--from-version", 1, "--meant", "entity")
     assert result.exit_code == 1
     assert "Not meant to change and changed all the same: value" in result.stdout
 
@@ -61,7 +51,7 @@ def test_a_column_that_was_to_be_left_alone_ends_with_exit_code_1(made: Planned)
     [((), "say what to compare with"), (("--from-version", 1, "--from-time", "2024-03-01"), "give one of them")],
 )
 def test_what_cannot_be_meant_is_wrong_usage(made: Planned, args: tuple[object, ...], told: str) -> None:
-    result = run(made, *args)
+    result = compared(made, *args)
     assert result.exit_code == 2
     assert told in result.output
 
@@ -84,7 +74,7 @@ def test_what_a_plan_or_a_chunk_of_it_changed_is_told_without_versions(made: Pla
 
     def told(*more: str) -> list[str]:
         """How many days of each table differ."""
-        found = CliRunner().invoke(app, ["compare", "--plan", plan[:-1], *more], obj=instead(made))
+        found = run("compare", "--plan", plan[:-1], *more, on=made)
         assert found.exit_code == 0, found.output
         return re.findall(r"(\d+ of \d+) day\(s\) differ", found.output)
 
@@ -93,8 +83,7 @@ def test_what_a_plan_or_a_chunk_of_it_changed_is_told_without_versions(made: Pla
     assert told() == ["5 of 8", "4 of 8"], "someone wrote a day of staging between them"
     assert told("--table", "features", "--meant", "value") == ["4 of 8"]
     page = tmp_path / "plan.html"
-    words = ["compare", "--plan", plan, "--json", "--html", str(page)]
-    found = json.loads(CliRunner().invoke(app, words, obj=instead(made)).stdout)
+    found = read(run("compare", "--plan", plan, "--json", "--html", page, on=made))
     assert [r["table"] for r in found] == ["staging", "features"]
     assert f"plan {plan}" in page.read_text()
 
@@ -110,7 +99,7 @@ def test_what_a_plan_or_a_chunk_of_it_changed_is_told_without_versions(made: Pla
     ],
 )
 def test_what_does_not_go_with_a_plan_is_refused(made: Planned, args: tuple[str, ...], told: str, code: int) -> None:
-    done = CliRunner().invoke(app, ["compare", "--plan", plan_of_two_chunks(made), *args], obj=instead(made))
+    done = run("compare", "--plan", plan_of_two_chunks(made), *args, on=made)
     assert told in " ".join((done.output + str(done.exception)).split())
     assert done.exit_code == code
 

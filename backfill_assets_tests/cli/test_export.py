@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from sqlglot import exp
 
 from backfill_assets.lake.versions import record
-from backfill_assets_tests.cli.typed import instead, read, run
+from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.planned import DAYS, Planned
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ pytestmark = pytest.mark.usefixtures("storages")
 
 def test_a_table_goes_to_a_place_and_the_outcome_is_one_line(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
-    told = run("export", "staging", "--to", tmp_path / "out", overrides=instead(made)).stdout
+    told = run("export", "staging", "--to", tmp_path / "out", on=made).stdout
     assert "written (8 rows), 0 day(s) as they were" in " ".join(told.split())
-    [again] = read(run("export", "staging", "--to", tmp_path / "out", "--json", overrides=instead(made)))
+    [again] = read(run("export", "staging", "--to", tmp_path / "out", "--json", on=made))
     assert (again["replaced"], again["same"]) == ([], DAYS)
 
 
 def test_a_lake_without_exports_says_so_and_words_that_do_not_fit_are_usage(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
-    assert "no exports" in run("export", overrides=instead(made)).stdout
-    assert run("export", "--to", "out", overrides=instead(made)).exit_code == 2
-    assert run("export", "staging", "--days", "2024-03-01..2024-03-02", overrides=instead(made)).exit_code == 2
-    unknown = run("export", "nobody", overrides=instead(made))
+    assert "no exports" in run("export", on=made).stdout
+    assert run("export", "--to", "out", on=made).exit_code == 2
+    assert run("export", "staging", "--days", "2024-03-01..2024-03-02", on=made).exit_code == 2
+    unknown = run("export", "nobody", on=made)
     assert unknown.exit_code == 1
     assert "lake.toml has no such export" in unknown.stderr
 
@@ -45,9 +45,9 @@ def test_a_lake_without_exports_says_so_and_words_that_do_not_fit_are_usage(tmp_
 @pytest.mark.parametrize("reader", ["duckdb", "polars", "spark"])
 def test_every_table_is_named_where_it_lies_in_the_words_of_the_reader(tmp_path: Path, reader: str) -> None:
     made = Planned(tmp_path / "the lake's")
-    uris = read(run("attach", reader, "--json", overrides=instead(made)))
+    uris = read(run("attach", reader, "--json", on=made))
     assert set(uris) == {t.name for t in made.pipeline.tables if made.lake.store.exists(t.name)}
-    told = run("attach", reader, overrides=instead(made)).stdout
+    told = run("attach", reader, on=made).stdout
     if reader == "polars":
         assigned = [node for node in ast.parse(told).body if isinstance(node, ast.Assign)]
         assert {ast.literal_eval(node.value.args[0]) for node in assigned if isinstance(node.value, ast.Call)} == {
@@ -65,13 +65,13 @@ def test_all_tables_are_of_the_newest_lake_version_unless_their_heads_are_asked_
     tmp_path: Path, reader: str
 ) -> None:
     made = Planned(tmp_path / "lake")
-    heads = run("attach", reader, overrides=instead(made)).stdout
+    heads = run("attach", reader, on=made).stdout
     record(made.lake, made.pipeline.contracts, "a run")
     made.write("staging", {0: 9})
-    told = run("attach", reader, overrides=instead(made)).stdout
+    told = run("attach", reader, on=made).stdout
     of_version = {"duckdb": "/staging', version => 1);", "polars": "/staging', version=1)", "spark": "/staging@v1`;"}
     assert of_version[reader] in told
-    assert run("attach", reader, "--newest", overrides=instead(made)).stdout == heads
+    assert run("attach", reader, "--newest", on=made).stdout == heads
 
 
 def test_an_export_and_a_snapshot_are_of_the_newest_lake_version_unless_the_newest_commits_are_asked_for(
@@ -83,8 +83,8 @@ def test_an_export_and_a_snapshot_are_of_the_newest_lake_version_unless_the_newe
     export = ["export", "staging", "--to", tmp_path / "out", "--json"]
     keep = ["snapshot", "create", "--tables", "staging", "--unfit", "take", "--json"]
     for newest in ([], ["--newest"]):
-        [exported] = read(run(*export, *newest, overrides=instead(made)))
-        kept = read(run(*keep, f"s{len(newest)}", *newest, overrides=instead(made)))
+        [exported] = read(run(*export, *newest, on=made))
+        kept = read(run(*keep, f"s{len(newest)}", *newest, on=made))
         version = 1 + len(newest)
         assert (exported["version"], kept["tables"]["staging"]["version"]) == (version, version)
 
@@ -94,7 +94,7 @@ def test_spark_reads_a_lake_version_by_what_attach_says(spark: "SparkSession", t
     made = Planned(tmp_path / "the lake's")
     record(made.lake, made.pipeline.contracts, "a run")
     made.write("staging", {0: 9})
-    for line in filter(None, map(str.strip, run("attach", "spark", overrides=instead(made)).stdout.split(";\n"))):
+    for line in filter(None, map(str.strip, run("attach", "spark", on=made).stdout.split(";\n"))):
         spark.sql(line).collect()
     assert {row.value for row in spark.sql("SELECT value FROM staging").collect()} == {1}
 
@@ -102,8 +102,8 @@ def test_spark_reads_a_lake_version_by_what_attach_says(spark: "SparkSession", t
 @pytest.mark.on_spark("its catalog and SQL are Spark's")
 def test_spark_reads_every_table_by_name_after_what_attach_says(spark: "SparkSession", tmp_path: Path) -> None:
     made = Planned(tmp_path / "the lake's")
-    lines = run("attach", "spark", overrides=instead(made)).stdout.split(";\n")
-    names = [*read(run("attach", "spark", "--json", overrides=instead(made)))]
+    lines = run("attach", "spark", on=made).stdout.split(";\n")
+    names = [*read(run("attach", "spark", "--json", on=made))]
     try:
         for line in filter(None, map(str.strip, lines)):
             spark.sql(line).collect()

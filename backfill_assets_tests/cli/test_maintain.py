@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets_tests.cli.typed import instead, run
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.operations.planned import Planned
 
@@ -24,11 +24,11 @@ def made(tmp_path: Path) -> Planned:
 
 def test_it_shows_first_and_deletes_only_with_yes(made: Planned) -> None:
     with set_to(Clock(off=timedelta(days=120))):
-        shown = run("maintain", overrides=instead(made))
+        shown = run("maintain", on=made)
         assert "staging: 2 replaced data file(s)" in shown.stdout
         assert "`backfill-assets maintain --yes` does it" in shown.stdout
-        done = run("maintain", "--yes", overrides=instead(made))
+        done = run("maintain", "--yes", on=made)
         assert "deleted" in done.stdout
-        again = run("maintain", overrides=instead(made))
+        again = run("maintain", on=made)
         assert again.stdout.startswith("Nothing can go.")
         assert again.exit_code == 0

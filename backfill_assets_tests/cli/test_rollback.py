@@ -1,65 +1,43 @@
 """`rollback` and `release` as a person types them: shown first, done with --yes, refused in one line. No JVM."""
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
-from click.testing import CliRunner, Result
 
-from backfill_assets.cli.app import app
 from backfill_assets_tests.builders import day
-from backfill_assets_tests.cli.typed import instead
+from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.planned import Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Planned:
-    found = Planned(tmp_path / "lake")
-    found.chunk(4, (3, 4), 9)
-    found.write("features", {5: 3})
-    return found
-
-
-def run(made: Planned, *args: object) -> Result:
-    return CliRunner().invoke(app, [str(a) for a in args], terminal_width=160, obj=instead(made))
-
-
-def read(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
 def test_a_chunk_is_shown_then_put_back_then_released(made: Planned) -> None:
+    made.write("features", {5: 3})
     which = ("--plan", "p1", "--chunk", "4")
-    shown = run(made, "rollback", *which)
+    shown = run("rollback", *which, on=made)
     assert shown.exit_code == 0, shown.output
     assert f"features: {day(5)} will be stale" in shown.stdout
     assert "Nothing was done. Add --yes to do it." in shown.stdout
     assert "by version" not in shown.stdout, "what was not done has no version"
     assert made.values("staging")[3] == 9
-    done = read(run(made, "rollback", *which, "--yes", "--json", "--note", "wrong select"))
+    done = read(run("rollback", *which, "--yes", "--json", "--note", "wrong select", on=made))
     assert done["done"]
     assert [(t["table"], len(t["days"]), t["files_back"], t["files_out"]) for t in done["tables"]] == [
         ("staging", 2, 2, 2), ("features", 2, 2, 2)
     ]  # fmt: skip
     assert done["stale"] == {"features": [{"from": str(day(5)), "to": str(day(5))}]}
     assert made.values("staging")[3] == 1
-    assert not read(run(made, "release", *which, "--json"))["done"]
+    assert not read(run("release", *which, "--json", on=made))["done"]
     assert "held" in {e.entry.built for e in made.view("staging").stamps.values()}
-    let_go = run(made, "release", *which, "--yes").stdout
+    let_go = run("release", *which, "--yes", on=made).stdout
     assert "released" in let_go
     assert "run p1" not in let_go, "no file of the plan p1 is there to run it by"
     assert "held" not in {e.entry.built for e in made.view("staging").stamps.values()}
 
 
 def test_days_of_a_table_go_back_to_a_version_and_the_command_that_ends_the_hold_is_told(made: Planned) -> None:
-    asked = run(made, "rollback", "--table", "staging", "--days", f"{day(3)}..{day(4)}", "--to-version", 1, "--yes")
+    asked = run("rollback", "--table", "staging", "--days", f"{day(3)}..{day(4)}", "--to-version", 1, "--yes", on=made)
     assert asked.exit_code == 0, asked.output
     assert f"Held until: backfill-assets release staging --from {day(3)} --to {day(4)} --yes" in asked.stdout
-    assert run(made, "release", "staging", "--days", day(3), "--yes").exit_code == 0
+    assert run("release", "staging", "--days", day(3), "--yes", on=made).exit_code == 0
     assert made.values("staging")[3:5] == [1, 1]
 
 
@@ -75,14 +53,14 @@ def test_days_of_a_table_go_back_to_a_version_and_the_command_that_ends_the_hold
     ],
 )
 def test_what_cannot_be_meant_is_wrong_usage(made: Planned, args: tuple[str, ...], told: str) -> None:
-    result = run(made, *args)
+    result = run(*args, on=made)
     assert result.exit_code == 2
     assert told in result.output
 
 
 def test_a_refusal_is_one_line_with_exit_code_1(made: Planned) -> None:
     made.write("staging", {4: 5}, "another-run")
-    result = run(made, "rollback", "--plan", "p1", "--chunk", "4", "--yes")
+    result = run("rollback", "--plan", "p1", "--chunk", "4", "--yes", on=made)
     assert result.exit_code == 1
     assert "Error: the table staging:" in result.output
     assert "Nothing was put back" in result.output

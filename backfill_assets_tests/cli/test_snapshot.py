@@ -1,15 +1,11 @@
 """`snapshot` as a person uses it. No JVM."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.readable_lake import readable_lake
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -21,19 +17,8 @@ def lake(tmp_path: Path) -> Path:
 
 
 def test_a_snapshot_is_made_listed_shown_queried_and_dropped(lake: Path) -> None:
-    made = run(
-        "snapshot",
-        "create",
-        "spring",
-        "--tables",
-        "staging",
-        "--note",
-        "for the model",
-        "--unfit",
-        "take",
-        "--lake",
-        lake,
-    )
+    more = ("--note", "for the model", "--unfit", "take", "--lake", lake)
+    made = run("snapshot", "create", "spring", "--tables", "staging", *more)
     assert made.exit_code == 0, made.output
     [listed] = read(run("snapshot", "list", "--json", "--lake", lake))
     kept = sum(f.stat().st_size for f in (lake / ".snapshots" / "spring").rglob("*.parquet"))

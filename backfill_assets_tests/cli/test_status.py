@@ -16,7 +16,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day
-from backfill_assets_tests.cli.typed import instead, read, run
+from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
@@ -75,14 +75,14 @@ def test_held_days_are_to_be_released_and_no_backfill_is_advised_over_them(tmp_p
     roll_back(made.lake, made.pipeline, RollbackRequest(plan="p1", chunk="2"), Provenance(""))
     made.write("staging", {1: 5, 6: 7})
     for more in ((), ("--stale",)):
-        told = run("status", "--lake", tmp_path, *more, overrides=instead(made)).stdout
+        told = run("status", "--lake", tmp_path, *more, on=made).stdout
         assert "let go:  backfill-assets release --plan p1 --chunk 2 --yes" in told
         assert "look:  backfill-assets plan show p1" in told
         assert f"held by the rollback of plan p1, chunk 2: staging {day(3)}..{day(4)}" in told
         advised = re.findall(r"backfill --from (\S+) --to (\S+)", told)
         assert advised, told
         assert not [span for span in advised if span[0] <= str(day(4)) and span[1] >= str(day(3))]
-    (held,) = read(run("status", "--lake", tmp_path, "--json", overrides=instead(made)))["held"]
+    (held,) = read(run("status", "--lake", tmp_path, "--json", on=made))["held"]
     assert (held["plan"], held["chunk"], held["days"]["staging"]) == (
         "p1", "2", [{"from": str(day(3)), "to": str(day(4))}]
     )  # fmt: skip

@@ -5,8 +5,10 @@ assertion about what it says.
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import click
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
@@ -16,14 +18,22 @@ from backfill_assets_tests.operations.planned import Planned
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}&"
 
 
-def run(*args: object, overrides: Overrides | None = None) -> Result:
-    """The command with these words, run in this process."""
+def run(*args: object, on: Planned | None = None, overrides: Overrides | None = None) -> Result:
+    """The command with these words, run in this process, on a lake and its own pipeline where one is given."""
+    if on is not None:
+        overrides = Overrides(opened=lambda: (on.lake, on.pipeline))
     return CliRunner().invoke(app, [str(a) for a in args], obj=overrides)
 
 
-def instead(made: Planned) -> Overrides:
-    """Commands work on this lake and its own pipeline."""
-    return Overrides(opened=lambda: (made.lake, made.pipeline))
+def commands(of: click.Group = app, *path: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command by the words that name it, groups too."""
+    context = click.Context(of)
+    for name in of.list_commands(context):
+        found = of.get_command(context, name)
+        assert found is not None
+        yield " ".join([*path, name]), found
+        if isinstance(found, click.Group):
+            yield from commands(found, *path, name)
 
 
 def read(result: Result) -> Any:

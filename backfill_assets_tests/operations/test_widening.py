@@ -18,7 +18,7 @@ from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.staging import Staged, sweep
 from backfill_assets.operations.widening import widen_tables
 from backfill_assets_tests.builders import day
-from backfill_assets_tests.cli.typed import instead, run
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.faults import raising_around
 from backfill_assets_tests.operations.planned import DAYS, Planned, narrower, with_narrow_staging
 
@@ -61,12 +61,12 @@ def test_days_of_other_code_are_cast_and_stay_outdated(made: Planned) -> None:
 
 
 def test_the_command_shows_first_and_does_it_with_yes(made: Planned) -> None:
-    shown = run("maintain", "--widen", overrides=instead(made))
+    shown = run("maintain", "--widen", on=made)
     assert "staging: value INT -> BIGINT" in shown.stdout
     assert "maintain --widen --yes" in shown.stdout
-    assert "by version" in run("maintain", "--widen", "--yes", overrides=instead(made)).stdout
-    assert run("maintain", "--widen", overrides=instead(made)).stdout.startswith("No kept file has a narrower type")
-    assert run("maintain", "--widen", "--tables", "none", overrides=instead(made)).exit_code == 2
+    assert "by version" in run("maintain", "--widen", "--yes", on=made).stdout
+    assert run("maintain", "--widen", on=made).stdout.startswith("No kept file has a narrower type")
+    assert run("maintain", "--widen", "--tables", "none", on=made).exit_code == 2
 
 
 STEPS = [(compare_rows, True), (rewrite_files, False), (rewrite_files, True), (Staged.keep, False)]
