@@ -5,6 +5,8 @@ Tested here: the instance inside a lake whose programs were installed from a whe
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +39,13 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return synthetic_lake(tmp_path / "lake", 1)[0]
 
 
+@contextmanager
+def instance_in(lake: Lake) -> Iterator[dg.DagsterInstance]:
+    """What a command opens that is typed in another folder."""
+    with silenced(), instance_of(lake, project=lake.root.parent / "elsewhere") as instance:
+        yield instance
+
+
 def test_an_installed_package_says_of_dagster_what_the_checkout_says() -> None:
     ours, lakes = ((p.read_text(encoding="utf-8")).split("\n\n") for p in (CHECKOUT / "dagster.yaml", OF_A_LAKE))
     ours = [s.replace("base_dir: .dagster/storage/history/runs", "home: { env: DAGSTER_HOME }") for s in ours]
@@ -44,12 +53,11 @@ def test_an_installed_package_says_of_dagster_what_the_checkout_says() -> None:
 
 
 def test_the_events_of_a_lake_lie_beside_its_settings_wherever_it_is_moved(installed: Lake) -> None:
-    elsewhere = installed.root.parent / "elsewhere"
-    with silenced(), instance_of(installed, project=elsewhere) as instance:
+    with instance_in(installed) as instance:
         assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
     assert (installed.root / ".dagster" / "history" / "runs" / "index.db").is_file()
     moved = replace(installed, root=installed.root.rename(installed.root.with_name("moved")))
-    with silenced(), instance_of(moved, project=elsewhere) as instance:
+    with instance_in(moved) as instance:
         instance.report_runless_asset_event(dg.AssetMaterialization("a"))
         assert instance.get_latest_materialization_event(dg.AssetKey("a"))
     assert not installed.root.exists()
@@ -91,7 +99,7 @@ def test_a_home_that_names_its_storage_keeps_it(
 
 
 def test_the_instance_of_a_lake_queues_and_watches_its_runs(installed: Lake) -> None:
-    with silenced(), instance_of(installed, project=installed.root.parent / "elsewhere") as instance:
+    with instance_in(installed) as instance:
         assert Path(instance.root_directory) == installed.root / ".dagster"
         assert instance.run_monitoring_enabled
         assert instance.run_retries_enabled
@@ -103,7 +111,7 @@ def test_what_a_person_wrote_for_the_instance_of_a_lake_stays(installed: Lake) -
     home = installed.root / ".dagster"
     home.mkdir(exist_ok=True)
     (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
-    with silenced(), instance_of(installed, project=installed.root.parent / "elsewhere") as instance:
+    with instance_in(installed) as instance:
         assert not instance.run_monitoring_enabled
     assert (home / "dagster.yaml").read_text() == "telemetry:\n  enabled: false\n"
 
@@ -112,7 +120,7 @@ def test_a_lake_that_may_only_be_read_is_looked_at_without_an_instance(
     installed: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != installed.root)  # root may write everything
-    with silenced(), instance_of(installed, project=installed.root.parent / "elsewhere") as instance:
+    with instance_in(installed) as instance:
         assert instance.is_ephemeral
     assert not (installed.root / ".dagster").exists()
 
@@ -144,8 +152,7 @@ def test_a_full_disk_under_the_storage_of_runs_is_one_line(
     full = sqlite3.OperationalError("database or disk is full")
     with (
         pytest.raises(BackfillError, match=r"home .*: database or disk is full\. The run was not finished") as caught,
-        silenced(),
-        instance_of(installed, project=installed.root.parent / "elsewhere"),
+        instance_in(installed),
     ):
         raise sa.exc.OperationalError("INSERT INTO event_logs", {}, full)
     assert str(home) in str(caught.value)
@@ -157,8 +164,7 @@ def test_a_storage_of_runs_that_cannot_be_opened_is_told_in_its_own_words(instal
     (installed.root / ".dagster" / "schedules" / "schedules.db").mkdir(parents=True)  # a full disk does the same
     with (
         pytest.raises(SettingsError, match=r"home .*: unable to open database file\. Nothing was done\.") as caught,
-        silenced(),
-        instance_of(installed, project=installed.root.parent / "elsewhere"),
+        instance_in(installed),
     ):
         pass
     assert "see that its disk has space" in str(caught.value)
@@ -225,8 +231,7 @@ def test_what_a_postgres_refuses_is_told_as_its_own_and_not_as_a_full_disk(
     monkeypatch.setenv("DAGSTER_POSTGRES_URL", address)
     with (
         pytest.raises(BackfillError) as caught,
-        silenced(),
-        instance_of(installed, project=installed.root.parent / "elsewhere"),
+        instance_in(installed),
     ):
         raise postgres_error('syntax error at or near "$1"\nLINE 1')
     told = str(caught.value)

@@ -14,10 +14,11 @@ from click.testing import CliRunner
 from backfill_assets.cli.app import app
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.settings import TEMPLATE, LakeSettings, load_settings
+from backfill_assets_tests.cli.typed import run
 
 
 def test_the_file_without_options_says_every_default(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path / "new")])
+    result = run("init", "--lake", tmp_path / "new")
     assert result.exit_code == 0, result.output
     source = SourceSettings(files="landing/**/*.parquet", format="parquet", select=load_select(tmp_path / "new"))
     first = datetime.now(UTC).date().replace(month=1, day=1)
@@ -31,18 +32,8 @@ def load_select(lake: Path) -> str:
 
 def test_options_reach_the_file(tmp_path: Path) -> None:
     select = "CAST(a AS bigint) AS seq, 'it\"s' AS op"
-    options = [
-        "--start-date",
-        "2024-02-26",
-        "--files",
-        "landing/**/*.jsonl",
-        "--select",
-        select,
-        "--windows-days",
-        "3",
-        "9",
-    ]
-    result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path), *options])
+    options = ("--start-date", "2024-02-26", "--files", "landing/**/*.jsonl", "--windows-days", "3", "9")
+    result = run("init", "--lake", tmp_path, "--select", select, *options)
     assert result.exit_code == 0, result.output
     made = load_settings(tmp_path, {})
     assert (made.start_date, made.source.files) == (date(2024, 2, 26), "landing/**/*.jsonl")
@@ -52,7 +43,7 @@ def test_options_reach_the_file(tmp_path: Path) -> None:
 
 def test_an_existing_file_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "lake.toml").write_text("mine")
-    result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path)])
+    result = run("init", "--lake", tmp_path)
     assert result.exit_code == 2
     assert "it exists already. Nothing was written" in result.stderr
     assert (tmp_path / "lake.toml").read_text() == "mine"
@@ -68,7 +59,7 @@ def test_an_existing_file_stays_as_it_is(tmp_path: Path) -> None:
     ],
 )
 def test_what_would_not_be_accepted_is_not_written(tmp_path: Path, options: list[str], told: str) -> None:
-    result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path), *options])
+    result = run("init", "--lake", tmp_path, *options)
     assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
     assert not (tmp_path / "lake.toml").exists()
 
@@ -84,7 +75,7 @@ def landed(lake: Path) -> Path:
 
 @pytest.mark.usefixtures("spark")
 def test_files_that_lie_there_decide_the_mapping_and_are_shown_as_deliveries(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["init", "--lake", str(landed(tmp_path))])
+    result = run("init", "--lake", landed(tmp_path))
     assert result.exit_code == 0, result.output
     assert "2 row(s) of csv in 1 of 1 file(s); the first deliveries:" in result.output
     assert "No row of it would go to quarantine." in result.output
@@ -101,7 +92,7 @@ def test_json_that_is_nested_is_named_with_what_takes_a_value_out_and_booleans_a
         {"id": f"c{n}", "changed_at": "2024-03-03T09:00:00Z", "vip": n > 1, "at": {"city": "Bonn"}} for n in range(3)
     )
     (tmp_path / "landing" / "people-2024-03-03.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path)])
+    result = run("init", "--lake", tmp_path)
     assert (
         "Nested JSON is text here (at). Write e.g. get_json_object(`at`, '$.NAME') AS NAME in select" in result.output
     )
@@ -121,7 +112,7 @@ def test_a_person_is_asked_for_what_no_option_names(tmp_path: Path) -> None:
 
 
 def test_a_named_column_that_is_not_there_writes_nothing(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["init", "--key", "nr", "--lake", str(landed(tmp_path))])
+    result = run("init", "--key", "nr", "--lake", landed(tmp_path))
     assert (result.exit_code, "it has no column nr for event_key" in result.stderr) == (2, True)
     assert not (tmp_path / "lake.toml").exists()
 
@@ -146,7 +137,7 @@ def test_names_of_columns_and_files_are_shown_without_their_signs(tmp_path: Path
     ],
 )
 def test_sources_that_are_none_are_refused(tmp_path: Path, options: list[str], told: str) -> None:
-    result = CliRunner().invoke(app, ["init", "--lake", str(landed(tmp_path)), *options])
+    result = run("init", "--lake", landed(tmp_path), *options)
     assert (result.exit_code, told in " ".join(result.stderr.split())) == (2, True), result.stderr
     assert not (tmp_path / "lake.toml").exists()
 

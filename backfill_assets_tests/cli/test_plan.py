@@ -6,16 +6,17 @@ Tested here: `cli.plan` and `cli.plan_page`. Not tested here: running a plan (`e
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from backfill_assets.backfill.run import run_plan
-from backfill_assets.cli.app import app
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.home import open_lake
 from backfill_assets.plans.files import mark
+from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.planning import HandWorker, planned, versions_of
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -31,18 +32,19 @@ def root(tmp_path: Path) -> Path:
 
 def call(root: Path, *words: str) -> Result:
     """One command on the lake."""
-    return CliRunner().invoke(app, ["--lake", str(root), *words])
+    return run("--lake", root, *words)
+
+
+def forced(root: Path, *more: str) -> Any:
+    """A plan of staging on all days, as JSON."""
+    return read(call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--json", *more))
 
 
 def test_a_plan_is_kept_listed_and_shown_as_json_and_as_a_runbook(root: Path) -> None:
-    made = call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--chunk", "3d", "--json")
-    assert made.exit_code == 0, made.output
-    said = json.loads(made.output)
-    assert [c["days"] for c in said["chunks"]][:2] == [
-        [str(START)] * 2,
-        [str(START + ONE_DAY), str(START + ONE_DAY * 3)],
-    ]
-    assert [p["id"] for p in json.loads(call(root, "plan", "list", "--json").output)] == [said["id"]]
+    said = forced(root, "--chunk", "3d")
+    canary, first = said["chunks"][:2]
+    assert (canary["days"], first["days"]) == ([str(START)] * 2, [str(START + ONE_DAY), str(START + ONE_DAY * 3)])
+    assert [p["id"] for p in read(call(root, "plan", "list", "--json"))] == [said["id"]]
     shown = call(root, "plan", "show", said["id"][:-1])
     assert "1  2024-02-26" in shown.output
     assert f"next: backfill-assets run {said['id']}" in shown.output
@@ -56,9 +58,7 @@ def test_days_that_need_nothing_make_no_plan_and_one_line(root: Path) -> None:
     done = call(root, "plan", "--partitions", RANGE, "--tables", "staging")
     told = f"nothing to do: {RANGE} of staging need nothing (--force makes them all the same)\n"
     assert (done.exit_code, done.output) == (0, told)
-    as_json = call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--json")
-    assert as_json.exit_code == 0
-    assert json.loads(as_json.output) == {
+    assert read(call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--json")) == {
         "id": None, "state": "nothing to do", "days": [str(START), str(LAST)], "tables": ["staging"],
     }  # fmt: skip
     assert not (root / ".plans").exists()
@@ -67,7 +67,7 @@ def test_days_that_need_nothing_make_no_plan_and_one_line(root: Path) -> None:
 
 def test_status_tells_which_days_a_stopped_plan_holds_back_and_why(root: Path) -> None:
     asked = ("--partitions", RANGE, "--tables", "training", "--force", "--json")
-    plan = str(json.loads(call(root, "plan", *asked).output)["id"])
+    plan = str(read(call(root, "plan", *asked))["id"])
     mark(open_lake(root), plan, "started")
     mark(open_lake(root), plan, "stopped", "its gate refused")
     line = f"the plan {plan} is stopped (its gate refused); nothing else makes {RANGE} of training until it ends: "
@@ -75,13 +75,12 @@ def test_status_tells_which_days_a_stopped_plan_holds_back_and_why(root: Path) -
     shown = call(root, "status")
     assert shown.exit_code == 0
     assert f"needs a person: {line}\n" in shown.output
-    assert json.loads(call(root, "status", "--json").stdout)["needs_a_person"] == [line]
+    assert read(call(root, "status", "--json"))["needs_a_person"] == [line]
 
 
 def test_the_canary_may_be_days_of_ones_choice(root: Path) -> None:
     canary = START + 2 * ONE_DAY
-    asked = ("--from", str(START), "--to", str(LAST), "--tables", "staging", "--force", "--json")
-    plan = json.loads(call(root, "plan", *asked, "--canary", str(canary)).output)
+    plan = forced(root, "--canary", str(canary))
     assert [c["days"] for c in plan["chunks"]][:2] == [[str(canary)] * 2, [str(START), str(START + ONE_DAY)]]
     assert (plan["policy"]["canary"], plan["policy"]["canary_days"]) == (1, [str(canary)] * 2)
 
@@ -115,12 +114,10 @@ def test_what_cannot_be_planned_is_refused_and_says_what_to_type(root: Path, wor
 
 
 def test_a_plan_can_be_paused_resumed_and_cancelled(root: Path) -> None:
-    plan = json.loads(call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--json").output)[
-        "id"
-    ]
+    plan = forced(root)["id"]
 
     def state() -> str:
-        return str(json.loads(call(root, "plan", "list", "--json").output)[0]["state"])
+        return str(read(call(root, "plan", "list", "--json"))[0]["state"])
 
     assert state() == "new"
     assert call(root, "plan", "pause", plan, "--note", "lunch").exit_code == 0
@@ -148,7 +145,7 @@ def test_a_plan_that_waits_names_who_resumed_it_and_why(root: Path) -> None:
     assert "Say `backfill-assets plan resume" in call(lake.root, "plan", "resume", plan.id).output
     assert call(lake.root, "plan", "resume", plan.id, "--reason", "looks right").exit_code == 0
     assert f"resumed after chunk 1 by {whoami()} at " in call(lake.root, "plan", "show", plan.id).output
-    resumed = json.loads(call(lake.root, "plan", "show", plan.id, "--json").output)["resumed"]
+    resumed = read(call(lake.root, "plan", "show", plan.id, "--json"))["resumed"]
     assert [(r["chunk"], r["reason"]) for r in resumed] == [(1, "looks right")]
 
 
@@ -161,13 +158,11 @@ def test_chunks_at_once_are_chosen_and_the_reason_is_shown(root: Path) -> None:
 
 
 def test_a_plan_keeps_good_days_of_its_chunks_where_it_is_told_to(root: Path) -> None:
-    words = ("plan", "--partitions", RANGE, "--tables", "staging", "--force", "--json")
-    asked = [json.loads(call(root, *words, *more).stdout) for more in ([], ["--keep-good-days"])]
+    asked = [forced(root, *more) for more in ([], ["--keep-good-days"])]
     assert [plan["policy"]["keep_good_days"] for plan in asked] == [False, True]
 
 
 def test_newest_first_is_an_order_of_chunks(root: Path) -> None:
-    words = ("plan", "--partitions", RANGE, "--tables", "staging", "--force", "--chunk", "2d", "--json")
-    same = [json.loads(call(root, *words, *more).stdout) for more in (["--newest-first"], ["--order", "newest-first"])]
+    same = [forced(root, "--chunk", "2d", *more) for more in (["--newest-first"], ["--order", "newest-first"])]
     assert [plan["policy"]["order"] for plan in same] == ["newest-first"] * 2
     assert same[0]["chunks"] == same[1]["chunks"]

@@ -7,13 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from backfill_assets.backfill.work import ChunkWork
-from backfill_assets.cli.app import app
 from backfill_assets.cli.run import chunk_maker
 from backfill_assets.plans.files import find_plan, resume
 from backfill_assets.plans.progress import progress
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import Made, synthetic_lake
 
@@ -26,21 +25,21 @@ def lake(tmp_path: Path) -> Made:
 
 def test_a_plan_of_days_that_are_right_ends_without_a_run(lake: Made) -> None:
     plan = planned(*lake, force=False)
-    done = CliRunner().invoke(app, ["--lake", str(lake[0].root), "run", plan.id, "--json"])
+    done = run("--lake", lake[0].root, "run", plan.id, "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["state"] == "finished"
-    again = CliRunner().invoke(app, ["--lake", str(lake[0].root), "run", plan.id])
+    again = run("--lake", lake[0].root, "run", plan.id)
     assert again.exit_code == 0
     assert "it is finished" in again.output
 
 
 def test_a_plan_that_stops_after_its_canary_ends_with_3_until_it_is_resumed(lake: Made) -> None:
-    plan, words = planned(*lake, force=False, stop_after="canary"), ["--lake", str(lake[0].root), "run"]
-    done = CliRunner().invoke(app, [*words, plan.id, "--json"])
+    plan, words = planned(*lake, force=False, stop_after="canary"), ("--lake", lake[0].root, "run")
+    done = run(*words, plan.id, "--json")
     assert (done.exit_code, json.loads(done.stdout)["state"]) == (3, "waiting"), done.output
-    assert CliRunner().invoke(app, [*words, plan.id]).exit_code == 1
+    assert run(*words, plan.id).exit_code == 1
     resume(lake[0], plan, "looked")
-    assert CliRunner().invoke(app, [*words, plan.id]).exit_code == 0
+    assert run(*words, plan.id).exit_code == 0
 
 
 @pytest.mark.usefixtures("processes")
@@ -54,20 +53,20 @@ def test_chunks_at_once_are_processes_that_find_their_chunk_by_the_plan(lake: Ma
 
 
 def test_a_plan_asked_of_the_daemon_is_active_and_nothing_is_made_here(lake: Made) -> None:
-    plan, words = planned(*lake), ["--lake", str(lake[0].root), "run"]
+    plan, words = planned(*lake), ("--lake", lake[0].root, "run")
     before = lake[0].store.view("staging", "event_date").version
-    done = CliRunner().invoke(app, [*words, plan.id, "--daemon", "--json"])
+    done = run(*words, plan.id, "--daemon", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["state"] == "active"
     assert lake[0].store.view("staging", "event_date").version == before
-    refused = CliRunner().invoke(app, [*words, plan.id, "--daemon", "--accept", "1"])
+    refused = run(*words, plan.id, "--daemon", "--accept", "1")
     assert refused.exit_code == 2
     assert "for the person who looked" in refused.output
     for wrong, why in (
         (["staging.flag.max_drift"], "Add --reason WHY"), (["staging.nix"], "no bound of its gates"),
         (["99"], "no chunk"), (["1", "--accept", "2"], "one chunk at a time"),
     ):  # fmt: skip
-        refused = CliRunner().invoke(app, [*words, plan.id, "--accept", *wrong])
+        refused = run(*words, plan.id, "--accept", *wrong)
         assert (refused.exit_code, why in " ".join(refused.output.split())) == (2, True), refused.output
     assert progress(*lake, plan).accepted == ()
 
@@ -80,6 +79,6 @@ def test_dagsters_home_is_made_before_processes_share_it(
     home.mkdir()
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     monkeypatch.setenv("DAGSTER_HOME", str(home))
-    done = CliRunner().invoke(app, ["--lake", str(lake[0].root), "run", plan.id])
+    done = run("--lake", lake[0].root, "run", plan.id)
     assert done.exit_code == 0, done.output
     assert list(home.rglob("runs.db"))

@@ -88,10 +88,6 @@ def checked(instance: dg.DagsterInstance, table: str) -> dict[str, bool]:
     return {e.check_name: e.passed for e in evaluations if e.target_materialization_data == target}
 
 
-def healed(days: int) -> dict[str, int]:
-    return {"made": days}
-
-
 def events(instance: dg.DagsterInstance) -> int:
     kinds = (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_CHECK_EVALUATION)
     storage: Any = instance.event_log_storage
@@ -107,7 +103,7 @@ def test_days_that_a_dead_run_planned_are_told_from_their_receipts_at_the_next_t
     ended(instance, run, status)
     assert shown(instance, "staging") == ({"failed": DAYS} if status is FAILURE else {})
     tick = late_data_tick(instance, LakeContext(lake[0].root, tables), end_of(DAYS + 1))
-    assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
+    assert shown(instance, "staging") == shown(instance, "features") == {"made": DAYS}
     assert checked(instance, "staging") == checked(instance, "features") == dict.fromkeys(CHECKS, True)
     assert f"staging: {DAYS} day(s) shown again from their receipts" in tick.notes
     (record,) = newest_materializations(instance, dg.AssetKey("staging"), [str(day(1))]).values()
@@ -145,17 +141,17 @@ def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(lake: Made, 
     known: dict[str, int] = {}
     told = [reconcile.repair_events(instance, *seen(*lake), known, limit=3) for _ in range(4)]
     assert [len(lines) for lines in told] == [1, 2, 1, 0]
-    assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
+    assert shown(instance, "staging") == shown(instance, "features") == {"made": DAYS}
 
 
 def test_days_of_a_run_that_goes_on_are_left_until_it_ends(lake: Made, instance: dg.DagsterInstance) -> None:
     going = planned(lake, instance, [0, 1], ["staging"])
     ended(instance, planned(lake, instance, range(DAYS), ["staging"]), CANCELED)
     follow_receipts(instance, *seen(*lake))
-    assert shown(instance, "staging") == healed(2)
+    assert shown(instance, "staging") == {"made": 2}
     ended(instance, going, CANCELED)
     follow_receipts(instance, *seen(*lake))
-    assert shown(instance, "staging") == healed(DAYS)
+    assert shown(instance, "staging") == {"made": DAYS}
 
 
 def test_stale_days_and_days_without_a_receipt_stay_as_they_are(lake: Made, instance: dg.DagsterInstance) -> None:
@@ -220,7 +216,7 @@ def test_checks_of_days_that_were_put_back_are_told_anew_of_the_rows_that_stand_
     path, back = there.table_path("staging"), replace(stamp.entry, rows=0, fingerprint="0", built=Built.HELD)
     make_commit(path, len(versions(path)), Receipt("w", "staging", ROLLBACK, {day(1): back}))
     follow_receipts(on_disk, *seen(*lake))
-    assert shown(on_disk, "staging") == healed(DAYS)
+    assert shown(on_disk, "staging") == {"made": DAYS}
     assert checked(on_disk, "staging") == {**dict.fromkeys(CHECKS, True), "row_count": False}
     before = events(on_disk)
     follow_receipts(on_disk, *seen(*lake))

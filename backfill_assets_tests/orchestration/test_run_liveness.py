@@ -65,18 +65,12 @@ def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus:
 DEAD = replace(PlacedProcess.this(), started=0.0)
 
 
-@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
-def test_a_step_of_the_clock_ends_no_living_run_and_keeps_no_dead_one(
+@pytest.mark.parametrize("seconds", [-3600.0, 0.0, 3600.0])
+def test_a_run_whose_process_is_gone_is_ended_once_and_no_living_one_whatever_step_the_clock_makes(
     instance: dg.DagsterInstance, lake: Made, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     dead, living = begun(instance, lake[0], DEAD), begun(instance, lake[0])
     step_the_clock(seconds, monkeypatch)
-    assert end_dead_runs(instance, lake[0]) == [f"run {dead} ended: its process is gone"]
-    assert status(instance, living) is STARTED
-
-
-def test_a_run_whose_process_is_gone_is_ended_once(instance: dg.DagsterInstance, lake: Made) -> None:
-    dead, living = begun(instance, lake[0], DEAD), begun(instance, lake[0])
     assert end_dead_runs(instance, lake[0]) == [f"run {dead} ended: its process is gone"]
     assert end_dead_runs(instance, lake[0]) == []
     assert (status(instance, dead), status(instance, living)) == (FAILURE, STARTED)
@@ -185,34 +179,16 @@ def test_processes_that_open_one_home_share_its_markers(tmp_path: Path, lake: Ma
     assert (found[0] == found[1], found[0] == found[2]) == (True, False)
 
 
-Homes = tuple[dg.DagsterInstance, dg.DagsterInstance]
-
-
-@pytest.fixture
-def homes(tmp_path: Path) -> Iterator[Homes]:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    with (
-        dg.DagsterInstance.local_temp(str(tmp_path / "one")) as one,
-        dg.DagsterInstance.local_temp(str(tmp_path / "two")) as two,
-    ):
-        yield one, two
-
-
-def test_what_one_home_gave_up_the_other_still_tries(lake: Made, homes: Homes) -> None:
-    one, two = homes
+def test_what_one_home_gave_up_the_other_still_tries_and_takes_back_nothing_that_needs_a_person(
+    instance: dg.DagsterInstance, other: dg.DagsterInstance, lake: Made
+) -> None:
     stale(lake, 2)
-    all_fail(lake, one)
-    assert late(lake, one).requests == []
-    assert asked(late(lake, two)) == [f"staging {day(2)}"]
-
-
-def test_what_needs_a_person_in_one_home_is_not_taken_back_by_the_other(lake: Made, homes: Homes) -> None:
-    stale(lake, 2)
-    all_fail(lake, homes[0])
+    all_fail(lake, instance)
+    assert late(lake, instance).requests == []
+    assert asked(late(lake, other)) == [f"staging {day(2)}"]
     defs = assemble(lake[0].root, tables)
     sensor = next(s for s in defs.sensors or () if s.name == LATE_DATA)
-    for home in homes:
+    for home in (instance, other):
         with dg.build_sensor_context(instance=home, definitions=defs) as context:
             sensor.evaluate_tick(context)
     (line,) = attention(lake[0].root)
