@@ -51,7 +51,7 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "adb1bfd282df3744abff5dbabf577c3a",
+    "raw 1": "a873ee184f49455c3aaa7503386cba25",
     "staging 2": "f633df36d338e2d3025be6b0c71c9567",
     "features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "features_as_known 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
@@ -60,8 +60,8 @@ PINNED = {
     "declared features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "declared labels 1": "5801ac702ca47a24d85e0c270c426d1e",
     "declared training 1": "f803fa143a8b4169d93b6b01ca4eda54",
-    "sql as known 1": "c94249e478dc78191145fccffc6badec",
-    "sql 1": "9c36a77c8c941a6603dd392063c49018",
+    "sql as known 1": "f13c5e83db7d554918b3e6d8e8ac151d",
+    "sql 1": "aad2a3a086fe912c9957d22d3b712c53",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

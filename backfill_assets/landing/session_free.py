@@ -8,7 +8,7 @@ functions that have brackets (`core.unsteady`), and what else `select` may hold 
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from backfill_assets.landing.expression_types import DATE, TEXT, TIME, Kinds, Types, decoded, kinds_of, typed
-from backfill_assets.landing.select import called
+from backfill_assets.landing.select import NOT_PARSED, called
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -72,6 +72,21 @@ def session_names(expressions: tuple[str, ...]) -> tuple[str, ...]:
     for parsed in (sqlglot.parse_one(e, read="spark") for e in expressions):
         names += [c.parts[0].name for c in parsed.find_all(exp.Column)]
     return tuple(name for name in dict.fromkeys(names) if name.lower() in NAMES)
+
+
+def unborne(query: str, columns: Collection[str]) -> tuple[str, ...]:
+    """Those of `session_names` that neither the inputs of a query (`columns`, by small letters) nor the query gives;
+    none of a query that only Spark can read."""
+    given = set(columns)
+    try:
+        named = session_names((query,))
+        aliases = list(sqlglot.parse_one(query, read="spark").find_all(exp.Alias))
+    except NOT_PARSED:
+        return ()
+    for alias in aliases:
+        if all(column.name.lower() != alias.alias.lower() for column in alias.this.find_all(exp.Column)):
+            given.add(alias.alias.lower())
+    return tuple(name for name in named if name.lower() not in given)
 
 
 def has_no_day(text: "Column") -> "Column":

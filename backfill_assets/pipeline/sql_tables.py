@@ -186,12 +186,14 @@ def _runs(
 
 def _free(table: str, query: str, frames: Mapping[str, "DataFrame"]) -> str:
     """The query without what the session decides, by the types of columns that all frames give alike."""
-    from backfill_assets.landing.session_free import fault, freed
+    from backfill_assets.landing.session_free import fault, freed, unborne
 
     found = {(name.lower(), kind) for frame in frames.values() for name, kind in frame.dtypes}
     names = Counter(name for name, _ in found)
     types = {name: kind for name, kind in found if names[name] == 1}
-    if why := fault(query, types):
+    unknown = unborne(query, names)
+    why = f"no column of its inputs is named {unknown[0]}: the engine would give its session's" if unknown else ""
+    if why := why or fault(query, types):
         raise ContractBroken(f"the transform of {table}", why, NOT_RUN, "Take days and times from the chunk or columns")
     return freed(query, types, strict=True)
 

@@ -16,7 +16,7 @@ from backfill_assets.landing.casting import as_target
 from backfill_assets.landing.differing import UnfitSelect
 from backfill_assets.landing.mapping import RAISED, mapped
 from backfill_assets.landing.select import expressions
-from backfill_assets.landing.session_free import NAMES, fault, freed, session_names
+from backfill_assets.landing.session_free import NAMES, fault, freed, session_names, unborne
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -204,6 +204,20 @@ def test_a_column_of_such_a_name_is_read(spark: "SparkSession") -> None:
     assert session_names(expressions(select)) == ("user",)
     (row,) = mapped(frame, f"{select}, TIMESTAMP '2024-03-01' AS arrival_ts", True, {}).collect()
     assert row["entity"] == "ada"
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT user FROM raw", ["user"]), ("SELECT user AS user FROM raw", ["user"]),
+        ("SELECT upper(USER) AS user FROM raw WHERE `user` > 'a'", ["USER", "user"]), ("SELECT no query (", []),
+        ("SELECT entity AS user FROM raw GROUP BY user", []),
+        ("WITH a AS (SELECT entity AS user FROM raw) SELECT a.user FROM a", []), ("SELECT entity, 'user' FROM raw", []),
+    ],
+)  # fmt: skip
+def test_names_that_neither_an_input_nor_the_query_gives_are_found(query: str, names: list[str]) -> None:
+    assert sorted(unborne(query, {"entity"})) == names
+    assert not unborne(query, {"entity", "user"})
 
 
 def test_the_clock_in_a_literal_makes_the_select_unfit(spark: "SparkSession") -> None:

@@ -161,6 +161,8 @@ def test_parameters_stand_as_literals_where_they_are_meant(tmp_path: Path) -> No
         ("known_from > event_key", "makes a time of the text event_key"),
         ("try_cast(event_key AS timestamp) IS NOT NULL", ""),
         ("event_key = '${env:HOME}'", ""),
+        ("event_key <> user", "no column of its inputs is named user"),
+        ("upper(`current_catalog`) <> entity", "no column of its inputs is named current_catalog"),
     ],
 )
 def test_nothing_of_the_session_enters_a_row(spark: "SparkSession", tmp_path: Path, expression: str, why: str) -> None:
