@@ -240,7 +240,7 @@ def test_the_search_for_names_of_tables_finds_them_and_nothing_else(code: str, f
 
 
 # How tables are kept on a file system: what only the adapter of the port of storage (`lake.store`) may know.
-PIECES = ("committer", "log", "log_state")
+PIECES = ("committer", "log", "log_state", "state_files")
 KEEPING = tuple(f"{PACKAGE}.lake.{m}" for m in PIECES)
 LOG = "_delta_log"
 KEPT = ("table_path", "DeltaTable", "QueryBuilder", "commit_files", "commit_receipt")

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from itertools import groupby
+from itertools import groupby, islice
 
 from backfill_assets.backfill.expect import parse_expectation
 from backfill_assets.backfill.preflight import preflight, take_pins
@@ -46,10 +46,11 @@ TEMPLATES: Mapping[str, Policy] = {
 }
 GUESS_DAY_SECONDS = 0.2  # of a small table on two cores, if it has no past write
 GUESS_FACTOR, LEARNT_FACTOR = 4.0, 1.5  # how far a price may be off, both ways
+MOST_READ = 100  # commits, for the prices: receipts that repeat older ones name no seconds
 NEWEST_WRITES = 40  # older ones describe another machine and another size
 MISSING, STALE, OUTDATED, MATURED, FOLLOWS, FORCED = "missing", "stale", "outdated", "matured", "follows", "forced"
 
-Receipts = Mapping[str, Mapping[int, Receipt]]  # per table and version, ascending
+Receipts = Mapping[str, Sequence[Receipt]]  # the newest per table
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
     if look is not None and request.usual_canary and (most := look.most_changed(request.days, request.tables)):
         request = replace(request, policy=request.policy.model_copy(update={"canary": 1, "canary_days": most}))
     chunks = cut(request.days, request.policy)
-    logs = {t.name: {c.version: c.receipt for c in lake.store.commits(t.name) if c.receipt} for t in pipeline.tables}
-    found = impacts(states, logs, request.tables, request.days, request.policy)
+    logs = {name: timed_writes(lake, name) for name in request.tables}
+    found = impacts(states, request.tables, request.days, request.policy)
     plan = Plan(
         id=new_id(created),
         created=created,
@@ -90,7 +91,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
         chunks=chunks,
         policy=request.policy,
         pins=take_pins(lake, pipeline, states),
-        impacts=tuple(replace(i, price=_price(logs, i, i.days())) if i.days() else i for i in found),
+        impacts=tuple(replace(i, price=price_of(logs[i.table], len(i.days()))) if i.days() else i for i in found),
         prices=_chunk_prices(logs, found, chunks),
         reason=request.reason,
         note=request.note,
@@ -103,10 +104,15 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
     return replace(plan, preflight=preflight(lake, pipeline, states, plan))
 
 
-def price_of(writes: Iterable[Receipt], days: int) -> Price:
-    """The price of so many days of a table: those days at the averages of its newest writes, without the wait for an
+def timed_writes(lake: Lake, table: str) -> list[Receipt]:
+    """The newest receipts of a table that name days and seconds, newest first."""
+    receipts = (c.receipt for c in islice(lake.store.newest_commits(table), MOST_READ))
+    return [*islice((r for r in receipts if r and r.seconds is not None and r.days), NEWEST_WRITES)]
+
+
+def price_of(past: Sequence[Receipt], days: int) -> Price:
+    """The price of so many days of a table: those days at the averages of these writes, without the wait for an
     engine; a guess without any."""
-    past = [r for r in writes if r.seconds is not None and r.days][-NEWEST_WRITES:]
     if not past:
         seconds = GUESS_DAY_SECONDS * days
         return Price(seconds, seconds / GUESS_FACTOR, seconds * GUESS_FACTOR)
@@ -124,16 +130,12 @@ def price_of(writes: Iterable[Receipt], days: int) -> Price:
     )
 
 
-def _price(logs: Receipts, impact: TableImpact, days: Set[date]) -> Price:
-    return price_of(logs[impact.table].values(), len(days))
-
-
 def _chunk_prices(logs: Receipts, found: Sequence[TableImpact], chunks: Sequence[PlanChunk]) -> dict[int, Price]:
     """The price per chunk; none of the boundary chunk, whose days are known only when it runs."""
     prices = {}
     for chunk in chunks:
         days = {*chunk.days} if chunk.kind is not ChunkKind.BOUNDARY else set()
-        if parts := [_price(logs, i, mine) for i in found if (mine := i.days() & days)]:
+        if parts := [price_of(logs[i.table], len(mine)) for i in found if (mine := i.days() & days)]:
             prices[chunk.number] = Price.total(parts)
     return prices
 
@@ -220,11 +222,9 @@ def refuse_append() -> BackfillError:
     )
 
 
-def impacts(
-    states: States, logs: Receipts, tables: Sequence[str], days: DayRange, policy: Policy
-) -> tuple[TableImpact, ...]:
+def impacts(states: States, tables: Sequence[str], days: DayRange, policy: Policy) -> tuple[TableImpact, ...]:
     """The impact on every table, upstream first; tables that are not planned have only days that follow."""
-    reason_of = {t: {d: w for d in days if (w := _why(states, logs[t], t, d, policy))} for t in tables}
+    reason_of = {t: {d: w for d in days if (w := _why(states, t, d, policy))} for t in tables}
     following_days = following(states, {t: frozenset(why) for t, why in reason_of.items()})
     changed: dict[str, Set[date]] = {}
     result = []
@@ -245,7 +245,7 @@ def impacts(
     return tuple(result)
 
 
-def _why(states: States, log: Mapping[int, Receipt], table: str, day: date, policy: Policy) -> str:
+def _why(states: States, table: str, day: date, policy: Policy) -> str:
     """The reason to write a day; empty if it is up to date or held."""
     state, stamp = states.of(table, day), states.stamp(table, day)
     if state is State.HELD:
@@ -253,9 +253,9 @@ def _why(states: States, log: Mapping[int, Receipt], table: str, day: date, poli
     if state is State.MISSING or (state is State.PENDING and stamp is None):
         return MISSING
     if state is State.STALE:
-        ripe, receipt = states.contracts[table].matures_after_days, log.get(stamp.version) if stamp else None
+        ripe = states.contracts[table].matures_after_days
         now_mature = ripe is not None and is_mature(day, ripe, states.frontier(table))
-        return MATURED if now_mature and receipt and not is_mature(day, ripe or 0, receipt.frontier) else STALE
+        return MATURED if now_mature and stamp and not is_mature(day, ripe or 0, stamp.frontier) else STALE
     if not states.is_settled(table, day, policy.mode.upserts):
         return OUTDATED
     return FORCED if policy.force else ""

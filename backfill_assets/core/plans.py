@@ -21,6 +21,7 @@ ON_BAD_DAYS_TAG = "on_bad_days"  # of runs: what is done with bad days, where it
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
 MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
 ROLLBACK, RELEASE, PUBLISH = "rollback", "release", "publish"  # reasons of receipts
+REPLAY = "replay-late"  # the reason of receipts that release rows of the ledger `too_late`
 TO_VERSION = "to_version"  # tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ
 NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
 

@@ -15,12 +15,7 @@ from backfill_assets.core.receipts import DayEntry
 
 @dataclass(frozen=True, slots=True)  # tens of thousands are held
 class Stamp:
-    """The newest receipt of a day: what it says, in which table version, by which write, code and settings.
-
-    `parameters` is the text of the windows, cut and maturity it was made with (`core.digests`; "": not known),
-    `engine` what computed it (`core.engines`; "": not known). `unlike`: the same inputs, code and settings gave other
-    rows before.
-    """
+    """The newest receipt of a day: what it says, in which table version, by which write, code and settings."""
 
     entry: DayEntry
     version: int
@@ -28,27 +23,26 @@ class Stamp:
     code_digest: str
     settings_digest: str
     run_id: str
-    parameters: str = ""
-    engine: str = ""
-    unlike: bool = False
+    parameters: str = ""  # the text of the windows, cut and maturity it was made with (`core.digests`); "": not known
+    engine: str = ""  # what computed it (`core.engines`); "": not known
+    frontier: datetime | None = None  # of the inputs it was made from
+    unlike: bool = False  # the same inputs, code and settings gave other rows before
 
 
 @dataclass(frozen=True)
 class TableView:
-    """The head of a table's log. `version` is -1 where the table does not exist.
+    """The state of a table at a version of its log."""
 
-    `inputs` are the input versions that the newest receipt names; `frontier` is the greatest that any receipt names,
-    `frontiers` those of sources, by landed table, where receipts tell them apart; `foreign` are the days that a commit
-    without a receipt touched after our last write of them (never trusted); of the ledger `arrivals`, laid out by month,
-    all days of the months it touched.
-    """
-
-    version: int = -1
-    stamps: Mapping[date, Stamp] = field(default_factory=dict)
-    inputs: Mapping[str, int] = field(default_factory=dict)
-    frontier: datetime | None = None
+    version: int = -1  # -1: the table does not exist
+    stamps: Mapping[date, Stamp] = field(default_factory=dict)  # the newest receipt of every day
+    inputs: Mapping[str, int] = field(default_factory=dict)  # the input versions that the newest receipt names
+    frontier: datetime | None = None  # the greatest that any receipt names
+    # Days that a commit without a receipt touched after our last write of them (never trusted); of the ledger
+    # `arrivals`, laid out by month, all days of the months it touched.
     foreign: frozenset[date] = frozenset()
-    frontiers: Mapping[str, datetime] = field(default_factory=dict)
+    frontiers: Mapping[str, datetime] = field(default_factory=dict)  # by landed table, where receipts tell them apart
+    others: tuple[int, ...] = ()  # versions without a receipt that moved rows, ascending
+    releases: tuple[Mapping[str, str], ...] = ()  # tags of the receipts that released rows of `too_late`, oldest first
 
 
 NO_TABLE = TableView()

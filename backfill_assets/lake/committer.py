@@ -36,17 +36,17 @@ from backfill_assets.lake.log import (
     BEFORE,
     FILE_DIGEST_CHARS,
     FILES,
-    LOG,
     LiveFile,
-    checkpoint_files,
     commit_digest,
     commit_file,
     find_write,
     open_delta,
     refuse_torn,
+    sync_log,
     versions,
     vouch,
 )
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.staging import StagedFile
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
             "delta.setTransactionRetentionDuration": "interval 30 days",
         },
     )
-    _sync_log(path, 0)
+    sync_log(path, 0)
     for folder in (path, *list(path.parents)[:2]):  # names of a new table: itself, and where the lake keeps tables
         files.sync(folder)
 
@@ -121,7 +121,7 @@ def commit_files(
     """
     opened, now_ms = open_table(path), _now_ms()
     if evolve(opened, path, contract):
-        _sync_log(path, opened.version())
+        sync_log(path, opened.version())
         opened = open_table(path)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms)
     actions += _additions(path, contract, adds, now_ms, contract.nullable_columns if restored else ())
@@ -131,7 +131,9 @@ def commit_files(
         raise _wrong(path, f"a file of {others[0]} is to be added, a day that the receipt does not name")
     files.sync_all([f.path for f in adds], path)  # before the log names them: a power cut must leave no torn file
     are_known = restored and not all(receipt.write_id in f.path.parts for f in adds)
-    return _commit(opened, path, receipt, actions, "" if are_known else _digests(path, adds))
+    version = _commit(opened, path, receipt, actions, "" if are_known else _digests(path, adds))
+    LOGS.keep(path, contract.day_column)
+    return version
 
 
 def _digests(path: Path, adds: Sequence[StagedFile]) -> str:
@@ -202,7 +204,7 @@ def _commit(
     version = find_write(path, receipt.write_id, before)
     if version is None:
         raise _not_committed(path, before, failed) from failed
-    _sync_log(path, version)
+    sync_log(path, version)
     if (version + 1) % CHECKPOINT_EVERY == 0:
         _checkpoint(opened, path, version)
     with suppress(OSError):  # the commit has happened; the next one writes the note again
@@ -230,7 +232,7 @@ def _checkpoint(opened: "DeltaTable", path: Path, version: int) -> None:
     with suppress(DeltaError, OSError):
         opened.update_incremental()
         opened.create_checkpoint()
-        _sync_log(path, version)
+        sync_log(path, version)
 
 
 def _removals(
@@ -292,8 +294,3 @@ def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection
 
 def _wrong(path: Path, culprit: str) -> BackfillError:
     return BackfillError(f"the table {path.name}", culprit, "Nothing was written", "Keep the message and report it")
-
-
-def _sync_log(table: Path, version: int) -> None:
-    for path in (commit_file(table, version), *checkpoint_files(table, version), table / LOG):
-        files.sync(path)

@@ -10,7 +10,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +31,18 @@ def names(folder: Path) -> list[str]:
         return []
 
 
+def stamp(path: Path) -> FileStamp | None:
+    """The stamp of a file: one that is replaced or written to gets another; None if it is gone."""
+    try:
+        stat = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
 def stamps(folder: Path) -> dict[str, FileStamp]:
-    """Stamp of each file in a folder by its name; a file that is replaced or written to gets another one."""
-    if not folder.is_dir():
-        return {}
-    found = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            with suppress(FileNotFoundError):
-                stat = entry.stat()
-                found[entry.name] = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-    return found
+    """The stamp of each file in a folder by its name; empty if there is no such folder."""
+    return {name: found for name in names(folder) if (found := stamp(folder / name)) is not None}
 
 
 def below(folder: Path, pattern: str = "*") -> list[Path]:

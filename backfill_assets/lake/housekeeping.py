@@ -28,6 +28,7 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import LOG, LiveFile, commits, file_changes, torn_checkpoints
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.staging import WRITES, Staged, filling, found_files, markers
 from backfill_assets.lake.store import changed_by_others
 
@@ -94,6 +95,7 @@ def remove_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Un
             files.delete(file)
         for folder in {f.parent for f in (*found.replaced, *found.no_version)}:
             files.delete_empty(folder, path)
+        LOGS.keep(path, contract.day_column)
     return found
 
 
@@ -128,7 +130,7 @@ def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
         by_partition[file.partition or ""].append(file)
     if not contract.partition_column:
         many = {value: group for value, group in by_partition.items() if len(group) > MOST_LEDGER_FILES}
-        return many if many and not changed_by_others(lake.table_path(contract.name)) else {}
+        return many if many and not changed_by_others(lake.table_path(contract.name), contract.day_column) else {}
     if contract.partition_column != contract.day_column:
         return {}
     view = lake.store.view(contract.name, contract.day_column)

@@ -37,6 +37,7 @@ from backfill_assets.lake.log import (
     torn_checkpoints,
     versions,
 )
+from backfill_assets.lake.log_state import false_states
 from backfill_assets.lake.replace import Provenance
 
 REASON = "mend"
@@ -69,6 +70,7 @@ class Inspection:
     ended: tuple[int, ...] = ()
     flipped: tuple[str, ...] = ()
     flipped_before: tuple[str, ...] = ()
+    false_states: tuple[str, ...] = ()  # files with a kept state that readers take, and that the commits do not give
 
 
 @dataclass
@@ -130,6 +132,7 @@ def inspect(lake: LakeFolder, contract: Contract, read: bool = False, deep: bool
         edited=edited_commits(path, present, rewritten_commits(lake, contract.name)),
         flipped=replayed.flipped(path, active.keys() - altered) if read else (),
         flipped_before=replayed.flipped(path, replayed.named.keys() - active.keys()) if deep else (),
+        false_states=tuple(str(file) for file in false_states(path, contract.day_column)),
     )  # fmt: skip
 
 

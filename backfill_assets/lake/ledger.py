@@ -172,7 +172,7 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
     events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     used: dict[str, set[date]] = defaultdict(set)
     scans: dict[str, set[datetime]] = defaultdict(set)
-    for row in store.own_rows(ledgers.named(FILES.name, source)):
+    for row in store.own_rows(ledgers.named(FILES.name, source), FILES.day_column):
         events[row["path"], row["sha256"]].append(row)
         scans[row["sha256"]].add(row["first_scan"])
         if row["event"] == LANDED and row["usable_rows"]:

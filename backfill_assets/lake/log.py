@@ -78,7 +78,8 @@ def commits(table: Path, after: int = -1) -> Iterator[Commit]:
     for expected, version in enumerate(present):
         if version != expected:
             raise _lacking(table, expected)
-    refuse_torn(table, present)
+    if present and present[-1] > after:
+        refuse_torn(table, present)
     yield from (read_commit(table, version) for version in present if version > after)
 
 
@@ -264,6 +265,12 @@ def checkpoint_files(path: Path, version: int) -> list[Path]:
     """The files of the checkpoint at a version; empty if there is none."""
     file = checkpoint_file(path, version)
     return [file, path / LOG / HINT] if files.exists(file) else []
+
+
+def sync_log(table: Path, version: int) -> None:
+    """Write a commit, its checkpoint and the names in the log to the disk; raises OSError."""
+    for path in (commit_file(table, version), *checkpoint_files(table, version), table / LOG):
+        files.sync(path)
 
 
 def torn_checkpoints(path: Path) -> list[Path]:

@@ -1,10 +1,11 @@
-"""State of a table by its log: newest receipt of every day, versions, foreign days; and the one cache of logs.
+"""State of a table by its log: newest receipt of every day, versions, foreign days; and what a process knows of logs.
 
-Not here: the files of the log (`log`), and the state of a whole lake (`view`).
+Not here: the files of the log (`log`), states kept in files (`state_files`), and the state of a whole lake (`view`).
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -12,37 +13,46 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.engines import ENGINE, UNLIKE
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import frontiers_in
 from backfill_assets.core.parameters import PARAMETERS
+from backfill_assets.core.plans import REPLAY
 from backfill_assets.core.profiles import counted_nulls
 from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_columns
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake import files
-from backfill_assets.lake.log import LOG, Commit, commits, file_changes, open_delta
+from backfill_assets.lake.log import Commit, FileChange, commit_file, commits, file_changes, open_delta, versions
+from backfill_assets.lake.state_files import is_false, keep_state, kept_versions, newest_state, state_file
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 T = TypeVar("T")
-CommitFile = tuple[int, files.FileStamp]  # version and stamp
+KEEP_EVERY = 20  # commits: so many are read beside a kept state, at most
+HEAD, COMMITS = "head", "commits"  # names of values
 KEPT_VALUES = 128  # a lake of ten tables has about twenty; a process that opens lake after lake does not grow
 
 
-def _commit_files(table: Path) -> list[CommitFile]:
-    """Every commit file as it is now, by version."""
-    named = ((*name.rpartition("."), stamp) for name, stamp in files.stamps(table / LOG).items())
-    return sorted((int(stem), stamp) for stem, _, suffix, stamp in named if suffix == "json" and stem.isdigit())
-
-
 class LogCache:
-    """Values read from logs, each with the commit files that it was read from: version, inode, size, times.
+    """Values read from logs, each with the version and the commit file that it was read up to: inode, size, times.
 
-    A value is reused only while exactly these files are there; if commits were only appended, it is continued. Threads
-    may share it: at worst both read the same. Callers must not change the values.
+    A look opens new commits only. A value is reused while its commit is the newest one and its file is the same; if
+    commits were appended, it is continued. Threads may share it: at worst both read the same. Callers must not change
+    the values.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Path, str], tuple[list[CommitFile], object]] = {}
+        self._kept: dict[tuple[Path, str], tuple[int, files.FileStamp | None, object]] = {}
+
+    def head(self, table: Path) -> int:
+        """The newest version; -1 where there is no table. A log without a commit after the one known is not listed."""
+        known, stamp, _ = self._kept.get((table, HEAD), (-1, None, None))
+        is_there = stamp is not None and files.stamp(commit_file(table, known)) == stamp
+        if is_there and not files.exists(commit_file(table, known + 1)):
+            return known
+        newest = max(versions(table), default=-1)
+        self._kept[table, HEAD] = newest, files.stamp(commit_file(table, newest)), None
+        return newest
 
     def value(self, table: Path, name: str, read: Callable[[T | None, int], T], version: int | None = None) -> T:
         """The value `name` of a table by its commits, up to `version` (None: the newest there is now).
@@ -50,35 +60,41 @@ class LogCache:
         `read(before, last)` computes it from the commits up to version `last` (-1: no commit); `before` is the value
         of an earlier version of the same log, or None.
         """
-        current = _commit_files(table)
-        if version is not None:  # commits that came since the caller learnt of the version are not in the value
-            current = [f for f in current if f[0] <= version]
-        cached_files, value = self._kept.get((table, name), ([], None))
-        if cached_files == current and cached_files:
-            return cast("T", value)
-        continued = cast("T", value) if cached_files and current[: len(cached_files)] == cached_files else None
-        self._kept.pop((table, name), None)
-        new = read(continued, current[-1][0] if current else -1)
+        last = self.head(table) if version is None else version
+        stamp = files.stamp(commit_file(table, last))
+        known, known_stamp, value = self._kept.pop((table, name), (-1, None, None))
+        is_whole = known_stamp is not None and files.stamp(commit_file(table, known)) == known_stamp
+        if known != last or stamp is None or stamp != known_stamp:
+            value = read(cast("T", value) if is_whole and known < last else None, last)
         while len(self._kept) >= KEPT_VALUES:
             self._kept.pop(next(iter(self._kept)), None)
-        self._kept[table, name] = current, new
-        return new
+        self._kept[table, name] = last, stamp, value
+        return cast("T", value)
 
-    def commits(self, table: Path) -> list[Commit]:
-        """All commits, ascending; raises as `log.commits` does."""
+    def commits(self, table: Path, after: int = -1) -> list[Commit]:
+        """The commits with a version greater than `after`, ascending; raises as `log.commits` does."""
 
-        def read(before: list[Commit] | None, last: int) -> list[Commit]:
-            known = before or []
-            return [*known, *(c for c in commits(table, len(known) - 1) if c.version <= last)]
+        def read(before: tuple[int, list[Commit]] | None, last: int) -> tuple[int, list[Commit]]:
+            first, known = before if before is not None and before[0] <= after else (after, [])
+            return first, [*known, *_up_to(last, commits(table, first + len(known)))]
 
-        return self.value(table, "commits", read)
+        first, found = self.value(table, COMMITS, read)
+        if first > after:  # fewer were wanted before
+            self._kept.pop((table, COMMITS), None)
+            first, found = self.value(table, COMMITS, read)
+        return found[after - first :]
 
     def state(self, table: Path, day_column: str, version: int | None = None) -> TableView:
-        """The newest receipt of every day, up to a version (None: the newest); raises as `log.commits` does."""
+        """The newest receipt of every day, up to a version (None: the newest); raises as `log.commits` does.
+
+        Of commits, those after the newest kept state are read.
+        """
 
         def read(before: TableView | None, last: int) -> TableView:
             start = before or TableView()
-            return _fold(start, table, day_column, (c for c in commits(table, start.version) if c.version <= last))
+            if last - start.version >= KEEP_EVERY or before is None:
+                start = newest_state(table, day_column, start.version, last) or start
+            return _fold(start, table, day_column, _up_to(last, commits(table, start.version)))
 
         kind = "state" if version is None else "earlier state"  # readers may stay behind writers, who look more often
         return self.value(table, f"{kind} by {day_column}", read, version)
@@ -91,29 +107,41 @@ class LogCache:
         newest: DeltaTable = self.value(table, "opened", lambda _, last: open_delta(table, last if last >= 0 else None))
         return newest if version in (None, newest.version()) else open_delta(table, version)
 
+    def keep(self, table: Path, day_column: str) -> None:
+        """Keep the state at the newest version in a file, if the newest kept one is `KEEP_EVERY` commits old. The
+        caller holds the table's lock. A failure costs only time, and the next commit tries again."""
+        with suppress(OSError, BackfillError):
+            if self.head(table) - max(kept_versions(table), default=-1) >= KEEP_EVERY:
+                keep_state(table, day_column, self.state(table, day_column))
+
 
 LOGS = LogCache()  # of this process
 
 
 def states_at(table: Path, day_column: str, versions: Collection[int]) -> dict[int, TableView]:
-    """The state as of each of these versions, in one pass; an empty one below version 0.
+    """The state as of each of these versions; an empty one below version 0.
 
     Raises as `log.commits` does. Versions that the log does not have are left out.
     """
-    state, history = TableView(), commits(table)
-    states = {version: state for version in versions if version < 0}
-    for version in sorted(v for v in versions if v >= 0):
-        state = _fold(state, table, day_column, _through(history, version))
-        if state.version == version:
-            states[version] = state
-    return states
+    found = {v: LOGS.state(table, day_column, v) if v >= 0 else TableView() for v in sorted(versions)}
+    return {version: state for version, state in found.items() if state.version == version or version < 0}
 
 
-def _through(history: Iterable[Commit], version: int) -> Iterable[Commit]:
+def false_states(table: Path, day_column: str) -> list[Path]:
+    """The kept states that readers take and that are not what the commits say. Raises as `log.commits` does."""
+    state, history, found = TableView(), commits(table), list[Path]()
+    for version in kept_versions(table):
+        state = _fold(state, table, day_column, _up_to(version, history))
+        found += [state_file(table, version)] if is_false(table, day_column, state) else []
+    return found
+
+
+def _up_to(version: int, history: Iterable[Commit]) -> Iterator[Commit]:
     """The next commits up to a version."""
     for commit in history:
-        yield commit
-        if commit.version == version:
+        if commit.version <= version:
+            yield commit
+        if commit.version >= version:
             return
 
 
@@ -121,20 +149,24 @@ def _fold(before: TableView, table: Path, day_column: str, history: Iterable[Com
     """State after the commits of `history`; `before` stays unchanged."""
     version, frontier = before.version, before.frontier
     stamps, inputs, frontiers = {**before.stamps}, {**before.inputs}, {**before.frontiers}
-    foreign = set(before.foreign)
+    foreign, others, releases = set(before.foreign), list(before.others), list(before.releases)
     for commit in history:
         version, receipt = commit.version, commit.receipt
         if receipt is None:
-            foreign |= days_touched(table, version, day_column, stamps)
+            if changes := [c for c in file_changes(table, version) if c.moves_rows]:
+                others.append(version)
+                foreign |= _days_touched(changes, day_column, stamps)
             continue
         stamps.update(_with_columns(table, day_column, _stamps(receipt, version), stamps))
         foreign.difference_update(receipt.days)
         inputs.update(receipt.inputs)
+        releases += [receipt.tags] if receipt.reason == REPLAY else []
         if receipt.frontier is not None:
             frontier = max(frontier or receipt.frontier, receipt.frontier)
         for source, moment in frontiers_in(receipt.tags).items():
             frontiers[source] = max(moment, frontiers.get(source, moment))
-    return TableView(version, stamps, inputs, frontier, frozenset(foreign), frontiers)
+    kept = (frozenset(foreign), frontiers, tuple(others), tuple(releases))
+    return TableView(version, stamps, inputs, frontier, *kept)
 
 
 def _stamps(receipt: Receipt, version: int) -> dict[date, Stamp]:
@@ -143,7 +175,16 @@ def _stamps(receipt: Receipt, version: int) -> dict[date, Stamp]:
     parameters, engine = receipt.tags.get(PARAMETERS, ""), receipt.tags.get(ENGINE, "")
     return {
         day: Stamp(
-            entry, version, receipt.write_id, code, settings, receipt.run_id, parameters, engine, str(day) in unlike
+            entry,
+            version,
+            receipt.write_id,
+            code,
+            settings,
+            receipt.run_id,
+            parameters,
+            engine,
+            receipt.frontier,
+            str(day) in unlike,
         )
         for day, entry in receipt.days.items()
     }
@@ -189,10 +230,10 @@ def _columns_by_nulls(nulls: Mapping[str, int], entry: DayEntry) -> Columns:
     return kept_columns(tuple((c, "") for c, n in sorted(nulls.items()) if not (n and counted and c not in counted)))
 
 
-def days_touched(table: Path, version: int, day_column: str, known: Iterable[date]) -> set[date]:
-    """Days whose rows a commit changed; all `known` days if it does not say which."""
+def _days_touched(changes: Iterable[FileChange], day_column: str, known: Iterable[date]) -> set[date]:
+    """Days of the files that changed; all `known` days if one does not say which."""
     touched: set[date] = set()
-    for change in (c for c in file_changes(table, version) if c.moves_rows):
+    for change in changes:
         days = _days_named(change.values, day_column)
         if days is None:
             return set(known)

@@ -56,11 +56,11 @@ class TableStore:
 
     def exists(self, table: str) -> bool:
         """Whether the table was ever created."""
-        return bool(log.versions(self.lake.table_path(table)))
+        return self.head(table) >= 0
 
     def head(self, table: str) -> int:
         """The newest version of a table; -1 where it does not exist."""
-        return max(log.versions(self.lake.table_path(table)), default=-1)
+        return LOGS.head(self.lake.table_path(table))
 
     def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
         """The newest receipt of every day, the head, and days changed by others, at a version (None: the newest; -1:
@@ -73,8 +73,15 @@ class TableStore:
 
     def commits(self, table: str, after: int = -1) -> Iterator[Commit]:
         """The commits with a version greater than `after`, ascending."""
-        path = self.lake.table_path(table)
-        return iter(LOGS.commits(path)) if after < 0 else log.commits(path, after)
+        return iter(LOGS.commits(self.lake.table_path(table), after))
+
+    def receipt(self, table: str, version: int) -> Receipt | None:
+        """The receipt of one commit; None for one that is not ours."""
+        return log.read_commit(self.lake.table_path(table), version).receipt
+
+    def newest_commits(self, table: str) -> Iterator[Commit]:
+        """The commits of a table, newest first, each read when it is wanted."""
+        return (log.read_commit(self.lake.table_path(table), v) for v in range(self.head(table), -1, -1))
 
     def kept(self, table: str, name: str, read: Callable[[], T], version: int | None = None) -> T:
         """The result of `read`; the same object again while the commits up to `version` (None: all) are the same.
@@ -106,7 +113,7 @@ class TableStore:
         Raises BackfillError if a data file is gone.
         """
         path = self.lake.table_path(table)
-        if not log.versions(path):
+        if not self.exists(table):
             return []
         pinned = LOGS.opened(path, version)
         names = list(columns) if columns else [f.name for f in pinned.schema().fields]
@@ -123,7 +130,7 @@ class TableStore:
         """Query for the rows of a version of a table without a known contract, with the columns that its log names."""
         return delta_rows(engine, self.lake.table_path(table), version)[1]
 
-    def own_rows(self, table: str) -> list[dict[str, Any]]:
+    def own_rows(self, table: str, day_column: str) -> list[dict[str, Any]]:
         """Rows that commits of ours appended to a small table, whatever other programs changed since.
 
         Raises BackfillError if a data file of ours is gone.
@@ -131,7 +138,7 @@ class TableStore:
         import pyarrow.parquet as pq
 
         path = self.lake.table_path(table)
-        if not changed_by_others(path):
+        if not changed_by_others(path, day_column):
             return self.rows(table)
         own_files = _own_files(path)
         gone = [f for f in own_files if not files.exists(path / f)]
@@ -211,10 +218,9 @@ class TableStore:
         return [f for f in new if f.partition in named], files_of_days(live, contract, days)
 
 
-def changed_by_others(table: Path) -> bool:
+def changed_by_others(table: Path, day_column: str) -> bool:
     """Whether a commit that is not ours changed rows of a table."""
-    others = (c.version for c in LOGS.commits(table) if c.receipt is None)
-    return any(change.moves_rows for version in others for change in log.file_changes(table, version))
+    return bool(LOGS.state(table, day_column).others)
 
 
 def _own_files(table: Path) -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.ledgers import FILES, TOO_LATE, named
+from backfill_assets.core.plans import REPLAY
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import summed
 from backfill_assets.core.view import Release
@@ -21,14 +22,13 @@ from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.heirs import with_heirs
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import read_files
+from backfill_assets.lake.ledger import ARRIVALS, read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LatenessSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Condition
 
-REPLAY = "replay-late"
 FIRST, LAST, ARRIVED, CONTENTS = "event_days_from", "event_days_to", "arrival_days", "contents"
 Late = Mapping[tuple[date, date], int]  # rows kept in `too_late` per (arrival day, event day)
 
@@ -42,12 +42,11 @@ def too_late_contract(raw: Contract) -> Contract:
 def releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
     """Every release of a source's deliveries so far, oldest first. No JVM."""
     found = []
-    for commit in lake.store.commits(named(TOO_LATE, source)):
-        receipt = commit.receipt
-        if receipt is not None and receipt.reason == REPLAY and ARRIVED in receipt.tags:
-            arrived = frozenset(date.fromisoformat(d) for d in receipt.tags[ARRIVED].split(","))
-            first, last = (date.fromisoformat(receipt.tags[k]) for k in (FIRST, LAST))
-            contents = receipt.tags.get(CONTENTS)
+    for tags in lake.store.view(named(TOO_LATE, source), ARRIVALS.day_column).releases:
+        if ARRIVED in tags:
+            arrived = frozenset(date.fromisoformat(d) for d in tags[ARRIVED].split(","))
+            first, last = (date.fromisoformat(tags[k]) for k in (FIRST, LAST))
+            contents = tags.get(CONTENTS)
             known = None if contents is None else _by_all_names(lake, source, frozenset(contents.split(",")))
             found.append(Release(arrived, first, last, known))
     return tuple(found)

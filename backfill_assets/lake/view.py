@@ -77,9 +77,7 @@ def writes_of(
     by_version = defaultdict[int, dict[date, Stamp]](dict)
     for day, stamp in stamps.items():
         by_version[stamp.version][day] = stamp
-    if by_version:
-        receipts = {c.version: c.receipt for c in store.commits(table, min(by_version) - 1) if c.version in by_version}
-        yield from ((receipts[version], days) for version, days in by_version.items())
+    yield from ((store.receipt(table, version), days) for version, days in by_version.items())
 
 
 def settled_view(lake: Lake, contracts: Iterable[Contract], newest: bool = False) -> LakeView:

@@ -20,7 +20,7 @@ from backfill_assets.lake.matching import NULL_BUCKET, DayDifference, SampleRow,
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.versions import find_version, versions_seen
 from backfill_assets.plans.model import Plan
-from backfill_assets.plans.progress import plan_writes
+from backfill_assets.plans.progress import writes_of_plan
 
 STATISTIC = "population stability index"
 
@@ -170,7 +170,7 @@ def of_plan(lake: Lake, plan: Plan, chunk: int | None) -> list[tuple[CompareRequ
     first write and that of its last. Tables without a write are left out. Raises BackfillError for an unknown chunk."""
     days, found = plan.chunk(chunk).days if chunk is not None else plan.days, []
     for table in plan.tables:
-        writes = plan_writes(plan.id, ((c.version, c.receipt) for c in lake.store.commits(table) if c.receipt))
+        writes = writes_of_plan(lake, plan, table)
         own = [v for n, w in writes.chunks.items() if chunk in (None, n) for v in w.receipts]
         if own:
             moments = Moment(lake, min(own) - 1), Moment(lake, max(own))

@@ -128,10 +128,15 @@ def broken_controls(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
     for outcome in (o for o in last_outcomes(lake) if not o.holds):
         at, read = datetime.fromisoformat(outcome.at), tables_read(lake.settings.controls[outcome.name])
         tables = [c.name for c in pipeline.contracts if read is None or c.name in read]
-        writes = {t: [c.at for c in lake.store.commits(t) if c.receipt is None or c.receipt.days] for t in tables}
-        newer = ", ".join(t for t, times in writes.items() if max(times, default=at) >= at + SECOND)
+        newer = ", ".join(t for t in tables if _last_write(lake, t, at) >= at + SECOND)
         since = f", before the last write of {newer}: `backfill-assets controls` judges again" if newer else ""
         yield f"{outcome}; judged {at:%Y-%m-%d %H:%M} UTC{since}"
+
+
+def _last_write(lake: Lake, table: str, since: datetime) -> datetime:
+    """The time of the newest commit that wrote days or is another program's; `since` without any."""
+    writes = (c.at for c in lake.store.newest_commits(table) if c.receipt is None or c.receipt.days)
+    return next(writes, since)
 
 
 def tables_read(control: ControlSettings) -> frozenset[str] | None:

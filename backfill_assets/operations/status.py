@@ -137,7 +137,7 @@ def day_rows(lake: Lake, states: States, days: Collection[date], why: bool = Fal
         reason = brief(states, table, day, state)
         culprits: tuple[str, ...] = ()
         if why and stamp and state is State.STALE:
-            receipt = next(lake.store.commits(table, stamp.version - 1)).receipt
+            receipt = lake.store.receipt(table, stamp.version)
             culprits = tuple(r for r in in_full(states, table, day, receipt) if r != reason)
         return DayStatus(table, day, state, rows, version, reason, culprits, day in changing[table])
 

@@ -61,12 +61,10 @@ class ChunkWrites:
 
 @dataclass(frozen=True)
 class PlanWrites:
-    """A plan's writes of one table per chunk. `before` are the partition records before the plan's first write,
-    `put_back` the version of the newest rollback or release of a chunk."""
+    """A plan's writes of one table per chunk."""
 
     chunks: Mapping[int, ChunkWrites] = field(default_factory=dict)
-    before: Mapping[date, DayEntry] = field(default_factory=dict)
-    put_back: Mapping[int, int] = field(default_factory=dict)
+    put_back: Mapping[int, int] = field(default_factory=dict)  # version of the newest rollback or release of a chunk
 
     @property
     def base(self) -> int:
@@ -90,28 +88,31 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
     """Sort a table's receipts (ascending, each with its version) by the plan's chunks."""
     chunks: dict[int, ChunkWrites] = {}
     put_back: dict[int, int] = {}
-    current: dict[date, DayEntry] = {}
-    before: Mapping[date, DayEntry] = current
     for version, receipt in log:
         if receipt.tags.get(PLAN_TAG) == plan_id:
             number = receipt.tags.get(CHUNK_TAG, "")
             if receipt.reason != PLAN_REASON:  # a rollback or release, of one chunk or of all
                 put_back |= dict.fromkeys([int(number)] if number.isdigit() else chunks, version)
             elif number.isdigit():
-                before = before if chunks else dict(current)
                 own = chunks.setdefault(int(number), ChunkWrites())
                 own.receipts[version] = receipt
                 own.after |= receipt.days
-        current.update(receipt.days)
-    return PlanWrites(chunks, before, put_back)
+    return PlanWrites(chunks, put_back)
+
+
+def writes_of_plan(lake: Lake, plan: Plan, table: str) -> PlanWrites:
+    """A plan's writes of one table, from the commits since the plan was made."""
+    pinned = plan.pins.versions.get(table, -1)
+    made_anew = lake.store.head(table) < pinned
+    commits = lake.store.commits(table, -1 if made_anew else pinned)
+    return plan_writes(plan.id, ((c.version, c.receipt) for c in commits if c.receipt))
 
 
 def held_against(lake: Lake, contract: Contract, writes: PlanWrites) -> tuple[Lake, int, Mapping[date, DayEntry]]:
     """What gates compare a plan's writes of a table with, as a lake, a version (-1: there is no table) and partition
     records: the table before the plan's first write; of a candidate, the table as it stands in the lake beside it."""
-    if (standing := lake.beside) is None:
-        return lake, writes.base, writes.before
-    view = standing.store.view(contract.name, contract.day_column)
+    standing, version = (lake, writes.base) if lake.beside is None else (lake.beside, None)
+    view = standing.store.view(contract.name, contract.day_column, version)
     return standing, view.version, {day: stamp.entry for day, stamp in view.stamps.items()}
 
 
@@ -264,8 +265,7 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     if gone := [t for t in plan.tables if t not in {c.name for c in pipeline.contracts}]:
         fix = f"Bring its file back, or `backfill-assets plan cancel {plan.id}`"
         raise plan.error(f"the lake has no table {', '.join(gone)} any more", "Nothing was done", fix)
-    commits = {t: [(c.version, c.receipt) for c in lake.store.commits(t) if c.receipt] for t in plan.tables}
-    writes = {table: plan_writes(plan.id, log) for table, log in commits.items()}
+    writes = {table: writes_of_plan(lake, plan, table) for table in plan.tables}
     state = state_of(lake, plan)
     states, why = pipeline.states(read_view(lake, pipeline.contracts)), why_waiting(lake, plan, state)
     current = Progress(plan, state, states, writes, (), why, resumed(lake, plan), acceptances(lake, plan))

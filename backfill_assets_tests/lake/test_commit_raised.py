@@ -37,7 +37,7 @@ STEPS: dict[str, tuple[Callable[..., Any], bool]] = {
     "the commit is tried": (committer._commit, False),
     "the commit landed": (log.find_write, False),
     "the commit was looked up": (log.find_write, True),
-    "the commit is synced": (committer._sync_log, True),
+    "the commit is synced": (log.sync_log, True),
     "the staging is tidied up": (Staged.keep, False),
     "the staging was tidied up": (Staged.keep, True),
     "the table has its new version": (store.TableStore._commit, True),

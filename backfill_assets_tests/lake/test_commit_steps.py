@@ -74,7 +74,7 @@ def dies_with_its_data_synced() -> None:
 
 
 def dies_with_its_commit_unsynced() -> None:
-    committer._sync_log = dies
+    committer.sync_log = dies  # type: ignore[attr-defined]
 
 
 def dies_before_tidying_up() -> None:

@@ -4,6 +4,7 @@ Tested here: `lake.committer` on real tables, without an engine. Not tested here
 (`test_replace`), and races of processes (`end_to_end.test_races`).
 """
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,9 @@ from backfill_assets.lake.committer import Conflict, commit_files, commit_receip
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import LiveFile, find_write
+from backfill_assets.lake.log_state import KEEP_EVERY
 from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.state_files import kept_versions, state_file
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -187,3 +190,13 @@ def test_the_log_keeps_every_commit_across_a_checkpoint(lake: Lake) -> None:
     assert len(list(log.glob("*.json"))) == 102
     assert list(log.glob("*.checkpoint.parquet"))
     assert len(content(lake)) == 3
+
+
+def test_every_twentieth_commit_keeps_the_state_and_one_that_cannot_be_kept_stops_no_commit(lake: Lake) -> None:
+    while (version := commit(lake, stage_by_hand(lake, STAGING, rows(0)), [live(lake)[str(day(0))]])) < 2 * KEEP_EVERY:
+        assert version - max(kept_versions(path_of(lake)), default=-1) < KEEP_EVERY
+    folder = state_file(path_of(lake), version).parent
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+    commit(lake, stage_by_hand(lake, STAGING, rows(0)), [live(lake)[str(day(0))]])
+    assert folder.is_file()

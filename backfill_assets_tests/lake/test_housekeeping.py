@@ -272,10 +272,13 @@ def test_a_ledger_in_many_files_becomes_one_with_the_same_rows(tmp_path: Path) -
     assert not uneven_files(in_parts, FILES, WHOLE)
     scan._append(session, [files_row("last.jsonl")], "scan", "")
     assert uneven_files(in_parts, FILES, WHOLE)
-    before, rows = read_files(in_parts.store), sorted(map(str, TableStore(in_parts).own_rows(FILES.name)))
+    before, rows = (
+        read_files(in_parts.store),
+        sorted(map(str, TableStore(in_parts).own_rows(FILES.name, FILES.day_column))),
+    )
     assert len(compact(in_parts, FILES, WHOLE)[""]) == MOST_LEDGER_FILES + 1
     assert not uneven_files(in_parts, FILES, WHOLE)
     assert read_files(in_parts.store) == before
-    assert sorted(map(str, TableStore(in_parts).own_rows(FILES.name))) == rows
+    assert sorted(map(str, TableStore(in_parts).own_rows(FILES.name, FILES.day_column))) == rows
     scan._append(session, [files_row("after.jsonl")], "scan", "")
     assert len(read_files(in_parts.store)) == len(before) + 1

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake import log
-from backfill_assets.lake.log import Commit, commit_file
+from backfill_assets.lake.log import commit_file
 from backfill_assets.lake.log_state import LOGS, LogCache
 from backfill_assets_tests.builders import STAGING, add, day, make_commit, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand
@@ -26,20 +25,6 @@ ROWS = [{"entity": "A", "value": 1, "event_date": day(0)}]
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     return tmp_path / "staging"
-
-
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The versions that were read from disk."""
-    seen: list[int] = []
-    really = log.read_commit
-
-    def counting(table: Path, version: int) -> Commit:
-        seen.append(version)
-        return really(table, version)
-
-    monkeypatch.setattr(log, "read_commit", counting)
-    return seen
 
 
 def _ours(table: Path, version: int, *numbers: int, **facts: Any) -> None:
@@ -66,8 +51,8 @@ def test_the_commits_of_a_table_are_read_once_too(table: Path, read: list[int]) 
         _ours(table, version, version)
         assert [c.version for c in logs.commits(table)] == list(range(version + 1))
     assert read == [0, 1, 2]
-    _ours(table, 1, 7)
-    assert [c.receipt and set(c.receipt.days) for c in logs.commits(table)][1] == {day(7)}
+    _ours(table, 2, 7)
+    assert [c.receipt and set(c.receipt.days) for c in logs.commits(table)][2] == {day(7)}
 
 
 def test_a_log_that_was_replaced_is_read_again(table: Path, read: list[int]) -> None:
@@ -81,33 +66,41 @@ def test_a_log_that_was_replaced_is_read_again(table: Path, read: list[int]) -> 
     assert set(logs.state(table, COLUMN).stamps) == {day(9)}
 
 
-def test_a_commit_rewritten_in_place_with_its_size_and_time_is_noticed(table: Path) -> None:
+def test_a_newest_commit_rewritten_in_place_with_its_size_and_time_is_noticed(table: Path) -> None:
     logs = LogCache()
     _ours(table, 0, 1)
     _ours(table, 1, 2)
     logs.state(table, COLUMN)
-    path = commit_file(table, 0)
+    path = commit_file(table, 1)
     before = path.stat()
-    path.write_text(path.read_text().replace(str(day(1)), str(day(3))))
+    path.write_text(path.read_text().replace(str(day(2)), str(day(3))))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert set(logs.state(table, COLUMN).stamps) == {day(2), day(3)}
+    assert set(logs.state(table, COLUMN).stamps) == {day(1), day(3)}
 
 
-def test_a_commit_that_is_torn_or_lost_later_is_refused_and_once_restored_read(table: Path) -> None:
+def test_a_newest_commit_that_is_torn_later_is_refused_and_once_restored_read(table: Path) -> None:
     logs = LogCache()
     for version in range(3):
         _ours(table, version, version)
     before = logs.state(table, COLUMN)
-    path = commit_file(table, 1)
+    path = commit_file(table, 2)
     content = path.read_text()
     path.write_text("")
     with pytest.raises(BackfillError, match="torn"):
         logs.state(table, COLUMN)
-    path.unlink()
-    with pytest.raises(BackfillError, match="lacks version 1"):
-        logs.state(table, COLUMN)
     path.write_text(content)
     assert logs.state(table, COLUMN) == before
+
+
+def test_a_log_that_lost_a_commit_is_refused_at_the_next_one(table: Path) -> None:
+    logs = LogCache()
+    for version in range(3):
+        _ours(table, version, version)
+    logs.state(table, COLUMN)
+    commit_file(table, 1).unlink()
+    _ours(table, 3, 3)
+    with pytest.raises(BackfillError, match="lacks version 1"):
+        logs.state(table, COLUMN)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["ours", "foreign", "look"]), st.integers(0, 5)), max_size=15))
@@ -136,6 +129,7 @@ def test_who_only_reads_gets_the_same_table_again_until_its_commits_are_others(t
     assert LOGS.opened(path, 0) is not newest
     publish_by_hand(lake, STAGING, [*ROWS, {"entity": "B", "value": 2, "event_date": day(1)}])
     assert (LOGS.opened(path).version(), LOGS.opened(path, 1).version()) == (2, 1)
-    first = path / "_delta_log" / f"{0:020d}.json"
-    first.write_bytes(first.read_bytes())
-    assert LOGS.opened(path, 1) is not newest
+    last = commit_file(path, 2)
+    opened = LOGS.opened(path)
+    last.write_bytes(last.read_bytes())
+    assert LOGS.opened(path) is not opened

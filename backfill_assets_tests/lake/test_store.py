@@ -104,13 +104,13 @@ def test_a_query_sees_each_table_at_its_own_version(two_days: Lake) -> None:
 
 
 def test_what_another_program_added_or_deleted_is_not_read_as_ours(two_days: Lake, folder: Path) -> None:
-    assert not changed_by_others(folder)
+    assert not changed_by_others(folder, STAGING.day_column)
     added = pa.table({"entity": ["C"], "value": pa.array([1], pa.int64()), "event_date": [day(2)]})
     write_deltalake(str(folder), added.cast(pa.schema(DeltaTable(str(folder)).schema().to_arrow())), mode="append")
     DeltaTable(str(folder)).delete("entity = 'A'")
-    assert changed_by_others(folder)
+    assert changed_by_others(folder, STAGING.day_column)
     assert entities(two_days.store.rows(STAGING.name)) == ["B", "C"]
-    assert entities(two_days.store.own_rows(STAGING.name)) == ["A", "B"]
+    assert entities(two_days.store.own_rows(STAGING.name, STAGING.day_column)) == ["A", "B"]
 
 
 def test_where_a_file_of_ours_is_gone_after_others_changed_the_table_nothing_is_read(
@@ -121,4 +121,4 @@ def test_where_a_file_of_ours_is_gone_after_others_changed_the_table_nothing_is_
         if "_delta_log" not in file.parts:
             file.unlink()
     with pytest.raises(BackfillError, match="another program changed it, and 2 data file"):
-        two_days.store.own_rows(STAGING.name)
+        two_days.store.own_rows(STAGING.name, STAGING.day_column)

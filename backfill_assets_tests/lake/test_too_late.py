@@ -11,6 +11,7 @@ import pytest
 
 from backfill_assets.core.days import midnight
 from backfill_assets.core.ledgers import TOO_LATE
+from backfill_assets.core.plans import REPLAY
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Release
 from backfill_assets.lake.committer import commit_receipt
@@ -18,7 +19,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.too_late import REPLAY, release, releases, too_late_contract, waiting
+from backfill_assets.lake.too_late import release, releases, too_late_contract, waiting
 from backfill_assets.landing.content_store import identity
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand

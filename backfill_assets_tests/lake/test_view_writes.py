@@ -4,16 +4,14 @@ Tested here: `lake.view.writes_of`, on logs written by hand. Not tested here: wh
 receipts (`load.test_recompute`, `operations.test_held`, `backfill.test_layers`).
 """
 
-from collections.abc import Iterator
 from datetime import date
 from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.view import Stamp
-from backfill_assets.lake.log import Commit
 from backfill_assets.lake.store import TableStore
 from backfill_assets.lake.view import writes_of
 from backfill_assets_tests.builders import receipt
@@ -24,12 +22,10 @@ WITHOUT_RECEIPT = 0
 class _Read:
     """A store that knows one table of six versions."""
 
-    def commits(self, table: str, after: int = -1) -> Iterator[Commit]:
-        """A receipt that tells its version, but for one."""
+    def receipt(self, table: str, version: int) -> Receipt | None:
+        """A receipt that names its version, but for one."""
         assert table == "staging"
-        for version in range(after + 1, 6):
-            said = None if version == WITHOUT_RECEIPT else receipt(table, {}, run_id=str(version))
-            yield Commit(version, said, 0, "")
+        return None if version == WITHOUT_RECEIPT else receipt(table, {}, run_id=str(version))
 
 
 def _stamp(version: int) -> Stamp:

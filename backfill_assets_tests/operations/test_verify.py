@@ -4,7 +4,9 @@ Tested here: `operations.verify` on tables written by the product's own committe
 (`cli.test_doctor`), and single findings about inspections (`test_doctor_tables`).
 """
 
+import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.inspection import mend
 from backfill_assets.lake.log import checkpoint_file, commit_file, versions
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.state_files import state_file
 from backfill_assets.operations.doctor_tables import Diagnosis, Level
 from backfill_assets.operations.verify import VerifyRequest, verify
 from backfill_assets_tests.builders import day
@@ -120,6 +123,21 @@ def rewrite_a_day(made: Planned) -> None:
     where = f"{column} = '{day(7)}'"
     table = rows.append_column(column, days).slice(0, 0)
     write_deltalake(str(made.lake.table_path("features")), table, mode="overwrite", predicate=where)
+
+
+def forge_a_state(made: Planned) -> None:
+    kept = state_file(made.lake.table_path("staging"), 19)
+    text = gzip.decompress(kept.read_bytes()).decode()
+    kept.write_bytes(gzip.compress(text.replace('"foreign":[]', f'"foreign":["{day(1)}"]').encode()))
+
+
+def test_a_kept_state_that_is_not_what_the_commits_say_is_named_until_it_is_deleted(made: Planned) -> None:
+    forge_a_state(made)
+    found = wrong(made)
+    assert names(found, "staging", "1 kept state(s) of its log are not what its commits say", "rm /"), found
+    [command] = re.findall(r"`rm (\S+)`", "".join(d.advice for d in found))
+    Path(command).unlink()
+    assert wrong(made) == []
 
 
 HURTS = [

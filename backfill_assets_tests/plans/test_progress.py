@@ -76,7 +76,6 @@ def test_what_a_day_held_before_is_what_the_first_write_of_the_plan_found() -> N
     took = Took.of([chunk])
     assert took is not None
     assert (found.base, chunk.last, took.seconds, set(found.chunks)) == (1, 3, 4.0, {1, 4})
-    assert {day: entry.fingerprint for day, entry in found.before.items()} == {START: "old"}
     assert plan_writes("another", log).chunks == {}
 
 

@@ -1,0 +1,137 @@
+"""State files of a table: its state at a version, in `TABLE/_delta_log/.state`, so that nobody folds a whole log.
+
+A state file is a copy of what the commits say, never a source: one that is damaged, of another form, or of another log
+is passed over, and each can be deleted at any time. Not here: folding commits (`log_state`), and when a state is kept
+(`committer`).
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.receipts import SCHEMA, Built, DayEntry, kept_columns
+from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.lake import files
+from backfill_assets.lake.log import LOG, commit_digest
+
+FOLDER = ".state"
+FOLD = 1  # raised when commits of an existing log fold to another state; other fields show by their names
+FORM = digest_of([FOLD, SCHEMA, *(field.name for kind in (TableView, Stamp, DayEntry) for field in fields(kind))])
+SUFFIX = f".{FORM[:8]}.json.gz"  # releases that keep other states pass over these files
+KEPT = 2  # the newest, and one more for readers that found it before the newest was there
+UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, zlib.error)
+Content = dict[str, Any]  # of a state file, as JSON values
+
+
+def state_file(table: Path, version: int) -> Path:
+    """The file with the state at a version; it need not exist."""
+    return table / LOG / FOLDER / f"{version:020d}{SUFFIX}"
+
+
+def kept_versions(table: Path) -> list[int]:
+    """The versions whose state is kept in the form of this release, ascending."""
+    stems = (name.removesuffix(SUFFIX) for name in files.names(table / LOG / FOLDER) if name.endswith(SUFFIX))
+    return sorted(int(stem) for stem in stems if stem.isdigit())
+
+
+def newest_state(table: Path, day_column: str, after: int, last: int) -> TableView | None:
+    """The newest kept state at a version greater than `after` and not greater than `last`; None without one that fits
+    the log."""
+    for version in reversed([v for v in kept_versions(table) if after < v <= last]):
+        try:
+            return _state_of(_fitting(table, day_column, version))
+        except UNREADABLE:
+            continue
+    return None
+
+
+def keep_state(table: Path, day_column: str, state: TableView) -> None:
+    """Keep a state, unless one of its version is kept, and delete all other files but the newest ones. The caller holds
+    the table's lock. Raises OSError."""
+    text = json.dumps(content_of(table, day_column, state), separators=(",", ":"))
+    files.write_new(state_file(table, state.version), gzip.compress(text.encode(), mtime=0))
+    newest = {state_file(table, version).name for version in kept_versions(table)[-KEPT:]}
+    for name in {*files.names(table / LOG / FOLDER)} - newest:  # also what killed writers left
+        files.delete(table / LOG / FOLDER / name)
+
+
+def is_false(table: Path, day_column: str, state: TableView) -> bool:
+    """Whether readers take a kept state for this one, folded from all commits, and it is another."""
+    try:
+        kept = _fitting(table, day_column, state.version)
+        _state_of(kept)
+        return bool(kept != json.loads(json.dumps(content_of(table, day_column, state))))
+    except UNREADABLE:
+        return False
+
+
+def content_of(table: Path, day_column: str, state: TableView) -> Content:
+    """The content of the file of a state. Its identity is the digest of the commit at its version, which names the
+    digest of the commit before it. Raises OSError where the log lacks that commit."""
+    writes: dict[tuple[Any, ...], int] = {}
+    return {
+        "day_column": day_column,
+        "version": state.version,
+        "commit": commit_digest(table, state.version),
+        "days": {str(day): _packed(stamp, writes) for day, stamp in state.stamps.items()},
+        "writes": [list(write) for write in writes],
+        "inputs": dict(state.inputs),
+        "frontier": state.frontier.isoformat() if state.frontier else None,
+        "frontiers": {name: moment.isoformat() for name, moment in state.frontiers.items()},
+        "foreign": sorted(map(str, state.foreign)),
+        "others": list(state.others),
+        "releases": [dict(tags) for tags in state.releases],
+    }
+
+
+def _packed(stamp: Stamp, writes: dict[tuple[Any, ...], int]) -> list[Any]:
+    """The values of a day, with the number of its write among `writes`, to which a new one is added."""
+    entry = stamp.entry
+    write = (
+        stamp.version, stamp.write_id, stamp.code_digest, stamp.settings_digest, stamp.run_id, stamp.parameters,
+        stamp.engine, stamp.frontier.isoformat() if stamp.frontier else None,
+    )  # fmt: skip
+    columns = None if entry.columns is None else dict(entry.columns)
+    return [
+        writes.setdefault(write, len(writes)), stamp.unlike, columns, dict(entry.counts), dict(entry.parts), entry.rows,
+        entry.fingerprint, entry.input_digest, entry.built.value, entry.scheme,
+    ]  # fmt: skip
+
+
+def _fitting(table: Path, day_column: str, version: int) -> Content:
+    """The content of a state file; raises one of `UNREADABLE` where it is damaged, or not of this log."""
+    content: Content = json.loads(gzip.decompress(b"".join(files.lines(state_file(table, version)))))
+    named = (content["day_column"], content["version"], content["commit"])
+    if named != (day_column, version, commit_digest(table, version)):
+        raise ValueError(version)
+    return content
+
+
+def _state_of(content: Content) -> TableView:
+    shared: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {}  # equal counts are one mapping: it saves memory
+    writes: list[tuple[Any, ...]]
+    writes = [(*write, datetime.fromisoformat(at) if at else None) for *write, at in content["writes"]]
+    stamps = dict[date, Stamp]()
+    for day, values in content["days"].items():
+        number, unlike, columns, counts, parts, rows, fingerprint, digest, built, scheme = values
+        counted = shared.setdefault(tuple(counts.items()), counts)
+        known = None if columns is None else kept_columns(tuple(columns.items()))
+        entry = DayEntry(rows, fingerprint, digest, Built(built), counted, scheme, parts, known)
+        stamps[date.fromisoformat(day)] = Stamp(*(entry, *writes[number], unlike))
+    frontier = content["frontier"]
+    return TableView(
+        version=content["version"],
+        stamps=stamps,
+        inputs=content["inputs"],
+        frontier=datetime.fromisoformat(frontier) if frontier else None,
+        foreign=frozenset(map(date.fromisoformat, content["foreign"])),
+        frontiers={name: datetime.fromisoformat(moment) for name, moment in content["frontiers"].items()},
+        others=tuple(content["others"]),
+        releases=tuple(content["releases"]),
+    )

@@ -1,0 +1,25 @@
+"""What tests of logs share: the commits that a look reads.
+
+Not here: logs and lakes to look at (`builders`, `files`).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.lake import log
+from backfill_assets.lake.log import Commit
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The versions that were read from disk."""
+    seen: list[int] = []
+    really = log.read_commit
+
+    def counting(table: Path, version: int) -> Commit:
+        seen.append(version)
+        return really(table, version)
+
+    monkeypatch.setattr(log, "read_commit", counting)
+    return seen

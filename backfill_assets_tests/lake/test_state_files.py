@@ -1,0 +1,249 @@
+"""States kept in files: what a state and the commits after it give is what all commits give, whatever the file holds.
+
+Tested here: `lake.state_files`, and `LogCache.keep` on logs written by hand. Not tested here: that every commit keeps
+one (`test_committer`), and what `verify` says of a false one (`operations.test_verify`).
+"""
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.engines import ENGINE, UNLIKE
+from backfill_assets.core.frontier import FRONTIERS
+from backfill_assets.core.plans import REPLAY
+from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.view import TableView
+from backfill_assets.lake.log import commit_file
+from backfill_assets.lake.log_state import KEEP_EVERY, LogCache, false_states
+from backfill_assets.lake.state_files import KEPT, content_of, keep_state, kept_versions, state_file
+from backfill_assets_tests.builders import add, day, make_commit, receipt
+
+COLUMN = "event_date"
+LENGTH = 2 * KEEP_EVERY + 5
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return tmp_path / "staging"
+
+
+def _ours(table: Path, version: int, *numbers: int, **facts: Any) -> None:
+    days = {day(n): DayEntry(version, f"content-{version}", f"digest-{version}") for n in numbers}
+    make_commit(table, version, receipt(days=days, write_id=f"write-{version}", **facts))
+
+
+def _history(table: Path, length: int = LENGTH, keep: bool = True) -> None:
+    """Commits of ours, each followed by what the committer does."""
+    logs = LogCache()
+    for version in range(length):
+        _ours(table, version, version % 7, inputs={"raw": version})
+        if keep:
+            logs.keep(table, COLUMN)
+
+
+def _folded(table: Path, version: int | None = None) -> TableView:
+    """The state by all commits alone."""
+    bare = table.parent / "bare" / table.name
+    shutil.copytree(table, bare, ignore=shutil.ignore_patterns(".state"))
+    found = LogCache().state(bare, COLUMN, version)
+    shutil.rmtree(bare.parent)
+    return found
+
+
+def _everything(table: Path, state: TableView) -> Any:
+    """A state with what does not count for equality."""
+    return json.loads(json.dumps(content_of(table, COLUMN, state)))
+
+
+def _rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    content = json.loads(gzip.decompress(path.read_bytes()))
+    change(content)
+    path.write_bytes(gzip.compress(json.dumps(content).encode()))
+
+
+# what is read
+
+
+def test_a_new_process_reads_the_newest_state_and_the_commits_after_it(table: Path, read: list[int]) -> None:
+    _history(table)
+    read.clear()
+    found = LogCache().state(table, COLUMN)
+    assert read == list(range(2 * KEEP_EVERY, LENGTH))
+    assert found == _folded(table)
+
+
+def test_an_earlier_version_is_read_from_the_newest_state_before_it(table: Path, read: list[int]) -> None:
+    _history(table)
+    read.clear()
+    assert LogCache().state(table, COLUMN, KEEP_EVERY + 2).version == KEEP_EVERY + 2
+    assert read == list(range(KEEP_EVERY, KEEP_EVERY + 3))
+    assert LogCache().state(table, COLUMN, 3).version == 3
+
+
+def test_the_newest_states_are_kept_and_nothing_else(table: Path) -> None:
+    _history(table, 5 * KEEP_EVERY)
+    left = state_file(table, 0).with_name(f"{state_file(table, 19).name}.f00d")
+    left.write_bytes(b"half of a sta")
+    _history_goes_on(table, 5 * KEEP_EVERY, 6 * KEEP_EVERY)
+    assert [v + 1 for v in kept_versions(table)] == [5 * KEEP_EVERY, 6 * KEEP_EVERY]
+    assert len(list(left.parent.iterdir())) == KEPT, "what a killed writer left is gone"
+
+
+def _history_goes_on(table: Path, first: int, stop: int) -> None:
+    logs = LogCache()
+    for version in range(first, stop):
+        _ours(table, version, version % 7)
+        logs.keep(table, COLUMN)
+
+
+def test_a_state_is_never_overwritten(table: Path) -> None:
+    _history(table, KEEP_EVERY)
+    (path,) = state_file(table, 0).parent.iterdir()
+    before = path.read_bytes()
+    keep_state(table, COLUMN, TableView(KEEP_EVERY - 1))
+    assert path.read_bytes() == before
+
+
+def test_states_of_another_release_are_replaced_at_the_next_commit(table: Path) -> None:
+    _history(table)
+    for path in state_file(table, 0).parent.iterdir():
+        path.rename(path.with_name(f"{path.name[:20]}.0123abcd.json.gz"))
+    _ours(table, LENGTH, 3)
+    LogCache().keep(table, COLUMN)
+    assert [p.name for p in state_file(table, 0).parent.iterdir()] == [state_file(table, LENGTH).name]
+
+
+def test_a_table_of_an_earlier_release_gets_a_state_at_its_next_commit(table: Path) -> None:
+    _history(table, keep=False)
+    _ours(table, LENGTH, 3)
+    LogCache().keep(table, COLUMN)
+    assert kept_versions(table) == [LENGTH]
+
+
+# what is passed over
+
+
+def _become_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-20]),
+    "a flipped byte": lambda path: path.write_bytes(path.read_bytes()[:40] + b"\x00" + path.read_bytes()[41:]),
+    "no gzip": lambda path: path.write_bytes(b"{}"),
+    "no JSON": lambda path: path.write_bytes(gzip.compress(b"{")),
+    "a list": lambda path: path.write_bytes(gzip.compress(b"[]")),
+    "of another form": lambda path: path.rename(path.with_name(f"{path.name[:20]}.0123abcd.json.gz")),
+    "without days": lambda path: _rewrite(path, lambda c: c.pop("days")),
+    "days of another shape": lambda path: _rewrite(path, lambda c: c.update(days={"2024-02-26": []})),
+    "an unknown kind of day": lambda path: _rewrite(
+        path, lambda c: c.update(days={d: [*e[:8], "new", e[9]] for d, e in c["days"].items()})
+    ),
+    "of another column": lambda path: _rewrite(path, lambda c: c.update(day_column="other")),
+    "of another log": lambda path: _rewrite(path, lambda c: c.update(commit="0" * 64)),
+    "under another version": lambda path: path.write_bytes(state_file(path.parents[2], KEEP_EVERY - 1).read_bytes()),
+    "a folder": _become_a_folder,
+    "gone": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("harm", DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_state_that_does_not_fit_is_passed_over(table: Path, harm: Callable[[Path], object], read: list[int]) -> None:
+    _history(table)
+    harm(state_file(table, 2 * KEEP_EVERY - 1))
+    read.clear()
+    found = LogCache().state(table, COLUMN)
+    assert read == list(range(KEEP_EVERY, LENGTH)), "the state before it is taken"
+    assert _everything(table, found) == _everything(table, _folded(table))
+    assert false_states(table, COLUMN) == [], "nobody takes it"
+
+
+def test_states_of_a_table_that_was_made_anew_are_passed_over(table: Path, read: list[int]) -> None:
+    _history(table)
+    for version in range(LENGTH):
+        commit_file(table, version).unlink()
+    for version in range(LENGTH):
+        _ours(table, version, 1, reason="again")
+    read.clear()
+    assert set(LogCache().state(table, COLUMN).stamps) == {day(1)}
+    assert read == list(range(LENGTH))
+
+
+def test_a_state_beyond_the_head_is_passed_over(table: Path) -> None:
+    _history(table)
+    for version in range(KEEP_EVERY + 3, LENGTH):
+        commit_file(table, version).unlink()
+    assert LogCache().state(table, COLUMN) == _folded(table)
+
+
+def test_states_go_with_a_copy_of_their_table(table: Path, read: list[int], tmp_path: Path) -> None:
+    _history(table)
+    read.clear()
+    shutil.copytree(table, tmp_path / "copies" / "renamed")
+    found = LogCache().state(tmp_path / "copies" / "renamed", COLUMN)
+    assert found == _folded(table)
+    assert read[: LENGTH - 2 * KEEP_EVERY] == list(range(2 * KEEP_EVERY, LENGTH))
+
+
+def test_a_forged_state_is_found(table: Path) -> None:
+    _history(table)
+    forged = state_file(table, 2 * KEEP_EVERY - 1)
+    _rewrite(forged, lambda c: c["days"].pop(str(day(2))))
+    assert false_states(table, COLUMN) == [forged]
+
+
+def test_a_forged_count_that_decides_nothing_is_found_too(table: Path) -> None:
+    _history(table)
+    forged = state_file(table, KEEP_EVERY - 1)
+    _rewrite(forged, lambda c: next(iter(c["days"].values()))[3].update(rows=7))
+    assert false_states(table, COLUMN) == [forged]
+
+
+# random histories
+
+ENTRY = st.builds(
+    DayEntry, st.integers(0, 9), st.sampled_from("AB"), st.sampled_from("ab"), st.sampled_from(Built),
+    counts=st.dictionaries(st.sampled_from(["null value", "duplicates"]), st.integers(0, 3)),
+    scheme=st.integers(1, 3), parts=st.dictionaries(st.sampled_from("xy"), st.sampled_from("pq")),
+    columns=st.sampled_from([None, {}, {"value": "BIGINT"}, {"value": "", "entity": "STRING"}]),
+)  # fmt: skip
+MOMENT = st.sampled_from([None, datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 3, 2, 12, tzinfo=UTC)])
+RECEIPT = st.builds(
+    receipt, days=st.dictionaries(st.integers(0, 5).map(day), ENTRY, max_size=3), write_id=st.sampled_from("uvw"),
+    reason=st.sampled_from(["manual", REPLAY]), frontier=MOMENT,
+    inputs=st.dictionaries(st.sampled_from(["raw", "labels"]), st.integers(-1, 9)), run_id=st.sampled_from(["", "run"]),
+    tags=st.fixed_dictionaries({}, optional={
+        ENGINE: st.just("spark"), UNLIKE: st.just(str(day(1))),
+        FRONTIERS: st.just('{"raw": "2024-03-01T00:00:00+00:00"}'),
+    }),
+)  # fmt: skip
+PARTITION = st.one_of(st.none(), st.just("x"), st.integers(0, 5).map(lambda n: str(day(n))))
+FOREIGN = st.lists(st.builds(add, PARTITION, data_change=st.booleans()), max_size=2)
+
+
+@given(st.lists(st.one_of(RECEIPT, FOREIGN), min_size=1, max_size=12), st.sets(st.integers(0, 11)), st.integers(0, 11))
+def test_a_kept_state_and_the_commits_after_it_give_what_all_commits_give(
+    tmp_path_factory: pytest.TempPathFactory, history: list[Any], kept: set[int], wanted: int
+) -> None:
+    table = tmp_path_factory.mktemp("log") / "staging"
+    for version, what in enumerate(history):
+        is_ours = not isinstance(what, list)
+        make_commit(table, version, what if is_ours else None, () if is_ours else what)
+        if version in kept:
+            keep_state(table, COLUMN, LogCache().state(table, COLUMN))
+    assert false_states(table, COLUMN) == []
+    for at in (None, min(wanted, len(history) - 1)):
+        found, whole = LogCache().state(table, COLUMN, at), _folded(table, at)
+        assert found == whole
+        assert list(found.stamps) == list(whole.stamps)
+        assert _everything(table, found) == _everything(table, whole)
