@@ -96,9 +96,9 @@ def with_bounds(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
 
 def find_declared(root: Path, name: str) -> DeclaredTable | None:
     """The table of that name; None if no asset has made it yet."""
-    file = f"{name}.json"
-    stamp = files.stamps(root / ASSETS).get(file)
-    return _read(root / ASSETS / file, stamp) if stamp is not None else None
+    path = root / ASSETS / f"{name}.json"
+    stamp = files.stamp(path)
+    return _read(path, stamp) if stamp is not None else None
 
 
 @lru_cache(maxsize=256)
