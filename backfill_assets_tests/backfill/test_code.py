@@ -3,7 +3,6 @@
 Tested here: `backfill.code` with a real repository. Not tested here: runs by older code (`cli/test_plan.py`).
 """
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -11,11 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from backfill_assets.backfill.code import OVERRIDE, OVERRIDE_SQL, pin_code, working_by
 from backfill_assets.backfill.preflight import refuse_moved
-from backfill_assets.cli.app import app
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CODE_TAG
 from backfill_assets.lake.home import open_lake
@@ -23,6 +20,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.own_files import loaded, reached
 from backfill_assets.plans.files import find_plan
+from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.own import OWN_PIPELINE
@@ -181,10 +179,9 @@ def test_a_plan_is_pinned_to_the_older_code_and_held_to_it(tmp_path: Path) -> No
         git(root, "add", "pipeline.py", "beside.py")
         git(root, "commit", "-q", "-m", "one more")
     words = ("--partitions", str(START), "--tables", "totals", "--code", "HEAD~1", "--json")
-    made = CliRunner().invoke(app, ["plan", "--lake", str(root), *words])
-    assert made.exit_code == 0, made.output
+    made = read(run("plan", "--lake", root, *words))
     lake, today = open_lake(root), chosen_pipeline(open_lake(root))
-    plan = find_plan(lake, json.loads(made.output)["id"])
+    plan = find_plan(lake, made["id"])
     assert plan.code
     told = f"HEAD~1 ({git(root, 'rev-parse', 'HEAD~1')[:12]}; 2 file(s), digest {plan.code.digest})"
     assert plan.tags(plan.chunk(1))[CODE_TAG] == told

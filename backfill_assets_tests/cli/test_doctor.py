@@ -3,13 +3,9 @@
 Tested here: `cli.doctor`. Not tested here: the examinations (`operations.test_doctor`).
 """
 
-import json
 from pathlib import Path
 
-from click.testing import CliRunner
-
-from backfill_assets.cli.app import app
-from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.late_lake import late_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -35,7 +31,7 @@ def test_doctor_says_who_can_open_dagsters_pages(tmp_path: Path) -> None:
 
 def test_each_item_is_ticked_or_names_what_mends_it_and_80_columns_are_enough(tmp_path: Path) -> None:
     lake, _ = late_lake(tmp_path / "lake")
-    result = CliRunner().invoke(app, ["checklist", "--lake", str(lake.root)])
+    result = run("checklist", "--lake", lake.root)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0] == "loads:"
@@ -43,5 +39,5 @@ def test_each_item_is_ticked_or_names_what_mends_it_and_80_columns_are_enough(tm
     assert lines[lines.index("[ ] a rerun changes nothing") + 2] == "    -> backfill-assets prove --random 3"
     assert lines[-1].endswith(" of 12 hold")
     assert max(map(len, lines)) <= 80
-    as_json = CliRunner().invoke(app, ["checklist", "--json", "--lake", str(lake.root)])
-    assert [i["holds"] for i in json.loads(as_json.stdout)["items"]].count(True) == int(lines[-1].split()[0])
+    document = read(run("checklist", "--json", "--lake", lake.root))
+    assert [i["holds"] for i in document["items"]].count(True) == int(lines[-1].split()[0])

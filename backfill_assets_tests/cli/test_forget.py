@@ -9,9 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
-from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.forget import settle
 from backfill_assets.cli.progress import RunOutcome
@@ -24,6 +22,7 @@ from backfill_assets.lake.traces import Trace
 from backfill_assets.operations.forget import ForgetRequest
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 ASKED = ["forget", "ann-77", "--note", "asked for", "--json", "--lake"]
@@ -40,7 +39,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_yes_it_says_what_holds_the_entity_and_writes_nothing(root: Path) -> None:
-    done = CliRunner().invoke(app, [*ASKED, str(root)])
+    done = run(*ASKED, root)
     found = json.loads(done.stdout)
     assert (done.exit_code, found["done"], found["holding"]) == (0, False, {".snapshots/march": 1})
     assert "--drop snapshots" in found["obstacles"][0]
@@ -48,7 +47,7 @@ def test_without_yes_it_says_what_holds_the_entity_and_writes_nothing(root: Path
 
 
 def test_an_obstacle_ends_it_before_the_entity_is_recorded(root: Path) -> None:
-    done = CliRunner().invoke(app, [*ASKED, str(root), "--yes"])
+    done = run(*ASKED, root, "--yes")
     assert done.exit_code == 1
     assert "march in .snapshots would lose rows. Nothing was erased." in done.stderr
     assert not (root / ".forgotten").exists()

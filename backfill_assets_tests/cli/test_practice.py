@@ -3,15 +3,12 @@
 Tested here: what is printed and written. Not tested here: what labs show, and how faults are mended (`labs`).
 """
 
-import json
 import shutil
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from backfill_assets.cli.app import app
 from backfill_assets.cli.practice import FIRST, guides
 from backfill_assets.labs.lakes import events, first_events, make_lake, replace_by_day
 from backfill_assets_tests.cli.typed import read, run
@@ -89,24 +86,20 @@ def test_a_drill_whose_time_is_over_says_so_and_ends_with_1(processes: None, tmp
     assert (figures["hints"], figures["wrong_guesses"], figures["mended_s"]) == ("1", "1", "-")
 
 
-def _guide(*words: str) -> Result:
-    return CliRunner().invoke(app, ["guide", *words])
-
-
 def test_the_list_has_one_line_for_each_guide_in_the_order_in_which_to_read_them() -> None:
-    lines = _guide().stdout.splitlines()
+    lines = run("guide").stdout.splitlines()
     assert [line.split()[0] for line in lines[1:-1]] == list(guides())
     assert tuple(guides())[: len(FIRST)] == FIRST, "every guide of the first reading exists"
-    assert list(json.loads(_guide("--json").stdout)) == list(guides())
+    assert list(read(run("guide", "--json"))) == list(guides())
 
 
 def test_a_guide_is_printed_as_it_stands() -> None:
     text = guides()["trust"].read_text(encoding="utf-8")
-    assert _guide("trust").stdout == text
-    assert json.loads(_guide("trust", "--json").stdout) == {"guide": "trust", "text": text}
+    assert run("guide", "trust").stdout == text
+    assert read(run("guide", "trust", "--json")) == {"guide": "trust", "text": text}
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    result = _guide("nothing")
+    result = run("guide", "nothing")
     assert result.exit_code == 2
     assert "Choose one of first-lake, own-files" in result.stderr

@@ -3,15 +3,13 @@
 Tested here: `cli.report`. The page in a browser, with an automatic look at its accessibility: `browser/test_pages.py`.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
-from click.testing import CliRunner, Result
 
-from backfill_assets.cli.app import app
+from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.late_lake import late_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -35,14 +33,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     dg.DagsterInstance.get().dispose()
 
 
-def run(root: Path, *args: object) -> Result:
-    return CliRunner().invoke(app, ["report", "--lake", str(root), *map(str, args)])
-
-
 def test_the_page_and_the_document_are_written_by_one_call(root: Path, home: Path, tmp_path: Path) -> None:
-    result = run(root, "--html", tmp_path / "report.html", "--json")
-    assert result.exit_code == 0, result.output
-    said = json.loads(result.stdout)
+    said = read(run("report", "--lake", root, "--html", tmp_path / "report.html", "--json"))
     assert said["dagster"] == {"runs": []}
     assert said["delivered"]["files"] == 0
     assert (tmp_path / "report.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
@@ -52,16 +44,16 @@ def test_a_home_of_dagster_that_is_not_there_is_one_line(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "none"))
-    result = run(root, "--json")
+    result = run("report", "--lake", root, "--json")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert "Set DAGSTER_HOME to a folder that you may write" in result.stderr
 
 
 def test_without_a_place_to_write_to_it_draws_the_metrics(root: Path, home: Path, tmp_path: Path) -> None:
-    drawn = run(root).stdout
+    drawn = run("report", "--lake", root).stdout
     assert "watermark_lag_seconds" in drawn
     assert "look_back_missed_ratio" not in drawn
     file = tmp_path / "lake.prom"
-    assert run(root, "--prometheus", file).stderr == f"wrote {file}\n"
+    assert run("report", "--lake", root, "--prometheus", file).stderr == f"wrote {file}\n"
     assert "# TYPE backfill_assets_look_back_missed_ratio gauge" in file.read_text(encoding="utf-8")
     assert file.stat().st_mode & 0o777 == 0o644, "a scraper is another user"

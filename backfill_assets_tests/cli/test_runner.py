@@ -12,10 +12,8 @@ from typing import NoReturn
 
 import dagster as dg
 import pytest
-from click.testing import CliRunner
 
 from backfill_assets.cli import runner
-from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.dagster_home import lake_words
 from backfill_assets.cli.progress import Lines, RunOutcome
@@ -25,6 +23,7 @@ from backfill_assets.core.work import Work
 from backfill_assets.orchestration.interrupts import Interrupted
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.naming import PLAIN
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 
@@ -52,8 +51,8 @@ def test_an_interrupted_command_is_one_line_and_exit_code_130(tmp_path: Path, wo
         raise Interrupted(2, words)
 
     asked = Work(DayRange(START, START + ONE_DAY), ("raw",))
-    command = ["backfill", "--lake", str(lake.root), "--from", str(asked.days.start), "--to", str(asked.days.last)]
-    done = CliRunner().invoke(app, command, obj=Overrides(work=interrupted))
+    days = ("--from", asked.days.start, "--to", asked.days.last)
+    done = run("backfill", "--lake", lake.root, *days, overrides=Overrides(work=interrupted))
     assert done.exit_code == 130
     assert done.stderr.strip() == line
 
@@ -63,8 +62,7 @@ def test_a_lake_that_may_not_be_written_is_refused_before_a_run_begins(
 ) -> None:
     synthetic_lake(tmp_path, 1)
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path / "tables")  # root may write everything
-    days = ("--from", str(START), "--to", str(START))
-    result = CliRunner().invoke(app, ["backfill", "--lake", str(tmp_path), *days])
+    result = run("backfill", "--lake", tmp_path, "--from", START, "--to", START)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert f"Error: {tmp_path / 'tables'}: this user may not write there. Nothing was started" in result.stderr
 
