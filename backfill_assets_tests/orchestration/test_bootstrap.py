@@ -38,12 +38,13 @@ def test_every_table_says_what_is_missing_and_how_to_make_it(fresh: dg.Definitio
             assert part in said, name
 
 
-def test_a_run_without_a_lake_fails_in_one_line_and_leaves_no_trace(fresh: dg.Definitions, tmp_path: Path) -> None:
+def test_a_run_without_a_lake_fails_in_one_line_and_leaves_no_trace(
+    fresh: dg.Definitions, instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
     job = fresh.resolve_job_def(REBUILD)
-    with dg.DagsterInstance.ephemeral() as instance:
-        done = job.execute_in_process(
-            instance=instance, partition_key=_first(fresh), asset_selection=[dg.AssetKey("raw")], raise_on_error=False
-        )
+    done = job.execute_in_process(
+        instance=instance, partition_key=_first(fresh), asset_selection=[dg.AssetKey("raw")], raise_on_error=False
+    )
     (failure,) = [e for e in done.all_events if e.is_step_failure]
     told = failure.step_failure_data.user_failure_data
     assert told is not None
@@ -62,9 +63,10 @@ def _first(definitions: dg.Definitions) -> str:
 
 
 @pytest.mark.parametrize("name", ["landing", "late_data"])
-def test_sensors_wait_for_a_lake_without_an_error(fresh: dg.Definitions, name: str) -> None:
-    with dg.DagsterInstance.ephemeral() as instance:
-        found: Any = fresh.resolve_sensor_def(name).evaluate_tick(dg.build_sensor_context(instance=instance))
+def test_sensors_wait_for_a_lake_without_an_error(
+    fresh: dg.Definitions, instance: dg.DagsterInstance, name: str
+) -> None:
+    found: Any = fresh.resolve_sensor_def(name).evaluate_tick(dg.build_sensor_context(instance=instance))
     assert "has no lake.toml" in found.skip_message
     assert not found.run_requests
 

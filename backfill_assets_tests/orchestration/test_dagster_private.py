@@ -8,19 +8,18 @@ import dagster as dg
 from backfill_assets.orchestration import dagster_private
 
 
-def test_an_evaluation_belongs_to_the_newest_materialization_of_its_table() -> None:
-    with dg.DagsterInstance.ephemeral() as instance:
-        table = dg.AssetKey("t")
-        assert dagster_private.newest_target(instance, table) is None
-        for partition in ("b", "a"):
-            instance.report_runless_asset_event(dg.AssetMaterialization("t", partition=partition))
-        (newest,) = instance.fetch_materializations(table, limit=1).records
-        target = dagster_private.newest_target(instance, table)
-        assert target is not None
-        assert (target.storage_id, target.run_id, target.timestamp) == (newest.storage_id, "", newest.timestamp)
+def test_an_evaluation_belongs_to_the_newest_materialization_of_its_table(instance: dg.DagsterInstance) -> None:
+    table = dg.AssetKey("t")
+    assert dagster_private.newest_target(instance, table) is None
+    for partition in ("b", "a"):
+        instance.report_runless_asset_event(dg.AssetMaterialization("t", partition=partition))
+    (newest,) = instance.fetch_materializations(table, limit=1).records
+    target = dagster_private.newest_target(instance, table)
+    assert target is not None
+    assert (target.storage_id, target.run_id, target.timestamp) == (newest.storage_id, "", newest.timestamp)
 
 
-def test_the_newest_evaluation_is_found_behind_the_plan_of_a_run_that_gave_none() -> None:
+def test_the_newest_evaluation_is_found_behind_the_plan_of_a_run_that_gave_none(instance: dg.DagsterInstance) -> None:
     @dg.asset
     def t() -> None:
         """A table."""
@@ -32,31 +31,31 @@ def test_the_newest_evaluation_is_found_behind_the_plan_of_a_run_that_gave_none(
 
     defs = dg.Definitions([t], asset_checks=[c], jobs=[dg.define_asset_job("j")], executor=dg.in_process_executor)
     check = dg.AssetCheckKey(dg.AssetKey("t"), "c")
-    with dg.DagsterInstance.ephemeral() as instance:
-        assert dagster_private.newest_evaluation(instance, check) is None
-        instance.report_runless_asset_event(
-            dg.AssetCheckEvaluation(asset_key=check.asset_key, check_name="c", passed=False)
-        )
-        instance.create_run_for_job(defs.resolve_job_def("j"))
-        record = instance.get_latest_asset_check_evaluation_record(check)
-        assert record is not None
-        assert record.status.value == "PLANNED"
-        found = dagster_private.newest_evaluation(instance, check)
-        assert found is not None
-        assert not found.passed
+    assert dagster_private.newest_evaluation(instance, check) is None
+    instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(asset_key=check.asset_key, check_name="c", passed=False)
+    )
+    instance.create_run_for_job(defs.resolve_job_def("j"))
+    record = instance.get_latest_asset_check_evaluation_record(check)
+    assert record is not None
+    assert record.status.value == "PLANNED"
+    found = dagster_private.newest_evaluation(instance, check)
+    assert found is not None
+    assert not found.passed
 
 
-def test_the_newest_materializations_are_those_of_the_partitions_asked_for() -> None:
-    with dg.DagsterInstance.ephemeral() as instance:
-        for partition in ("a", "b", "a"):
-            instance.report_runless_asset_event(dg.AssetMaterialization("t", partition=partition))
-        found = dagster_private.newest_materializations(instance, dg.AssetKey("t"), ["a", "c"])
-        (newest,) = instance.fetch_materializations(dg.AssetKey("t"), limit=1).records
-        assert {p: r.storage_id for p, r in found.items()} == {"a": newest.storage_id}
-        assert dagster_private.newest_materializations(instance, dg.AssetKey("t"), []) == {}
+def test_the_newest_materializations_are_those_of_the_partitions_asked_for(instance: dg.DagsterInstance) -> None:
+    for partition in ("a", "b", "a"):
+        instance.report_runless_asset_event(dg.AssetMaterialization("t", partition=partition))
+    found = dagster_private.newest_materializations(instance, dg.AssetKey("t"), ["a", "c"])
+    (newest,) = instance.fetch_materializations(dg.AssetKey("t"), limit=1).records
+    assert {p: r.storage_id for p, r in found.items()} == {"a": newest.storage_id}
+    assert dagster_private.newest_materializations(instance, dg.AssetKey("t"), []) == {}
 
 
-def test_a_step_of_a_range_records_the_partitions_that_its_output_is_cut_to_and_the_next_step_runs() -> None:
+def test_a_step_of_a_range_records_the_partitions_that_its_output_is_cut_to_and_the_next_step_runs(
+    instance: dg.DagsterInstance,
+) -> None:
     days = dg.DailyPartitionsDefinition("2024-03-01", end_date="2024-03-04")
     whole, cut = days.get_partition_keys(), ["2024-03-01", "2024-03-03"]
 
@@ -78,8 +77,7 @@ def test_a_step_of_a_range_records_the_partitions_that_its_output_is_cut_to_and_
         return 1
 
     tags = {"dagster/asset_partition_range_start": whole[0], "dagster/asset_partition_range_end": whole[-1]}
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = dg.materialize([a, b], instance=instance, tags=tags, resources={"io_manager": Cutting()})
-        made = [(e.asset_key, e.partition) for e in result.get_asset_materialization_events()]
+    result = dg.materialize([a, b], instance=instance, tags=tags, resources={"io_manager": Cutting()})
+    made = [(e.asset_key, e.partition) for e in result.get_asset_materialization_events()]
     assert [p for key, p in made if key == dg.AssetKey("a")] == cut
     assert [p for key, p in made if key == dg.AssetKey("b")] == whole

@@ -20,6 +20,7 @@ from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.load.landed_changes import Comparison
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.backfill_requests import read_tick_state
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.plan_job import PLANS
@@ -30,7 +31,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.files import keep_plan, mark
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import make_commit
-from backfill_assets_tests.operations.synthetic import build, synthetic_lake
+from backfill_assets_tests.operations.synthetic import build
 from backfill_assets_tests.orchestration.ticking import (
     DAYS,
     NOW,
@@ -199,8 +200,6 @@ def test_new_files_of_several_sources_are_scanned_at_once_and_told_apart(
 def test_the_sensors_are_named_and_run_by_themselves_and_the_cursor_is_for_people_only(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
-    from backfill_assets.orchestration.assemble import assemble
-
     stale(lake, 2)
     defs = assemble(lake[0].root, tables)
     sensors = {s.name: s for s in defs.sensors or ()}
@@ -224,9 +223,8 @@ def _active(lake: Lake, pipeline: Pipeline, first: int, end: int, *names: str) -
 
 
 def test_the_sensor_leaves_days_of_an_active_plan_alone_until_it_has_ended(
-    tmp_path: Path, instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance
 ) -> None:
-    lake = synthetic_lake(tmp_path / "lake", DAYS)
     stale(lake, 2, 8)
     plan = _active(*lake, 0, 5, "staging")
     tick = late(lake, instance)
@@ -236,8 +234,7 @@ def test_the_sensor_leaves_days_of_an_active_plan_alone_until_it_has_ended(
     assert asked(late(lake, instance)) == [f"staging {day(2)}..{day(8)}"]
 
 
-def test_the_daily_schedule_leaves_days_of_an_active_plan_alone(tmp_path: Path) -> None:
-    lake = synthetic_lake(tmp_path / "lake", DAYS)
+def test_the_daily_schedule_leaves_days_of_an_active_plan_alone(lake: Made) -> None:
     today = day(DAYS + 3)
     context = LakeContext(lake[0].root, tables)
     assert [d for span in missed_days(context, today) for d in span] == [day(DAYS + n) for n in range(3)]
