@@ -1,7 +1,8 @@
 """Days that assets of a project return: written as days of a lake's own tables are, or refused with nothing written.
 
 Tested here: `LakeIOManager` over whole runs, without an engine. Not tested here: the forms of rows and inputs
-(`test_inputs.py`, `lake/test_given_rows.py`), checks (`test_checks.py`), and Spark (`end_to_end`).
+(`test_inputs.py`, `lake/test_given_rows.py`), what projects do (`test_idioms.py`), checks (`test_checks.py`), and
+Spark (`end_to_end`).
 """
 
 import os
@@ -41,18 +42,6 @@ def states(lake: Path, table: str) -> dict[str, str]:
     reader = open_lake(lake, newest=True)
     known = reader.pipeline.states(read_view(reader.lake, reader.pipeline.contracts))
     return {str(d): known.of(table, d).value for d in known.view.table(table).stamps}
-
-
-def test_a_range_is_one_commit_and_equal_rows_write_nothing(
-    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
-) -> None:
-    assets = [orders_asset(deliveries), weekly_asset()]
-    assert materialize(lake, assets, FIRST, LAST, instance=instance).success
-    assert len(rows(lake, "shop__orders")) == 30
-    assert [total for _, total, _ in rows(lake, "weekly")] == [6, 12, 18, 24, 30, 36, 42, 42, 42, 42]
-    before = versions(lake, "shop__orders"), versions(lake, "weekly")
-    assert materialize(lake, assets, FIRST, LAST, instance=instance).success
-    assert (versions(lake, "shop__orders"), versions(lake, "weekly")) == before
 
 
 def test_days_that_read_a_changed_day_are_stale_until_they_are_made_again(
