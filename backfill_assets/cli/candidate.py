@@ -120,7 +120,7 @@ def _bring_up(candidate_lake: Lake, note: str, as_json: bool) -> None:
 
 
 def _lines(lake: Lake, name: str, publication: Publication) -> Iterator[str]:
-    yield from map(str, (*publication.wider, *publication.tables))
+    yield from map(str, publication.tables)
     if not publication.done:
         yield f"Nothing was done. `backfill-assets candidate publish {name} --yes` does it."
         return

@@ -7,8 +7,6 @@ import click
 
 from backfill_assets.cli.common import answer, json_and_lake, opened
 from backfill_assets.cli.compare import names_of
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
 
 
 @click.command()
@@ -17,9 +15,8 @@ from backfill_assets.lake.model import Pipeline
     "--keep-days", type=click.IntRange(1), help="Days that replaced files stay. [default: [retention] rollback_days]"
 )
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
-@click.option("--widen", is_flag=True, help="Cast columns to the wider types that lake.toml or contracts have now.")
 @json_and_lake
-def maintain(named: str, keep_days: int | None, yes: bool, widen: bool, as_json: bool) -> None:
+def maintain(named: str, keep_days: int | None, yes: bool, as_json: bool) -> None:
     """Show what can go: data files replaced so long ago that no rollback is promised, files that no version names, old
     checkpoints; and ledgers and days in many small files, or in too large
     ones. With --yes it is done.
@@ -30,21 +27,9 @@ def maintain(named: str, keep_days: int | None, yes: bool, widen: bool, as_json:
 
     lake, pipeline = opened()
     tables = names_of(named) or []
-    if widen:
-        _widen(lake, pipeline, tables, yes, as_json)
-        return
     found = do(lake, pipeline, tables, keep_days, act=yes)
     lines = found.lines() or ["Nothing can go."]
     lines.append(f"Every version since {found.since:%Y-%m-%d %H:%M} UTC keeps its files.")
     if found.lines() and not yes:
         lines.append("Nothing was done. `backfill-assets maintain --yes` does it.")
-    answer(found, as_json, lines)
-
-
-def _widen(lake: Lake, pipeline: Pipeline, tables: list[str], yes: bool, as_json: bool) -> None:
-    from backfill_assets.operations.widening import widen_tables
-
-    found = widen_tables(lake, pipeline, tables, act=yes)
-    undone = [] if yes else ["Nothing was done. `backfill-assets maintain --widen --yes` casts these files."]
-    lines = [*found, *undone] if found else ["No kept file has a narrower type than lake.toml and the contracts say."]
     answer(found, as_json, lines)

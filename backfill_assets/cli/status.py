@@ -126,10 +126,9 @@ def _draw_totals(report: StatusReport) -> None:
     drawn = 0
     if stuck := [name for name, changes in report.columns.items() if any(c.startswith(STUCK) for c in changes)]:
         say(
-            "INT to BIGINT or more digits of a DECIMAL: `backfill-assets maintain --widen`. Else give these columns "
-            "the types they have, and the new types to columns of other names; or move these folders of "
-            f"{report.lake}/tables away: {', '.join(stuck)} (with landed rows also the `{ARRIVALS}` of their source), "
-            "then run `backfill-assets catch-up`: all other tables keep their history."
+            "Give these columns the types they have, and the new types to columns of other names; or move these "
+            f"folders of {report.lake}/tables away: {', '.join(stuck)} (with landed rows also the `{ARRIVALS}` of "
+            "their source), then run `backfill-assets catch-up`: all other tables keep their history."
         )
     else:
         changed = [d for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]

@@ -42,6 +42,7 @@ class Engine:
     needs_java = True
     has_row_metadata = True  # `_metadata` names the file of a row and its place in it
     reads_delta = True  # tables that another program changed, too
+    casts_files = True  # files of a narrower type are read as the column's; else all files of a read are of one type
     catches_errors = True  # `try_to_binary` gives NULL for what raises within it; else one row ends the query
 
     def files_at_once(self, memory: str, columns: int) -> int | None:

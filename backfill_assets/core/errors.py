@@ -16,7 +16,7 @@ OTHER_ROWS_ALONE = "computed alone has other rows than among"  # likewise
 OTHER_ROWS_AGAIN = "computed again, from its inputs in another order, has other rows"  # likewise
 BREAK = re.compile(r"\s*[\r\n]\s*")  # of an expression that is written over several lines
 ALSO = " Also: "  # between the causes of one failure, each of which ends with a full stop
-OTHER_TYPE = "a column's type cannot change by a write"  # likewise
+OTHER_TYPE = "a column's type cannot change but to a wider one"  # likewise
 
 
 class BackfillError(Exception):

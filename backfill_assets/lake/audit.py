@@ -163,11 +163,14 @@ def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> 
 
 
 def as_written(contract: Contract, file: str) -> Contract:
-    """The contract of the columns that a data file of the table has, which judges no row."""
+    """The contract of the columns that a data file of the table has, in a wider type where the contract has one, by
+    which no canonical text differs. It judges no row."""
     import pyarrow.parquet as pq
 
-    written = ((f.name, type_of_arrow(f.type)) for f in pq.read_schema(file))
-    columns = [Column(name, str(kind), name, nullable=True) for name, kind in written if kind is not None]
+    wanted = {c.name: c.kind for c in contract.columns}
+    written = {f.name: kind for f in pq.read_schema(file) if (kind := type_of_arrow(f.type)) is not None}
+    written |= {name: kind for name, kind in wanted.items() if kind.holds(written.get(name))}
+    columns = [Column(name, str(kind), name, nullable=True) for name, kind in written.items()]
     laid_out = [contract.column(contract.partition_column)] if contract.partition_column else []
     return replace(contract, columns=(*columns, *laid_out), key=(), rules=(), inputs=(), read_by=())
 

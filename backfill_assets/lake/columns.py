@@ -4,9 +4,9 @@ Not here: the types themselves (`core.column_types`), their canonical texts (`fi
 
 A table gets, keeps or may lack columns by one commit of metadata, which touches no row: older days read a new column as
 NULL and are `outdated` until they are rebuilt. A column that the contract no longer has stays in the schema, so that
-older days can be restored. Another type is refused by a write; `widening.widen` casts all files to a wider one,
-because files of the narrower type need Delta's feature `typeWidening`, and delta-rs 1.6 neither opens nor writes a
-table that has it (a test holds that it is still so).
+older days can be restored. A type may become a wider one (`ColumnType.holds`): older files keep the narrower one until
+their days are written again, and readers cast. Spark 4, delta-rs and DuckDB do so by themselves, without Delta's
+feature `typeWidening`, which delta-rs 1.6 neither opens nor writes. Any other type is refused.
 """
 
 import json
@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from backfill_assets.core.column_types import ARRAY, DECIMAL, PLAIN_KINDS, ColumnType
@@ -89,13 +88,15 @@ def column_types(opened: "DeltaTable") -> dict[str, ColumnType | None]:
 
 
 def evolve(opened: "DeltaTable", path: Path, contract: Contract) -> bool:
-    """Add the columns of its contract that a table lacks, and allow NULL in those that the contract no longer requires.
+    """Add the columns of its contract that a table lacks, give columns the wider types that it has, and allow NULL in
+    those that it no longer requires.
 
-    Returns whether it wrote. Raises ContractBroken if a column has another type, or a new one the name of another but
-    for its case. The caller holds the lock.
+    Returns whether it wrote. Raises ContractBroken if a column has another type that is not wider, or a new one the
+    name of another but for its case. The caller holds the lock.
     """
-    present = {f.name: f for f in opened.schema().fields}
-    _refuse_other_types(path, contract, column_types(opened))
+    present, types = {f.name: f for f in opened.schema().fields}, column_types(opened)
+    wider = {c.name: c.kind for c in contract.columns if c.kind.holds(types.get(c.name))}
+    _refuse_other_types(path, contract, {name: kind for name, kind in types.items() if name not in wider})
     absent = [c for c in contract.columns if c.name not in present]
     _refuse_other_case(path, absent, present)
     may_lack = {*contract.nullable_columns, *(present.keys() - set(contract.column_names))}
@@ -106,12 +107,17 @@ def evolve(opened: "DeltaTable", path: Path, contract: Contract) -> bool:
     loosened = sorted(n for n, f in present.items() if not f.nullable and n in may_lack)
     for name in loosened:
         opened.alter.drop_column_not_null(name, commit_properties=_properties(contract, f"{name} may be NULL"))
-    return bool(absent or loosened)
+    if wider:
+        _widen(opened, contract, wider)
+    return bool(absent or loosened or wider)
 
 
-def widened_schema(opened: "DeltaTable", wider: Mapping[str, ColumnType]) -> "Schema":
-    """The schema of a table with other types of some columns."""
-    from deltalake import Schema
+def _widen(opened: "DeltaTable", contract: Contract, wider: Mapping[str, ColumnType]) -> None:
+    """Commit a schema with these types; no file changes, because no row meets the predicate."""
+    import pyarrow as pa
+    from deltalake import Schema, write_deltalake
+
+    opened.update_incremental()
 
     def widened(field: Any) -> Any:
         """The field of a column in its new type."""
@@ -120,15 +126,18 @@ def widened_schema(opened: "DeltaTable", wider: Mapping[str, ColumnType]) -> "Sc
         comment = (field.metadata or {}).get("comment", "")
         return delta_schema([Column(field.name, str(wider[field.name]), comment, field.nullable)]).fields[0]
 
-    return Schema([widened(f) for f in opened.schema().fields])
+    schema = pa.schema(Schema([widened(f) for f in opened.schema().fields]).to_arrow())
+    note = ", ".join(f"{name} {kind}" for name, kind in wider.items())
+    write_deltalake(
+        opened, schema.empty_table(), mode="overwrite", schema_mode="overwrite", predicate="false",
+        commit_properties=_properties(contract, f"widens to {note}"),
+    )  # fmt: skip
 
 
-def schema_contract(
-    contract: Contract, opened: "DeltaTable", wider: Mapping[str, ColumnType] = MappingProxyType({})
-) -> Contract:
-    """Contract with the columns of the table's schema (types replaced by `wider`), which files of earlier versions fit.
-    Columns of types that contracts do not know are left out."""
-    kinds, fields = {**column_types(opened), **wider}, opened.schema().fields
+def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
+    """Contract with the columns of the table's schema, which files of earlier versions fit. Columns of types that
+    contracts do not know are left out."""
+    kinds, fields = column_types(opened), opened.schema().fields
     columns = tuple(Column(f.name, str(kinds[f.name]), "", f.nullable) for f in fields if kinds[f.name] is not None)
     return replace(contract, columns=columns, key=(), inputs=(), rules=())
 
@@ -147,12 +156,12 @@ def _refuse_other_types(path: Path, contract: Contract, types: "dict[str, Column
         wrong = ", ".join(f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}" for c, kind in other)
         raise ContractBroken(
             f"the table {path.name}",
-            f"{wrong}: {OTHER_TYPE}, nor widen",
+            f"{wrong}: {OTHER_TYPE}",
             "Nothing was written",
-            "INT may become BIGINT, and a DECIMAL have more digits: `backfill-assets maintain --widen`. Else "
-            "give the column its type back, and the new type to a column of another name (e.g. "
-            f"{other[0][0].name}_2, in `select` too): only what reads that one is made again; or move "
-            f"{path} away, as `backfill-assets status` says, and make it again with `backfill-assets catch-up`",
+            "INT may become BIGINT, and a DECIMAL have more digits. Else give the column its type back, and the new "
+            f"type to a column of another name (e.g. {other[0][0].name}_2, in `select` too): only what reads that one "
+            f"is made again; or move {path} away, as `backfill-assets status` says, and make it again with "
+            "`backfill-assets catch-up`",
         )
 
 

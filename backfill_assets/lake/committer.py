@@ -9,13 +9,12 @@ With retries, two writers that fill one empty day both succeed; without, 300 of 
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
@@ -28,7 +27,7 @@ from backfill_assets.lake.columns import (
     file_statistics,
     read_footer,
     schema_contract,
-    widened_schema,
+    type_of_arrow,
 )
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.log import (
@@ -51,7 +50,7 @@ from backfill_assets.lake.staging import StagedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import DeltaTable, Schema
+    from deltalake import DeltaTable
 
 FEATURE_OF_BEFORE = "inCommitTimestamp"  # tables of version 0.1 have it, and delta-rs refuses to write them
 # Commits: opening a table reads those since its checkpoint, 0.4 CPU ms each (measured: a receipt took 8 CPU ms with 10,
@@ -144,19 +143,14 @@ def _digests(path: Path, adds: Sequence[StagedFile]) -> str:
 
 def rewrite_files(
     path: Path, contract: Contract, receipt: Receipt, adds: Sequence[StagedFile], removes: Sequence[LiveFile],
-    wider: Mapping[str, ColumnType] | None = None,
 ) -> int:  # fmt: skip
-    """Commit as `commit_files` does, but files that together hold the same rows as before: readers of changes see none.
-    With types `wider` of columns, `adds` replace all files and the schema changes too."""
+    """Commit as `commit_files` does, but files that hold the same rows as before: readers of changes see none."""
     opened, now_ms = open_table(path), _now_ms()
-    by_schema = schema_contract(contract, opened, wider or {})
+    by_schema = schema_contract(contract, opened)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms, change=False)
     added = _additions(path, by_schema, adds, now_ms, by_schema.nullable_columns, change=False)
     files.sync_all([f.path for f in adds], path)
-    if not wider:
-        return _commit(opened, path, receipt, [*actions, *added], _digests(path, adds))
-    replaced = len(live_files(opened, contract.partition_column))
-    return _commit(opened, path, receipt, added, _digests(path, adds), (widened_schema(opened, wider), replaced))
+    return _commit(opened, path, receipt, [*actions, *added], _digests(path, adds))
 
 
 def _now_ms() -> int:
@@ -168,11 +162,7 @@ def commit_receipt(path: Path, receipt: Receipt) -> int:
     return _commit(open_table(path), path, receipt, [])
 
 
-def _commit(
-    opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[Any], digests: str = "",
-    new: "tuple[Schema, int] | None" = None,
-) -> int:  # fmt: skip
-    """`new`: the schema that the table gets, in a commit that replaces all its files, and their number."""
+def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[Any], digests: str = "") -> int:
     from deltalake import CommitProperties, PostCommitHookProperties, Transaction
 
     before = opened.version()
@@ -182,7 +172,7 @@ def _commit(
     properties = CommitProperties(
         custom_metadata={
             "userMetadata": receipt.to_json(),
-            ACTIONS: str(len(actions) + 1 + (new[1] + 1 if new else 0)),
+            ACTIONS: str(len(actions) + 1),
             BEFORE: commit_digest(path, before),
             **({FILES: digests} if digests else {}),
         },
@@ -193,8 +183,8 @@ def _commit(
     try:
         opened.create_write_transaction(
             actions,
-            mode="overwrite" if new else "append",  # overwriting removes all files, and changes the schema
-            schema=new[0] if new else opened.schema(),
+            mode="append",
+            schema=opened.schema(),
             partition_by=opened.metadata().partition_columns,
             commit_properties=properties,
             post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
@@ -285,10 +275,13 @@ def _checked(path: Path, contract: Contract, file: StagedFile, may_lack: Collect
 
 
 def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection[str] = ()) -> str:
-    """Describe how a file's columns differ from the contract's, apart from some that it `may_lack`; "" if equal."""
+    """Describe how a file's columns differ from the contract's, apart from some that it `may_lack`, and from narrower
+    types, which readers cast; "" if they do not."""
     columns = {f.name: arrow_name(f.type) for f in schema}
     needed = (c for c in contract.columns if c.name in columns or c.name not in may_lack)
-    expected = {c.name: arrow_name(arrow_type(c.kind)) for c in needed if c.name != contract.partition_column}
+    found = {f.name: type_of_arrow(f.type) for f in schema}
+    kinds = {c.name: found[c.name] if c.kind.holds(found.get(c.name)) else c.kind for c in needed}
+    expected = {name: arrow_name(arrow_type(k)) for name, k in kinds.items() if k and name != contract.partition_column}
     return "" if columns == expected else f"{columns}, not {expected}"
 
 

@@ -9,10 +9,11 @@ import atexit
 import re
 import shutil
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from backfill_assets.core.errors import Altered, BackfillError, ContractBroken
 from backfill_assets.engine.foreign import delta_frame
 from backfill_assets.engine.session import OwnServer, engine_of, own_server
 from backfill_assets.lake import files
-from backfill_assets.lake.columns import column_types
+from backfill_assets.lake.columns import column_types, read_footer, type_of_arrow
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile, versions
 from backfill_assets.lake.log_state import LOGS
@@ -162,7 +163,7 @@ def columns(lake: LakeFolder, table: str) -> dict[str, str]:
 
 
 def columns_at(lake: LakeFolder, contract: Contract, version: int) -> dict[str, str]:
-    """Type of each column of the contract in a version of its table, which is narrower before `widening`."""
+    """Type of each column of the contract in a version of its table, which may have been narrower."""
     kinds = column_types(LOGS.opened(lake.table_path(contract.name), version))
     return {c.name: str(kinds.get(c.name) or c.type) for c in contract.columns}
 
@@ -238,8 +239,28 @@ def read_plain(
     if not plain.paths:
         nulls = (f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in plain.columns)
         return session.sql("SELECT 1").where("false").selectExpr(*nulls)
-    server = server_of(session)
-    return _read_links(session, plain, server.scratch) if server else _read_named(session, plain)
+    server, frames = server_of(session), list["DataFrame"]()
+    for alike in [plain] if engine_of(session).casts_files else _by_types(plain):
+        read = _read_links(session, alike, server.scratch) if server else _read_named(session, alike)
+        cast = [f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in plain.columns]
+        frames.append(read if alike.columns == plain.columns else read.selectExpr(*cast))
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def _by_types(plain: PlainFiles) -> list[PlainFiles]:
+    """The files in groups whose columns have the same types: older ones may have a narrower one."""
+    groups = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
+    for path in plain.paths:
+        kinds = _types_of(path)
+        groups[tuple((name, kinds.get(name, kind)) for name, kind in plain.columns)].append(path)
+    return [replace(plain, paths=tuple(paths), columns=columns) for columns, paths in groups.items()]
+
+
+@lru_cache(maxsize=4096)
+def _types_of(path: str) -> dict[str, str]:
+    """Spark's names of the types that the columns of a file have; a data file never changes."""
+    kinds = ((f.name, type_of_arrow(f.type)) for f in read_footer(Path(path)).schema)
+    return {name: kind.spark for name, kind in kinds if kind is not None}
 
 
 def _read_named(session: "SparkSession", plain: PlainFiles) -> "DataFrame":

@@ -37,6 +37,7 @@ KEPT_CHECKPOINTS = 2  # the newest, and one more for readers that found it befor
 MIB = 1 << 20
 TOO_LARGE = 2  # times the wanted size: a file ends with a row group, and is often somewhat larger
 AT_ONCE_BYTES = 2 << 30  # what one commit rewrites: about a minute's work, lost if it is stopped
+UNITED = "union_by_name = true, hive_partitioning = false"  # files of a ledger may differ in a type
 MOST_LEDGER_FILES = 64  # beyond it, every command spends tenths of a second to open them
 Layout = Mapping[str, Sequence[LiveFile]]  # by the value of the partition column; "": of a table without one
 
@@ -188,7 +189,7 @@ def _write(lake: Lake, contract: Contract, staged: Staged, value: str, old: Sequ
     folder = folder / f"{contract.partition_column}={value}" if contract.partition_column else folder
     files.make_folder(folder)
     names = ", ".join(quoted(c) for c in written.column_names if c != contract.partition_column)
-    rows = f"SELECT {names} FROM read_parquet([{', '.join(map(literal, old))}], hive_partitioning = false)"
+    rows = f"SELECT {names} FROM read_parquet([{', '.join(map(literal, old))}], {UNITED})"
     size = f"FILE_SIZE_BYTES {file_bytes}, ROW_GROUP_SIZE_BYTES {file_bytes}"
     options = f"FORMAT parquet, COMPRESSION zstd, {size}, FILENAME_PATTERN 'part-{{i}}', OVERWRITE_OR_IGNORE"
     with connection(lake) as engine:

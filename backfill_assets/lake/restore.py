@@ -1,5 +1,4 @@
-"""Restores partitions to an earlier version and releases them, in commits of metadata alone: no JVM, and no data but
-where columns have got wider types since (`widening`).
+"""Restores partitions to an earlier version and releases them, in commits of metadata alone: no JVM, and no data.
 
 Elsewhere: which days and versions (`operations.rollback`), the commit itself (`committer`). No run computes restored
 days, which are `held`, until they are released.
@@ -9,13 +8,12 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError, Superseded
@@ -32,8 +30,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit, LiveFile, commits
 from backfill_assets.lake.log_state import LOGS, states_at
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.staging import StagedFile, filling
-from backfill_assets.lake.widening import cast_files, narrower_columns
+from backfill_assets.lake.staging import StagedFile
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -57,8 +54,7 @@ class RestoreRequest:
 class PreparedRestore:
     """A restore of one table that passed all checks: partition records `now`, at the targets (`then`) and to be written
     (`entries`), and the data files to add and remove. Days that are held with that content already are left out.
-    `wider`: the columns that have got wider types since, for which copies of the files are added; `absent`: those of
-    the contract that these files lack. `version` is that of its commit (None: not committed)."""
+    `absent`: the columns of the contract that these files lack. `version` is that of its commit (None: none yet)."""
 
     contract: Contract
     targets: Mapping[date, int]
@@ -67,7 +63,6 @@ class PreparedRestore:
     entries: Mapping[date, DayEntry]
     adds: tuple[LiveFile, ...] = ()
     removes: tuple[LiveFile, ...] = ()
-    wider: Mapping[str, ColumnType] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
     version: int | None = None
 
@@ -84,7 +79,6 @@ class PreparedRestore:
         return {
             "table": self.contract.name, "version": self.version, "days": days, "files_back": len(self.adds),
             "files_out": len(self.removes), "bytes_back": sum(f.size for f in self.adds),
-            **({"cast": {name: str(kind) for name, kind in self.wider.items()}} if self.wider else {}),
             **({"absent_columns": [*self.absent]} if self.absent else {}),
         }  # fmt: skip
 
@@ -92,8 +86,7 @@ class PreparedRestore:
         now, then = sum(s.entry.rows for s in self.now.values()), sum(e.rows for e in self.entries.values())
         days = ", ".join(map(str, contiguous(self.entries)))
         versions = ", ".join(map(str, sorted(set(self.targets.values()))))
-        cast = "".join(f", {name} cast to {kind}" for name, kind in self.wider.items())
-        files = f"{len(self.adds)} file(s) back{cast}, {len(self.removes)} out"
+        files = f"{len(self.adds)} file(s) back, {len(self.removes)} out"
         done = "" if self.version is None else f", by version {self.version}"
         absent = f"; these files lack {', '.join(self.absent)}: readers refuse the days" if self.absent else ""
         return f"{self.contract.name}: {days} as of version {versions}, {now} row(s) to {then}, {files}{done}{absent}"
@@ -116,10 +109,10 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     entries = {d: e for d, e in entries.items() if d in now.foreign or now.stamps[d].entry != e}
     targets = {d: wanted.targets[d] for d in entries}
     adds, removes = _file_changes(path, contract, targets)
-    wider, names = _columns_of(path, schema_contract(contract, open_table(path)), adds)
+    names = _columns_of(path, schema_contract(contract, open_table(path)), adds)
     absent = tuple(c for c in contract.column_names if adds and c not in {*names, contract.partition_column})
     held_now = {d: now.stamps[d] for d in entries}
-    return PreparedRestore(contract, targets, held_now, stamps, entries, adds, removes, wider, absent)
+    return PreparedRestore(contract, targets, held_now, stamps, entries, adds, removes, absent)
 
 
 def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenance) -> int | None:
@@ -132,15 +125,8 @@ def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenanc
         path = lake.table_path(wanted.contract.name)
         by_schema = schema_contract(wanted.contract, open_table(path))
         receipt = _receipt(prepared, provenance)
-        if not prepared.wider:
-            adds = [StagedFile(path / f.path, f.partition) for f in prepared.adds]
-            return commit_files(path, by_schema, receipt, adds, prepared.removes, restored=True)
-        with filling(lake, wanted.contract) as staged:
-            cast_files(lake, wanted.contract, prepared.adds, prepared.wider, staged)
-            staged.tried, receipt = True, replace(receipt, write_id=staged.write_id)
-            version = commit_files(path, by_schema, receipt, staged.files, prepared.removes, restored=True)
-            staged.keep(staged.paths)
-        return version
+        adds = [StagedFile(path / f.path, f.partition) for f in prepared.adds]
+        return commit_files(path, by_schema, receipt, adds, prepared.removes, restored=True)
 
 
 def release_partitions(lake: Lake, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
@@ -216,15 +202,12 @@ def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[
     return held, gone_or_altered(path, held)
 
 
-def _columns_of(
-    path: Path, contract: Contract, files: Sequence[LiveFile]
-) -> tuple[dict[str, ColumnType], frozenset[str]]:
-    """The columns for which `contract`, which has the columns of the table's schema, has wider types than some of these
-    files, and the names of all columns of the files. Raises if a file is gone, altered, or does not fit otherwise; it
-    may lack columns that may be NULL."""
+def _columns_of(path: Path, contract: Contract, files: Sequence[LiveFile]) -> frozenset[str]:
+    """The names of all columns of these files. Raises if one is gone, altered, or does not fit `contract`, which has
+    the columns of the table's schema; it may lack columns that may be NULL, and have narrower types."""
     import pyarrow as pa
 
-    found, names = dict[str, ColumnType](), frozenset[str]()
+    names = frozenset[str]()
     fix = "Make the days again instead: `backfill-assets backfill`"
     gone = gone_or_altered(path, files)
     if gone:
@@ -235,14 +218,12 @@ def _columns_of(
         try:
             schema = read_footer(path / file.path).schema
             names |= {*schema.names}
-            narrow = narrower_columns(schema, contract)
-            others = pa.schema([f for f in schema if f.name not in narrow])
-            misfit, found = columns_misfit(others, contract, {*contract.nullable_columns, *narrow}), found | narrow
+            misfit = columns_misfit(schema, contract, contract.nullable_columns)
         except (OSError, pa.ArrowInvalid) as error:
             misfit = f"not to be read ({error})"
         if misfit:
             raise _refusal(contract, f"the columns of {file.path}, which {file.partition} held, are {misfit}", fix)
-    return found, names
+    return names
 
 
 def _refusal(contract: Contract, culprit: str, fix: str) -> BackfillError:

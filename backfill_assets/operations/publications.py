@@ -29,7 +29,6 @@ from backfill_assets.load.candidate import VERSIONS, made_with
 from backfill_assets.load.making import version_read
 from backfill_assets.operations.candidates import FIT, publishing, refused
 from backfill_assets.operations.compare import CompareRequest, Moment, compare
-from backfill_assets.operations.widening import Widening, widen_tables
 from backfill_assets.plans.files import FINISHED, find_plan, held_back, new_id, plan_ids, state_of
 
 NOTHING = "Nothing was published"
@@ -60,12 +59,10 @@ class TablePublication:
 
 @dataclass(frozen=True)
 class Publication:
-    """What `publish` does or did: the id by which `rollback --plan` takes it back, its tables, upstream first, and
-    those whose columns get `wider` types before it."""
+    """What `publish` does or did: the id by which `rollback --plan` takes it back, and its tables, upstream first."""
 
     id: str
     tables: tuple[TablePublication, ...]
-    wider: tuple[Widening, ...] = ()
     done: bool = False
 
 
@@ -75,7 +72,6 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
 
     Everything that can refuse a table is looked at before the first commit, under the locks of all of them. Readers see
     the days of all tables before or after it (`lake.versions`). Stopped in between, done again, it goes on.
-    Where the lake's code, as the candidate's, has wider types than a table, all its files are cast first, once.
     Raises BackfillError if a day is not up to date, code or settings are others in the lake, days are held, a plan
     stopped, or a read of consumers would fail.
     """
@@ -88,8 +84,7 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     earlier = [u.id for u in unfinished(lake) if u.what == request.what]
     plan = earlier[0] if earlier else new_id(utc_now())
     if not act:
-        return Publication(plan, tuple(previews), tuple(widen_tables(lake, request.pipeline, names)))
-    wider = widen_tables(lake, request.pipeline, names, act=True)
+        return Publication(plan, tuple(previews))
     with ExitStack() as locks:
         for name in names:
             locks.enter_context(lake.store.lock(name))
@@ -97,7 +92,7 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
         with switching(lake, request.pipeline.contracts, names, request.unfinished(plan)):
             versions = list(_publish_tables(request, chosen, plan, {p.table: p.grounds for p in previews}))
     published = tuple(replace(p, version=v) for p, v in zip(previews, versions, strict=True))
-    return Publication(plan, published, tuple(wider), done=True)
+    return Publication(plan, published, done=True)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,14 @@ Not here: drawing (`cli.status`), the rule of states (`core.states`), finding al
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Annotated, Any
 
 from backfill_assets.core.clock import utc_today
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.column_types import read_type
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive, ranges
 from backfill_assets.core.downstream import will_change
 from backfill_assets.core.needs import needed_days
@@ -180,11 +182,18 @@ def column_changes(contract: Contract, known: Mapping[str, str]) -> tuple[str, .
     gets = [f"gets {name} {kind}" for name, kind in wanted.items() if name not in known]
     loses = [f"loses {name}" for name in known if name not in wanted]
     other = [
-        f"{STUCK}{name} is {known[name]}, not {kind}"
-        for name, kind in wanted.items()
-        if name in known and known[name] != kind
-    ]
+        f"widens {c.name} from {known[c.name]} to {c.type}" if _widens(c, known[c.name])
+        else f"{STUCK}{c.name} is {known[c.name]}, not {c.type}"
+        for c in contract.columns
+        if known.get(c.name, c.type) != c.type
+    ]  # fmt: skip
     return (*gets, *loses, *other)
+
+
+def _widens(column: Column, known: str) -> bool:
+    with suppress(ValueError):  # a type that no contract has
+        return column.kind.holds(read_type(known))
+    return False
 
 
 def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:

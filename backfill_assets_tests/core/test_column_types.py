@@ -40,3 +40,16 @@ REFUSED = {
 def test_what_is_no_type_is_refused_with_what_to_write(written: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         read_type(written)
+
+
+@pytest.mark.parametrize(
+    ("other", "wanted", "wider"),
+    [
+        ("INT", "BIGINT", True), ("DECIMAL(9,2)", "DECIMAL(20,2)", True), ("ARRAY<INT>", "ARRAY<BIGINT>", True),
+        ("BIGINT", "INT", False), ("DATE", "TIMESTAMP", False), ("DECIMAL(9,2)", "DECIMAL(20,4)", False),
+        ("INT", "DOUBLE", False), ("INT", "INT", False), ("DECIMAL(9,2)", "DECIMAL(8,2)", False),
+    ],
+)  # fmt: skip
+def test_a_type_is_wider_if_it_holds_every_value_with_the_same_text(other: str, wanted: str, wider: bool) -> None:
+    assert read_type(wanted).holds(read_type(other)) is wider
+    assert not read_type(wanted).holds(None)

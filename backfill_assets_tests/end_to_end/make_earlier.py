@@ -87,7 +87,6 @@ def make(root: Path) -> None:
     (root / "sql" / "daily.sql").write_text(
         DAILY.replace('"INT"', '"BIGINT"').replace("cast(count(*) AS INT)", "count(*)")
     )
-    run(root, "maintain", "--tables", "daily", "--widen", "--yes")
     run(root, "backfill", "--from", "2024-03-04", "--to", f"2024-03-{LAST:02}")
     run(root, "plan", "--from", "2024-03-01", "--to", "2024-03-02", "--tables", "daily,weekly", "--force")
     plan = json.loads(run(root, "plan", "list", "--json"))[0]["id"]

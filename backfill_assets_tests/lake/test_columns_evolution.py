@@ -71,7 +71,7 @@ def test_a_required_column_that_is_added_or_lost_does_not_bind_the_days_without_
 def test_a_wider_type_goes_into_a_column_of_another_name(lake: Lake) -> None:
     wider = tuple(replace(c, type="DECIMAL(20,0)") if c.name == "value" else c for c in STAGING.columns)
     before = lake.store.view("staging", "event_date").version
-    with pytest.raises(ContractBroken, match=r"value is BIGINT, not DECIMAL\(20,0\).*nor widen.*value_2, in `select`"):
+    with pytest.raises(ContractBroken, match=r"value is BIGINT, not DECIMAL\(20,0\).*value_2, in `select`"):
         publish_by_hand(lake, replace(STAGING, columns=wider), [{"entity": "B", "value": None, "event_date": day(1)}])
     assert lake.store.view("staging", "event_date").version == before
     both = replace(STAGING, columns=(*STAGING.columns, Column("value_2", "DECIMAL(20,0)", "wider", nullable=True)))

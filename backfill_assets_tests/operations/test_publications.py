@@ -19,6 +19,7 @@ from backfill_assets.core.errors import BackfillError, DaysHeld
 from backfill_assets.core.states import State
 from backfill_assets.lake import files
 from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.data_files import columns
 from backfill_assets.lake.housekeeping import remove_unneeded
 from backfill_assets.lake.replace import Provenance, replace_days_locked
 from backfill_assets.lake.staging import Staged, stage_links
@@ -139,15 +140,14 @@ def test_it_is_refused_while_the_lake_has_other_code(beside: Beside) -> None:
         publish(beside.request(deployed=False), act=False)
 
 
-def test_a_column_that_is_wider_in_the_candidate_gets_its_type_first_and_both_are_put_back_as_rows(
-    tmp_path: Path,
-) -> None:
+def test_a_column_that_is_wider_in_the_candidate_gets_its_type_with_the_days_that_are_published(tmp_path: Path) -> None:
     made = with_narrow_staging(tmp_path)
     beside = Beside.of(made, "staging")
     beside.there.write("staging", {2: 1 << 40, 3: 5})
-    looked = publish(beside.request(), act=False)
-    assert [dict(w.columns) for w in looked.wider] == [{"value": "INT -> BIGINT"}]
     done = beside.publish()
+    assert columns(made.lake, "staging")["value"] == "BIGINT"
+    made.pipeline = beside.request().pipeline
+    assert {made.states().of("staging", day(n)) for n in (2, 3)} == {State.FRESH}
     assert made.values("staging") == [1, 1, 1 << 40, 5, *[1] * (DAYS - 4)]
     roll_back(made.lake, made.pipeline, RollbackRequest(plan=done.id), Provenance("rollback"))
     assert made.values("staging") == [1] * DAYS
