@@ -149,14 +149,20 @@ def _draw_stale(report: StatusReport) -> None:
     following = [d for d in report if d.will_change]
     reasons = [(d.table, d.reason, d.day) for d in stale_days]
     reasons += [(d.table, "will change after these", d.day) for d in following]
-    for (table, reason), group in groupby(reasons, lambda line: line[:2]):
-        say(f"{table} {text_of(contiguous(day for _, _, day in group))}: {reason}", 2)
+    _say_reasons(reasons)
     if landed := [d for d in stale_days if "file(s) name it now" in d.reason]:
         click.echo(f"its files:  backfill-assets show {landed[0].table} {landed[0].day}")
     _draw_commands("rebuild", report, [*stale_days, *following])
-    for day in stale_days:
-        for culprit in day.culprits:
-            say(f"{day.table} {day.day}: {culprit}", 2)
+    _say_reasons((d.table, culprit, d.day) for d in stale_days for culprit in d.culprits)
+
+
+def _say_reasons(lines: Iterable[tuple[str, str, date]]) -> None:
+    """Say, once for all days of a table, why they are stale."""
+    days: dict[tuple[str, str], list[date]] = defaultdict(list)
+    for table, reason, day in lines:
+        days[table, reason].append(day)
+    for (table, reason), found in days.items():
+        say(f"{table} {text_of(contiguous(found))}: {reason}", 2)
 
 
 def _draw_commands(

@@ -46,6 +46,15 @@ def test_status_finds_something_only_when_asked_to_check(tmp_path: Path) -> None
     assert "backfill --from 2024-02-26 --to 2024-02-28 --tables features,labels" in stale
 
 
+def test_days_that_are_stale_for_one_reason_are_named_together(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 4)
+    build(lake, pipeline, "staging", {START + ONE_DAY: 4})
+    lines = run("status", "--lake", tmp_path, "--stale", "--why").stdout.splitlines()
+    cause = f"staging {START + ONE_DAY} was written after version 1, from which this day was made"
+    assert f"features {START + ONE_DAY}..{START + ONE_DAY * 3}: {cause}" in lines
+    assert not any(line.startswith(f"features {START + ONE_DAY * 2}") for line in lines)
+
+
 def test_what_will_change_is_marked_explained_and_part_of_the_command(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 4)
     build(lake, pipeline, "staging", {START: 4})
