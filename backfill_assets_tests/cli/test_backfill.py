@@ -6,7 +6,6 @@ Tested here: `cli.backfill`. Not tested here: the run (`test_runner`, `end_to_en
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 import pytest
 
 from backfill_assets.cli.backfill import chosen, draw_phases, foreseen
@@ -31,13 +30,22 @@ from backfill_assets_tests.operations.synthetic import START, Made, build, lande
         (("--from", "2024-01-01", "--to", "2024-03-01"), "before the lake's first day, 2024-02-26"),
         (("--from", "2024-02-26", "--to", "9999-01-01"), "is not over yet (UTC)"),
         (("--from", "2024-02-26", "--to", "2024-02-27", "--tables", "raw,nix"), "no table nix. Choose one of raw, "),
+        (("--from", "2024-02-26", "--tables", " , "), "is named"),
+        (("--days", "2024-03-01", "--days-from", "DAYS"), "--days-from says the days already"),
+        (("--days-from", "nowhere"), "nowhere cannot be read"),
+        (("--days-from", "EMPTY"), "it names no day"),
+        ((), "which days? Say --from DAY --to DAY, or --days"),
+        (("--days", "2024-03-01,x"), "not a date of the form"),
     ],
 )
 def test_what_cannot_be_backfilled_is_refused_before_anything_starts(
     tmp_path: Path, args: tuple[str, ...], told: str
 ) -> None:
-    synthetic_lake(tmp_path, 1)
-    result = run("backfill", "--lake", tmp_path, *args)
+    synthetic_lake(tmp_path / "lake", 1)
+    (tmp_path / "DAYS").write_text(str(START))
+    (tmp_path / "EMPTY").write_text("# none")
+    here = [tmp_path / a if a in ("DAYS", "EMPTY") else a for a in args]
+    result = run("backfill", "--lake", tmp_path / "lake", *here)
     assert result.exit_code == 2
     assert told in " ".join(result.stderr.split())
 
@@ -96,12 +104,6 @@ def test_each_table_that_failed_is_one_error(tmp_path: Path) -> None:
         "Error: the table staging: no", "Error: the table features: no"
     ]  # fmt: skip
     assert outcome.to_dict()["causes"] == ["the table staging: no", "the table features: no"]
-
-
-@pytest.mark.parametrize(("named", "told"), [("nix,raw", "no table nix. Choose one of raw"), (" , ", "is named")])
-def test_tables_that_are_not_there_or_none_at_all_are_wrong_usage(named: str, told: str) -> None:
-    with pytest.raises(click.BadParameter, match=told):
-        chosen(named, ["raw"])
 
 
 def test_days_that_are_as_their_inputs_say_make_no_run_unless_forced(tmp_path: Path) -> None:
@@ -214,28 +216,6 @@ def test_days_that_are_no_range_are_named_in_a_list_or_a_file_and_are_one_run(tm
     found = read(run("backfill", "--lake", tmp_path, "--tables", "staging", "--days", text, "--json"))
     assert (found["from"], found["to"], found["success"]) == (str(START), str(START + ONE_DAY * 3), True)
     assert found["days"] == f"{START},{START + ONE_DAY * 2}..{START + ONE_DAY * 3}"
-
-
-@pytest.mark.parametrize(
-    ("args", "told"),
-    [
-        (("--days", "2024-03-01", "--days-from", "DAYS"), "--days-from says the days already"),
-        (("--days-from", "nowhere"), "nowhere cannot be read"),
-        (("--days-from", "EMPTY"), "it names no day"),
-        ((), "which days? Say --from DAY --to DAY, or --days"),
-        (("--days", "2024-03-01,x"), "not a date of the form"),
-    ],
-)
-def test_days_that_contradict_each_other_or_are_none_are_wrong_usage(
-    tmp_path: Path, args: tuple[str, ...], told: str
-) -> None:
-    synthetic_lake(tmp_path / "lake", 1)
-    (tmp_path / "DAYS").write_text(str(START))
-    (tmp_path / "EMPTY").write_text("# none")
-    here = [str(tmp_path / a) if a in ("DAYS", "EMPTY") else a for a in args]
-    result = run("backfill", "--lake", tmp_path / "lake", *here)
-    assert result.exit_code == 2
-    assert told in " ".join(result.stderr.split())
 
 
 def test_good_days_are_kept_where_the_command_says_so(tmp_path: Path) -> None:
