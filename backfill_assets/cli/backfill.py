@@ -32,6 +32,7 @@ from backfill_assets.core.plans import keep_good_tags
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
 from backfill_assets.core.work import Work, forced
+from backfill_assets.lake.declared import declared
 from backfill_assets.lake.home import Lake, refuse_unwritable, unwritable_folder
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
@@ -123,7 +124,7 @@ def run_if_needed(lake: Lake, pipeline: Pipeline, request: Work) -> RunOutcome:
 
 def _run_if_needed(lake: Lake, pipeline: Pipeline, request: Work) -> RunOutcome:
     if overrides().work is not None:
-        return work(lake, request)
+        return work(lake, request, begin=False)
     began = time.perf_counter()
     forecast = foreseen(lake, pipeline, request.tables, request.days, bool(request.force))
     if forecast.rows is None:
@@ -132,11 +133,12 @@ def _run_if_needed(lake: Lake, pipeline: Pipeline, request: Work) -> RunOutcome:
     return RunOutcome("", True, tables, "", time.perf_counter() - began)
 
 
-def work(lake: Lake, request: Work, begin: bool = False) -> RunOutcome:
-    """Run the request, with its progress on stderr. `begin`: start the engine meanwhile, as it is sure to be needed."""
+def work(lake: Lake, request: Work, begin: bool = True) -> RunOutcome:
+    """Run the request, with its progress on stderr. `begin`: start the engine while Dagster is imported, as it is sure
+    to be needed; rows that assets of a project return need none."""
     if (instead := overrides().work) is not None:
         return instead(lake, request)
-    if begin:
+    if begin and {*request.tables} - {table.contract.name for table in declared(lake.root)}:
         refuse_unwritable(lake)
         LakeSession(lake).begin()
     with Lines(request.days) as lines:

@@ -108,7 +108,7 @@ def until_settled(
 
     def run(found: Work) -> None:
         request = replace(found, note=note, reason=reason, tags=tags or {})
-        outcome = work(lake, request, begin=True)
+        outcome = work(lake, request)
         done.runs.append((request, outcome))
         kept_back = {(t.table, day) for t in outcome.tables for day in t.kept_back}
         in_vain.update(kept_back)

@@ -151,7 +151,7 @@ def settle(request: steps.ForgetRequest) -> None:
         for table, days in unknown.items():
             for span in contiguous(days):
                 asked = Work(span, (table,), note=request.note, reason="forget")
-                done.runs.append((asked, work(request.lake, asked, begin=True)))
+                done.runs.append((asked, work(request.lake, asked)))
         done = until_settled(request.lake, request.note, "forget") if done.success else done
     if not done.success:
         report(done, as_json=False)
