@@ -138,13 +138,18 @@ def work(lake: Lake, request: Work, begin: bool = True) -> RunOutcome:
     to be needed; rows that assets of a project return need none."""
     if (instead := overrides().work) is not None:
         return instead(lake, request)
-    if begin and {*request.tables} - {table.contract.name for table in declared(lake.root)}:
+    if begin and is_computed(lake, request):
         refuse_unwritable(lake)
         LakeSession(lake).begin()
     with Lines(request.days) as lines:
         from backfill_assets.cli.runner import run_backfill
 
         return run_backfill(lake, request, lines)
+
+
+def is_computed(lake: Lake, request: Work) -> bool:
+    """Whether the lake's engine computes any of the tables: not where assets of a project return all of them."""
+    return not {*request.tables} <= {table.contract.name for table in declared(lake.root)}
 
 
 def draw_phases(outcome: RunOutcome) -> None:

@@ -9,17 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.app import app
-from backfill_assets.cli.backfill import chosen, draw_phases, foreseen, work
+from backfill_assets.cli.backfill import chosen, draw_phases, foreseen, is_computed
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome, TableOutcome, line_of
 from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.work import Work
-from backfill_assets.lake.declared import DeclaredTable
+from backfill_assets.lake.declared import DeclaredTable, declare
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.session import LakeSession
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.cli.typed import read, run
@@ -241,21 +239,10 @@ def test_good_days_are_kept_where_the_command_says_so(tmp_path: Path) -> None:
     assert outcome.to_dict()["tables"][0]["kept_back"] == [str(START), str(START + ONE_DAY)]
 
 
-@pytest.mark.parametrize(("table", "begun"), [("staging", ["engine", "run"]), ("sales", ["run"])])
-def test_the_engine_starts_before_dagster_is_imported_unless_an_asset_returns_the_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, begun: list[str]
-) -> None:
+def test_only_tables_that_assets_return_need_no_engine(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 1)
-    seen: list[str] = []
-    given = DeclaredTable(replace(tables(lake.settings)[0].contract, name="sales"), ("sales",), "1")
-    monkeypatch.setattr("backfill_assets.cli.backfill.declared", lambda _: (given,))
-    monkeypatch.setattr(LakeSession, "begin", lambda _: seen.append("engine"))
-
-    def ran(*_: object) -> RunOutcome:
-        seen.append("run")
-        return RunOutcome("run", True, (), "", 0.0)
-
-    monkeypatch.setattr("backfill_assets.cli.runner.run_backfill", ran)
-    with click.Context(app).scope():
-        assert work(lake, Work(DayRange(START, START + ONE_DAY), (table,))).success
-    assert seen == begun
+    given = DeclaredTable(replace(tables(lake.settings)[0].contract, name="sales", first_day=START), ("sales",), "1")
+    declare(lake.root, given)
+    asked = Work(DayRange(START, START + ONE_DAY), ("sales",))
+    assert not is_computed(lake, asked)
+    assert is_computed(lake, replace(asked, tables=("staging", "sales")))
