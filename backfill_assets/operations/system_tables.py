@@ -98,7 +98,7 @@ class TableRun:
     reason: Annotated[str, "why: manual, landing, late_data, plan, rollback, …"]
     first: Annotated[datetime, "its first commit"]
     last: Annotated[datetime, "its last commit"]
-    tables: Annotated[tuple[str, ...], "the tables that it wrote"]
+    tables: Annotated[tuple[str, ...], "the tables that it wrote, in that order"]
     days: Annotated[int, "days of tables that it wrote"]
     changed: Annotated[int, "of these the ones whose rows changed"]
     rows: Annotated[int, "rows of these days"]
@@ -174,7 +174,7 @@ def _runs(look: LakeLook) -> Iterator[TableRun]:
         if write.run_id:
             runs[write.run_id].append(write)
     for run_id, found in runs.items():
-        tables, changed = tuple(dict.fromkeys(w.table for w in found)), sum(w.changed for w in found)
+        tables, changed = tuple(dict.fromkeys(w.table for w in reversed(found))), sum(w.changed for w in found)
         counts = len(found), changed, sum(w.rows or 0 for w in found)
         first, last = min(w.at for w in found), max(w.at for w in found)
         yield TableRun(run_id, found[0].by, found[0].reason, first, last, tables, *counts)

@@ -80,6 +80,7 @@ def test_writes_are_joined_to_days_and_to_runs(made: Planned) -> None:
         JOIN system.day_writes w USING ("table", day, version) JOIN system.runs r USING (run_id)
         WHERE d.day = DATE '{day(3)}' AND w.plan <> '' ORDER BY ALL"""
     assert rows(made, query) == [("features", "p1", "2", 4, 4), ("staging", "p1", "2", 4, 4)]
+    assert rows(made, "SELECT tables, rows FROM system.runs") == [(["staging", "features"], 4)]
     newest = "SELECT days FROM system.writes WHERE \"table\" = 'staging' ORDER BY version DESC LIMIT 1"
     assert rows(made, newest) == [([f"{day(3)}..{day(4)}"],)]
 
