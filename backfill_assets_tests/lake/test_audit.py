@@ -198,6 +198,12 @@ def test_a_rule_of_groups_that_is_none_is_refused_by_name(rule: Rule, culprit: s
         ("amount > 0", "the table has no column amount"),
         ("value > avg(value)", "it is not about one row"),
         ("value IN (SELECT 1)", "it is not about one row"),
+        ("event_date <= now()", "NOW.. is not decided by the row"),
+        ("event_date <= current_timestamp", "CURRENT_TIMESTAMP.* is not decided by the row"),
+        ("event_date <= today()", "TODAY.. is not decided by the row"),
+        ("current_setting('TimeZone') = 'UTC'", "is not decided by the row"),
+        ("age(event_date) > INTERVAL '1' DAY", "is not decided by the row"),
+        ("version() <> entity", "is not decided by the row"),
     ],
 )
 def test_a_rule_that_is_none_is_refused_by_name(expression: str, culprit: str) -> None:
