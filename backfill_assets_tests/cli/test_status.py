@@ -112,10 +112,12 @@ def test_columns_that_changed_are_told_with_the_command_that_loads_again(tmp_pat
     assert told.index("load again:") < told.index("rebuild:") < told.index("Run them from top to bottom")
     assert read(run("status", "--lake", tmp_path, "--json"))["columns"] == {"staging": ["gets flag INT"]}
     shutil.rmtree(lake.table_path("staging"))
-    other = replace(narrow, columns=tuple(replace(c, type="INT") if c.name == "value" else c for c in narrow.columns))
-    publish_by_hand(lake, other, [{"event_key": "a", "event_date": START, "value": 1, "seq": 1, **times}], digest)
+    other = replace(
+        narrow, columns=tuple(replace(c, type="STRING") if c.name == "value" else c for c in narrow.columns)
+    )
+    publish_by_hand(lake, other, [{"event_key": "a", "event_date": START, "value": "1", "seq": 1, **times}], digest)
     told = run("status", "--lake", tmp_path).stdout
-    assert "cannot be written: value is INT, not BIGINT" in told
+    assert "cannot be written: value is STRING, not BIGINT" in told
     assert "load again:" not in told
     assert "tables away: staging (with landed rows also the `arrivals`" in told.replace("\n", " ")
 
