@@ -43,7 +43,6 @@ PLAIN = re.compile(
 UNMATCHED = "its brackets or commas do not match"
 OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
 SUBQUERIES = (exp.Select, exp.Subquery, exp.Query, exp.Table, exp.Values)
-EXPLODING = (exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)
 NOT_PARSED = (SqlglotError, AttributeError, LookupError, TypeError, ValueError)  # over too few arguments
 HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays within 63
 
