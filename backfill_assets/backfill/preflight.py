@@ -6,7 +6,9 @@ pinned for the record only: late data that lands while a plan runs belongs in it
 
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from operator import itemgetter
 
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import ranges
@@ -19,6 +21,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.queries import unanswered
 from backfill_assets.lake.restore import can_restore, files_held
 from backfill_assets.plans.model import Pins, Plan, PreflightTick
+from backfill_assets.plans.progress import writes_of_plan
 
 PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
 
@@ -131,7 +134,8 @@ def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
 
 def refuse_moved(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> None:
     """Raise if code, settings, packages, engine or `as_of` differ from the plan's pins."""
-    moved = moved_pins(plan.pins, take_pins(lake, pipeline, states), plan.tables)
+    now = take_pins(lake, pipeline, states)
+    moved = moved_pins(_with_first_writes(plan, lake, pipeline, now), now, plan.tables)
     if moved:
         more = f"; {len(moved) - 3} more" if len(moved) > 3 else ""
         raise plan.error(
@@ -139,6 +143,18 @@ def refuse_moved(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> 
             "No further chunk was run; what is written stays",
             f"Put back what moved and run it again, or `backfill-assets plan cancel {plan.id}` and plan the rest again",
         )
+
+
+def _with_first_writes(plan: Plan, lake: Lake, pipeline: Pipeline, now: Pins) -> Pins:
+    """The plan's pins. A lake hears of the code of an asset of a project when the asset writes: so a table that assets
+    return is pinned to what the plan's first write of it was made by, and to nothing before."""
+    codes, settings = dict(plan.pins.codes), dict(plan.pins.settings)
+    for name in (c.name for c in pipeline.contracts if c.made_by and c.name in plan.tables):
+        written = [r for chunk in writes_of_plan(lake, plan, name).chunks.values() for r in chunk.receipts.items()]
+        _, first = min(written, default=(0, None), key=itemgetter(0))
+        codes[name] = first.code_digest if first is not None else now.codes[name]
+        settings[name] = first.settings_digest if first is not None else now.settings[name]
+    return replace(plan.pins, codes=codes, settings=settings)
 
 
 def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> list[str]:

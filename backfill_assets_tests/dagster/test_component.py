@@ -1,10 +1,14 @@
 """`LakeComponent` in a project: found by its entry point, scaffolded with a lake that runs, loaded from a `defs.yaml`.
 
-Tested here: by Dagster's own test tools for components, which `dg` calls, too. Not tested here: the commands of `dg`
-(they are no dependency of ours), and the definitions (`dagster.test_definitions`).
+Tested here: by Dagster's own test tools for components, and by the commands of `dg` where they are installed (they are
+no dependency of ours). Not tested here: the definitions (`dagster.test_definitions`).
 """
 
+import os
+import subprocess
+import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import dagster as dg
@@ -21,6 +25,23 @@ from backfill_assets_tests.sources import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("storages")
 
+DG_PROJECT = """\
+[tool.dg]
+directory_type = "project"
+
+[tool.dg.project]
+root_module = "shop"
+"""
+DG_DEFINITIONS = """\
+from pathlib import Path
+
+from dagster import definitions, load_from_defs_folder
+
+
+@definitions
+def defs():
+    return load_from_defs_folder(path_within_project=Path(__file__).parent)
+"""
 TABLES = {"raw", "staging", "features", "features_as_known", "labels", "training"}
 
 
@@ -98,3 +119,29 @@ def test_a_relative_folder_lies_in_the_project_and_else_in_the_working_folder(tm
     assert folder_of("lake", tmp_path) == tmp_path / "lake"
     assert folder_of("/else/lake", tmp_path) == Path("/else/lake")
     assert folder_of("lake", None) == Path.cwd() / "lake"
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_commands_of_dg_find_scaffold_and_check_a_lake(tmp_path: Path) -> None:
+    if find_spec("dagster_dg_cli") is None:
+        pytest.skip("no dagster-dg-cli here: pip install dagster-dg-cli, and this package by its metadata of today")
+    package = tmp_path / "src" / "shop"
+    (package / "defs").mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text(DG_PROJECT)
+    (package / "definitions.py").write_text(DG_DEFINITIONS)
+    for folder in (package, package / "defs"):
+        (folder / "__init__.py").touch()
+
+    def dg_command(*words: str) -> str:
+        program = [sys.executable, "-W", "ignore", "-c", "from dagster_dg_cli.cli import main; main()", *words]
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package.parent), *sys.path])}
+        run = subprocess.run(program, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stdout + run.stderr
+        return run.stdout
+
+    assert "backfill_assets.LakeComponent" in dg_command("list", "components", "--package", "backfill_assets")
+    dg_command("scaffold", "defs", "backfill_assets.LakeComponent", "sales", "--lake", "data/lake")
+    assert (tmp_path / "data/lake/lake.toml").exists()
+    assert "All definitions loaded successfully" in dg_command("check", "defs")
+    listed = dg_command("list", "defs", "--json")
+    assert all(f'"sales/{table}"' in listed for table in TABLES)

@@ -29,7 +29,9 @@ from backfill_assets.dagster import LakeIOManager, lake_checks
 from backfill_assets_tests.dagster.projects import Deliveries, orders_asset, weekly_asset
 from backfill_assets_tests.homes import make_home
 
-orders = orders_asset(Deliveries(json.loads((LAKE / "rows.json").read_text())))
+told = json.loads((LAKE / "rows.json").read_text())
+code, orders = told.pop("code", "1"), orders_asset(Deliveries(told))
+(orders,) = dg.map_asset_specs(lambda spec: spec.replace_attributes(code_version=code), [orders])
 checks = lake_checks(orders, unique=["id"])
 BAD = ""
 io_manager = LakeIOManager(lake=str(LAKE))
@@ -158,3 +160,23 @@ def test_a_plan_writes_the_good_days_of_a_chunk_of_assets_and_goes_on_once_the_b
     gone_on = command("run", plan)
     assert gone_on.exit_code == 0, gone_on.output
     assert totals(project) == {FIRST: 6, "2024-01-02": 13, BAD: 20, "2024-01-04": 27, LAST: 33}
+
+
+def test_a_plan_after_a_change_of_code_makes_all_chunks_by_it_and_another_change_stops_it(
+    project: Path, command: Command
+) -> None:
+    words = ("--from", FIRST, "--to", LAST, "--force", "--chunk", "1d", "--canary", "0", "--json")
+    deliver(project, code="2")
+    plan = json.loads(command("plan", *words).stdout)["id"]
+    ran = command("run", plan)
+    assert ran.exit_code == 0, ran.output
+    made = command("plan", *words, "--stop-after", "chunk")
+    assert made.exit_code == 0, made.output
+    plan = json.loads(made.stdout)["id"]
+    for code in ("2", "3"):
+        deliver(project, code=code)
+        assert command("run", plan).exit_code == 3, "it waits after each chunk"
+        assert command("plan", "resume", plan, "--reason", "looked at").exit_code == 0
+    refused = command("run", plan)
+    assert refused.exit_code == 1
+    assert "its pins hold no longer: the code of shop__orders was " in refused.output
