@@ -62,10 +62,9 @@ def command(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     return run
 
 
-def deliver(lake: Path, **by_day: list[tuple[str, int]]) -> None:
-    """What the asset `orders` returns from now on; days are named as `d2024_01_03`. The file that reads it is another
-    one then, since a process loads the same file once."""
-    rows_of = {day.strip("d").replace("_", "-"): found for day, found in by_day.items()}
+def deliver(lake: Path, code: str = "1", **by_day: list[tuple[str, int]]) -> None:
+    """What the asset `orders` returns from now on, and its code; days are named as `d2024_01_03`."""
+    rows_of = {"code": code, **{day.strip("d").replace("_", "-"): found for day, found in by_day.items()}}
     (lake / "rows.json").write_text(json.dumps(rows_of))
     with (lake / "shop.py").open("a") as file:
         file.write(f"# {rows_of}\n")
