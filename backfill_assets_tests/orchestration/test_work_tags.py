@@ -13,8 +13,10 @@ from backfill_assets.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.plans import CHUNK_TAG, KEEP_GOOD, ON_BAD_DAYS_TAG, PLAN_TAG
 from backfill_assets.core.work import Work
-from backfill_assets.orchestration.runs import BY_TAG, days_of
+from backfill_assets.orchestration.backfill_requests import as_request
+from backfill_assets.orchestration.runs import BY_TAG, RANGE_START, days_of
 from backfill_assets.orchestration.work_tags import tags_of, work_of
+from backfill_assets_tests.orchestration.ticking import Made
 
 DAY = date(2024, 3, 1)
 SPAN = DayRange(DAY, DAY + ONE_DAY * 5)
@@ -36,3 +38,13 @@ def test_receipts_name_the_user_of_a_command_or_dagster_and_its_user_and_never_w
     found = work_of(tags, SPAN, "staging")
     assert found.tags == {BY: f"Dagster, run by {whoami()}", "dagster/sensor_name": "landing"}
     assert (found.reason, found.note, found.force) == ("manual", "", frozenset())
+
+
+def test_a_run_that_a_sensor_requests_for_a_thousand_days_has_one_tag_for_them(lake: Made) -> None:
+    days = DayRange(DAY, DAY + ONE_DAY * 1000)
+    asked = Work(days, ("staging", "features"), asked=dict.fromkeys(map(str, days), "as it is"), attempt=2)
+    request = as_request(asked, "late_data", lake[0])
+    assert {name: value for name, value in request.tags.items() if str(days.start) in value} == {
+        ".dagster/asked.staging": str(days), RANGE_START: str(days.start),
+    }  # fmt: skip
+    assert len(request.tags) < 10
