@@ -27,7 +27,7 @@ HANG = 2  # characters: where a line goes on that does not fit
 class Output:
     """What a command found. A writer that nobody asked for computes nothing."""
 
-    document: Any  # for `--json`
+    document: Any  # for `--json`; or what makes it
     parts: Iterable[Part] = ()  # for people
     failed: bool = False  # whether the command ends with exit code 1
     files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)  # what writes a file, by its option
@@ -47,7 +47,7 @@ def reporting(*files: str) -> Callable[[Callable[..., Output]], Callable[..., No
             for name, path in asked.items():
                 output.files[name](path)
             if as_json:
-                print_json(output.document)
+                print_json(output.document() if callable(output.document) else output.document)
             elif not asked:
                 draw(output.parts)
             if output.failed:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 import click
 
@@ -61,9 +62,14 @@ def status(days: DayRange | None, **flags: bool) -> Output:
     of_lake = (*report.wrong, *unused.contradicted, *held_back(lake).values())
     needs_a_person = sorted({*of_lake, *left_for_a_person(lake, pipeline)})
     candidates, declared = candidate_statuses(lake, chosen_pipeline), unused.as_declared
-    document = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused, "candidates": candidates}
-    if flags["stale"]:
-        document["days"] = [d for d in document["days"] if d["state"] == State.STALE]
+
+    def document() -> dict[str, Any]:
+        """The report as JSON values, which take as long as all the rest."""
+        found = report.to_dict() | {"needs_a_person": needs_a_person, "unusable": unused, "candidates": candidates}
+        if flags["stale"]:
+            found["days"] = [d for d in found["days"] if d["state"] == State.STALE]
+        return found
+
     totals = f"declared totals: {number(declared)} file(s) are as their manifests declare" if declared else ""
     lines = [totals, *(f"needs a person: {line}" for line in needs_a_person), *map(str, [unused, *candidates])]
     parts: list[Part] = [partial(_draw, report, flags["stale"], flags["every_day"]), *filter(None, lines)]

@@ -7,7 +7,6 @@ Not here: flags of the engine (`confs`, `jvm`). The jars of a Delta without pins
 import hashlib
 import os
 import shutil
-import ssl
 import struct
 import subprocess
 import tempfile
@@ -207,6 +206,8 @@ def prove(coordinate: str, jars: Sequence[Path], trusted: str = "") -> None:
 def trust_store(folder: Path) -> Path | None:
     """Write a trust store in Java's own format (JKS) into `folder`: the certificates that OpenSSL trusts on this
     machine. None where it trusts none."""
+    import ssl
+
     context = ssl.create_default_context()
     for name in BUNDLES:
         bundle = os.environ.get(name, "")

@@ -6,7 +6,6 @@ folder `.server`; a unix socket there, open to its owner only, is the way in. No
 otherwise (`sail_differences`, `sail_plans`).
 """
 
-import asyncio
 import fcntl
 import json
 import os
@@ -19,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.column_types import ARRAY, DECIMAL, ColumnType
 from backfill_assets.core.contracts import Contract
@@ -29,6 +28,9 @@ from backfill_assets.core.process import python_command
 from backfill_assets.engine.cache import package_version
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings
 from backfill_assets.engine.supervisor import ServerFolder, ServerRequest
+
+if TYPE_CHECKING:
+    import asyncio
 
 PACKAGE = "pysail"
 # Commands of util-linux that run a program in a network namespace: root may as it is, others need a user namespace.
@@ -211,8 +213,9 @@ def start_loopback() -> None:
 async def forward(target: tuple[str, int], is_running: Callable[[], bool]) -> None:
     """Connect each client of a socket in the current folder, which only this user can reach, with `target`, while
     `is_running` holds. Prints the line that the supervisor waits for."""
+    import asyncio
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def connected(reader: "asyncio.StreamReader", writer: "asyncio.StreamWriter") -> None:
         """Serve one connection."""
         try:
             inner_reader, inner_writer = await asyncio.open_connection(*target)
@@ -233,7 +236,7 @@ async def forward(target: tuple[str, int], is_running: Callable[[], bool]) -> No
             await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _carry(reader: "asyncio.StreamReader", writer: "asyncio.StreamWriter") -> None:
     """Copy `reader` to `writer` until either side ends."""
     with suppress(OSError):
         while block := await reader.read(_BLOCK_BYTES):
@@ -247,6 +250,8 @@ def main(arguments: list[str]) -> None:
     """Serve until the process ends."""
     if OPEN_PORT not in arguments:
         start_loopback()
+    import asyncio
+
     from pysail.spark import SparkConnectServer
 
     server = SparkConnectServer(LOOPBACK, 0)

@@ -19,8 +19,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import sqlglot
-
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import whoami
@@ -32,7 +30,6 @@ from backfill_assets.lake.log import LOG, commits, file_changes, open_delta, ver
 from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.staging import STAGING
 from backfill_assets.lake.traces import Search, is_of_log
-from backfill_assets.landing.select import expressions, names_of
 
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
 BETWEEN = "\x1f"  # the values of one entity
@@ -127,6 +124,10 @@ def _payload(source: SourceSettings) -> dict[str, str]:
 
 def _made_from(source: SourceSettings, columns: Iterable[str]) -> str:
     """The expressions that give the columns, with their types."""
+    import sqlglot
+
+    from backfill_assets.landing.select import expressions, names_of
+
     named = zip(names_of(source.select), expressions(source.select), strict=True)
     makers = {name: sqlglot.parse_one(e, read="spark").unalias().sql("spark") for name, e in named}
     types = _payload(source)

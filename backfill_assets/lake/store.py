@@ -135,11 +135,11 @@ class TableStore:
 
         Raises BackfillError if a data file of ours is gone.
         """
-        import pyarrow.parquet as pq
-
         path = self.lake.table_path(table)
         if not changed_by_others(path, day_column):
             return self.rows(table)
+        import pyarrow.parquet as pq
+
         own_files = _own_files(path)
         gone = [f for f in own_files if not files.exists(path / f)]
         if gone:

@@ -1,0 +1,120 @@
+"""What a command opens of the logs does not grow with them: one kept state per table, and the commits after it.
+
+Tested here: processes of their own that count the files of logs that Python opens. Not tested here: that a kept state
+is what the commits say (`lake.test_state_files`), and times (`benchmarks.commits`).
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.readings import columns_of
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS, FILES
+from backfill_assets.lake.log_state import KEEP_EVERY, LOGS
+from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets_tests.processes import run
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+DAYS, TAIL = 12, 7  # commits after the kept state
+AT_MOST = 3  # of a table: its kept state, the commit that this names, and whether the newest commit is whole
+PRICED = 101  # newest commits of a planned table for its price, and one receipt
+COUNTING = """
+import collections, json, sys
+opened = collections.Counter()
+def count(event, args):
+    if event == "open" and isinstance(args[0], str) and "/_delta_log/" in args[0]:
+        opened[args[0].split("/tables/")[1].split("/")[0]] += 1
+sys.addaudithook(count)
+"""
+COMMAND = """
+sys.argv[0] = "backfill-assets"
+from backfill_assets.cli.app import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print(json.dumps(opened))
+"""
+TICKS = """
+from pathlib import Path
+import dagster as dg
+from backfill_assets.core.clock import utc_now
+from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.ticks import landing_tick, late_data_tick
+from backfill_assets.pipeline.tables import tables
+lake, looks = LakeContext(Path(sys.argv[1]), tables), []
+with dg.DagsterInstance.ephemeral() as instance:
+    for tick in (landing_tick, late_data_tick, landing_tick, late_data_tick):
+        opened.clear()
+        tick(instance, lake, utc_now())
+        looks.append(dict(opened))
+print(json.dumps(looks))
+"""
+
+
+def _grown(root: Path, commits: int) -> None:
+    """A lake whose tables have so many commits, the newest kept state being `TAIL` commits old."""
+    lake, pipeline = synthetic_lake(root, DAYS)
+    for contract in (*pipeline.contracts, ARRIVALS, FILES):
+        _lengthen(lake, contract, commits)
+
+
+def _lengthen(lake: Lake, contract: Contract, commits: int) -> None:
+    """Repeat receipts of the newest commit, a day each, as this release writes them: with the columns of the files."""
+    table = contract.name
+    path, head = lake.table_path(table), lake.store.head(table)
+    newest = lake.store.receipt(table, head) or Receipt("0", table, "test", {})
+    days = list(newest.days)
+    for version in range(head + 1, commits):
+        if version == commits - TAIL:
+            LOGS.keep(path, contract.day_column)
+        day = days[version % len(days)] if days else None
+        again = {} if day is None else {day: replace(newest.days[day], columns=columns_of(contract))}
+        inputs = dict.fromkeys(newest.inputs, commits - 1)
+        make_commit(path, version, replace(newest, write_id=f"{table} {version}", days=again, inputs=inputs))
+
+
+@pytest.fixture(scope="module", params=[40, 1000])
+def grown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("grown") / "lake"
+    _grown(root, request.param)
+    return root
+
+
+def _opened(root: Path, *command: str) -> dict[str, int]:
+    done = run("-c", COUNTING + COMMAND, "--lake", root, *command, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    ("command", "priced"),
+    [
+        (("status",), ()),
+        (("plan", "--from", str(START), "--to", str(START + ONE_DAY), "--tables", "staging", "--force"), ("staging",)),
+        (("status", "--json"), ()),
+    ],
+)
+def test_a_command_opens_a_kept_state_and_the_commits_after_it(
+    grown: Path, command: tuple[str, ...], priced: tuple[str, ...]
+) -> None:
+    opened = _opened(grown, *command)
+    assert len(opened) >= 6
+    assert {t: n for t, n in opened.items() if n > AT_MOST + TAIL + (PRICED if t in priced else 0)} == {}
+    assert TAIL + AT_MOST < KEEP_EVERY, "else this test could not fail"
+
+
+def test_a_tick_opens_no_commit_that_its_process_knows(grown: Path) -> None:
+    done = run("-c", COUNTING + TICKS, grown, timeout=120)
+    assert done.returncode == 0, done.stderr
+    first, _, *later = json.loads(done.stdout.splitlines()[-1])  # the second records what a new instance lacks
+    assert {t: n for t, n in first.items() if n > AT_MOST + TAIL} == {}
+    assert later == [{}, {}]
