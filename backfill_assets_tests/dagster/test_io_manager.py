@@ -259,3 +259,25 @@ def test_an_error_after_the_commit_fails_the_step_and_says_that_the_rows_are_the
     assert materialize(lake, [orders], FIRST, "2024-01-02", instance=instance).success
     assert instance.get_materialized_partitions(orders.key) == {FIRST, "2024-01-02"}
     assert versions(lake, "shop__orders") == before
+
+
+def test_a_retry_policy_tells_what_was_not_told_and_writes_nothing(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    failures = ["the storage is away"]
+
+    def refuse_once(entry: dg.EventLogEntry) -> None:
+        if entry.dagster_event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION and failures:
+            raise OSError(failures.pop())
+
+    @dg.asset(partitions_def=DAYS, metadata={"partition_expr": "day"}, retry_policy=dg.RetryPolicy(max_retries=1))
+    def patient(context: dg.AssetExecutionContext) -> pa.Table:
+        if failures:
+            context.instance.add_event_listener(context.run.run_id, refuse_once)
+        return deliveries.orders(context.partition_keys)
+
+    lake_checks(patient, unique=["id"])
+    assert materialize(lake, [patient], FIRST, instance=instance).success
+    assert not failures
+    assert instance.get_materialized_partitions(patient.key) == {FIRST}
+    assert versions(lake, "patient") == 1
