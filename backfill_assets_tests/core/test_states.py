@@ -3,13 +3,14 @@
 Tested here: `core.states`, each state by an example. Not tested here: what moves a digest (`test_digests.py`).
 """
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from backfill_assets.core.days import midnight
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.states import Codes, State, written_as
+from backfill_assets.core.states import Codes, State, States, written_as
 from backfill_assets_tests.builders import CODE, CONTRACTS, Story, day, loaded
 
 ALL_DAYS = tuple(map(day, range(10)))
@@ -27,6 +28,13 @@ def test_a_day_without_a_receipt_is_missing(table: str) -> None:
     del stamps[day(5)]
     story.tables[table] = story.tables[table].__class__(9, stamps, story.tables[table].inputs)
     assert story.state(table, day(5)) is State.MISSING
+
+
+def test_days_before_the_first_day_of_a_table_are_pending_and_that_day_is_not() -> None:
+    story = loaded(3).build_all(*ALL_DAYS[:3])
+    own = tuple(replace(c, first_day=day(1)) if c.name == "staging" else c for c in CONTRACTS)
+    states = States(own, story.view(), story.codes)
+    assert [states.of("staging", day(n)) for n in (0, 1, 2)] == [State.PENDING, State.FRESH, State.FRESH]
 
 
 def test_a_lake_without_tables_is_missing_until_the_cut_where_it_waits() -> None:

@@ -56,6 +56,17 @@ def test_the_record_holds_no_value_and_its_key_is_for_the_owner_alone(lake: Lake
     assert len({e.done["hash"] for e in erasures(lake)}) == 1
 
 
+def test_rows_made_from_the_versions_at_which_an_erasure_ended_may_be_of_the_entity_and_later_ones_not(
+    lake: Lake,
+) -> None:
+    made = begin_erasure(lake, ANN, "")
+    assert may_hold_erased(lake, {"staging": 9}), "it is not finished"
+    made.done.update(finished_at="now", ended_versions={"staging": 3})
+    made.keep()
+    assert [may_hold_erased(lake, {"staging": version}) for version in (2, 3, 4)] == [True, True, False]
+    assert not may_hold_erased(lake, {"labels": 2})
+
+
 def test_commits_that_erasures_of_earlier_versions_rewrote_are_known_whichever_ended_last(lake: Lake) -> None:
     for values, digest in ((ANN, "one"), ({"entity": "bob"}, "two")):
         made = begin_erasure(lake, values, "")
