@@ -50,6 +50,7 @@ TO_DATE = frozenset({
     "quarter", "second", "to_date", "to_timestamp_ntz", "trunc", "try_to_date", "unix_date", "weekday", "weekofyear",
     "year",
 })  # fmt: skip
+MADE_TIMES = frozenset({"try_to_date", "try_to_timestamp"})  # a call of its own, whose text is judged there
 PARSERS = frozenset({"from_csv", "from_json", "from_xml", "try_variant_get", "variant_get"})
 MEETING = (
     exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In, exp.Coalesce, exp.Case,
@@ -80,13 +81,18 @@ def unborne(query: str, columns: Collection[str]) -> tuple[str, ...]:
     given = set(columns)
     try:
         named = session_names((query,))
-        aliases = list(sqlglot.parse_one(query, read="spark").find_all(exp.Alias))
+        parsed = sqlglot.parse_one(query, read="spark")
     except NOT_PARSED:
         return ()
+    aliases, columns_named = list(parsed.find_all(exp.Alias)), list(parsed.find_all(exp.Column))
+    tables = {table.alias_or_name.lower() for table in parsed.find_all(exp.Table, exp.Subquery)}
+    bare = {
+        c.parts[0].name.lower() for c in columns_named if len(c.parts) == 1 or c.parts[0].name.lower() not in tables
+    }
     for alias in aliases:
         if all(column.name.lower() != alias.alias.lower() for column in alias.this.find_all(exp.Column)):
             given.add(alias.alias.lower())
-    return tuple(name for name in named if name.lower() not in given)
+    return tuple(name for name in named if name.lower() in bare - given)
 
 
 def has_no_day(text: "Column") -> "Column":
@@ -231,6 +237,8 @@ def is_constant(part: Any) -> bool:
     """Whether a part is a text that no row decides, which Spark may read as a word for a day, such as `now`."""
     if isinstance(part, exp.Literal):
         return CLOCK.match(part.name) is not None
+    if called(part) in MADE_TIMES:
+        return False
     of_rows = (exp.Column, exp.Identifier, exp.Query)
     texts = any(one.is_string for one in part.find_all(exp.Literal))
     return texts and kinds_of(part) in ((), (TEXT,)) and part.find(*of_rows) is None

@@ -65,7 +65,7 @@ def ask(
             states = None if at is not None or snapshot else _states(lake, pipeline, newest)
             if "system" in query.lower():
                 query = _with_system_tables(engine, lake, pipeline, query, states)
-            tables, unfit = _tables(lake, pipeline, named_tables(query), states, at or snapshot)
+            tables, unfit = _tables(lake, pipeline, named_tables(query), states, snapshot or at)
             for contract, files in tables:
                 engine.register(contract.name, dataset(files, contract))
             engine.execute("SET enable_external_access = false")
@@ -140,7 +140,11 @@ def _with_system_tables(
 
 
 def _tables(
-    lake: Lake, pipeline: Pipeline, named: frozenset[str] | None, states: States | None, past: datetime | int | str
+    lake: Lake,
+    pipeline: Pipeline,
+    named: frozenset[str] | None,
+    states: States | None,
+    past: datetime | int | str | None,
 ) -> tuple[list[tuple[Contract, Sequence[str]]], dict[str, str]]:
     """Return the tables of a query with their files, and their unfit days.
 

@@ -138,6 +138,20 @@ def test_a_word_for_a_day_is_refused_where_no_row_gives_it(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("date_add(to_date('1970-01-01'), n)", "now"), ("add_months(to_date('2024-01-01'), 1)", "today"),
+        ("year(to_timestamp('2024-01-01 10:00:00'))", "10:00"), ("last_day(try_to_date('2024-01-01'))", "tomorrow"),
+    ],
+)  # fmt: skip
+def test_a_day_that_a_call_makes_of_a_literal_is_not_the_clock(text: str, word: str) -> None:
+    allowed = expressions(text)[0]
+    assert not fault(allowed, TYPES)
+    day = allowed.partition("'")[2].partition("'")[0]
+    assert "takes its date from the clock" in fault(allowed.replace(day, word), TYPES)
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "SELECT at AS x FROM raw UNION ALL SELECT t FROM raw", "SELECT n FROM raw WHERE at IN (SELECT t FROM raw)",
@@ -213,6 +227,8 @@ def test_a_column_of_such_a_name_is_read(spark: "SparkSession") -> None:
         ("SELECT upper(USER) AS user FROM raw WHERE `user` > 'a'", ["USER", "user"]), ("SELECT no query (", []),
         ("SELECT entity AS user FROM raw GROUP BY user", []),
         ("WITH a AS (SELECT entity AS user FROM raw) SELECT a.user FROM a", []), ("SELECT entity, 'user' FROM raw", []),
+        ("SELECT user.entity FROM raw AS user", []), ("SELECT user.entity FROM user", []),
+        ("SELECT user.entity, user FROM user", ["user"]), ("SELECT raw.user FROM raw", []),
     ],
 )  # fmt: skip
 def test_names_that_neither_an_input_nor_the_query_gives_are_found(query: str, names: list[str]) -> None:

@@ -33,7 +33,9 @@ def reader(tmp_path: Path) -> LakeReader:
     return readable_lake(tmp_path / "it's a lake")
 
 
-def rows(reader: LakeReader, query: str, at: datetime | None = None, snapshot: str = "") -> list[tuple[object, ...]]:
+def rows(
+    reader: LakeReader, query: str, at: datetime | int | None = None, snapshot: str = ""
+) -> list[tuple[object, ...]]:
     found = ask(reader.lake, reader.pipeline, query, at, snapshot).rows
     return [tuple(row.values()) for row in found.to_pylist()]
 
@@ -52,6 +54,8 @@ def test_tables_are_also_known_as_they_were_and_as_a_snapshot_keeps_them(reader:
     assert rows(reader, query, at=before) == rows(reader, query, snapshot="spring") == [(33 + (1 << 60),)]
     with pytest.raises(BackfillError, match="no commit by"):
         rows(reader, query, at=datetime(2001, 1, 1, tzinfo=UTC))
+    with pytest.raises(BackfillError, match="no lake version 0"):
+        rows(reader, query, at=0)
 
 
 def test_an_instant_between_the_commits_of_a_publication_shows_all_tables_as_before_it(tmp_path: Path) -> None:
