@@ -51,7 +51,7 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "ac6279a3f32f62b58cf90a2960dbcfed",
+    "raw 1": "d74e5bd421ef65aa79172812cf7b7b3d",
     "staging 2": "f633df36d338e2d3025be6b0c71c9567",
     "features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "features_as_known 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
