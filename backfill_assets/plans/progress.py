@@ -101,10 +101,11 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
 
 
 def writes_of_plan(lake: Lake, plan: Plan, table: str) -> PlanWrites:
-    """A plan's writes of one table, from the commits since the plan was made."""
-    pinned = plan.pins.versions.get(table, -1)
-    made_anew = lake.store.head(table) < pinned
-    commits = lake.store.commits(table, -1 if made_anew else pinned)
+    """A plan's writes of one table, from the commits since the plan was made; of a table that was moved away and made
+    anew since, from all."""
+    commits = [*lake.store.commits(table, max(plan.pins.versions.get(table, -1), 0) - 1)]
+    if not commits or commits[0].at > plan.created:
+        commits = [*lake.store.commits(table)]
     return plan_writes(plan.id, ((c.version, c.receipt) for c in commits if c.receipt))
 
 

@@ -5,7 +5,6 @@ checks that would have refused some of these rows before. Not tested here: the o
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -192,7 +191,7 @@ def test_a_plan_over_days_that_were_never_loaded_compares_nothing_with_its_own_u
 def test_a_boundary_chunk_is_compared_with_the_days_before_the_plan(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
-    plan = planned(lake, pipeline, chunk="2d", tolerances=replace(STRICT, drift=None))
+    plan = planned(lake, pipeline, chunk="2d", tolerances=STRICT.model_copy(update={"drift": None}))
     third, last = plan.chunk(3), plan.chunks[-1]
     chunk_wrote(lake, pipeline, plan, 3, third.days, unfinished)
     now = chunk_wrote(lake, pipeline, plan, last.number, third.days, lambda day: _more(good_rows(day)))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.backfill.plan import cut
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
@@ -18,8 +19,17 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.plans.files import mark
 from backfill_assets.plans.model import Pins, Plan
 from backfill_assets.plans.policy import Policy
-from backfill_assets.plans.progress import ChunkWrites, PlanWrites, Progress, Took, plan_writes, progress
+from backfill_assets.plans.progress import (
+    ChunkWrites,
+    PlanWrites,
+    Progress,
+    Took,
+    plan_writes,
+    progress,
+    writes_of_plan,
+)
 from backfill_assets_tests.builders import day, loaded
+from backfill_assets_tests.operations.planned import Planned
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -77,6 +87,17 @@ def test_what_a_day_held_before_is_what_the_first_write_of_the_plan_found() -> N
     assert took is not None
     assert (found.base, chunk.last, took.seconds, set(found.chunks)) == (1, 3, 4.0, {1, 4})
     assert plan_writes("another", log).chunks == {}
+
+
+def test_writes_of_a_plan_are_found_in_a_table_that_was_moved_away_and_made_anew(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    pins = Pins({}, {}, {}, {"staging": made.view("staging").version})
+    since = replace(plan(), pins=pins, created=utc_now())
+    assert not writes_of_plan(made.lake, since, "staging").chunks
+    made.lake.table_path("staging").rename(tmp_path / "away")
+    for number in (1, 2):
+        made.write("staging", {number: 5}, plan=since.id, chunk=str(number))
+    assert {*writes_of_plan(made.lake, since, "staging").chunks} == {1, 2}
 
 
 def test_a_rollback_is_no_write_of_the_plan_and_reopens_its_chunk_until_it_is_made_again() -> None:
