@@ -21,7 +21,7 @@ from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.check_history import checked_days
 from backfill_assets.operations.lateness import read_lateness
-from backfill_assets.operations.standing import EQUAL, last_outcomes, proofs, unproven
+from backfill_assets.operations.standing import EQUAL, PASSED_OVER, last_outcomes, proofs, unproven
 from backfill_assets.operations.status import DayStatus, day_rows, known_days
 from backfill_assets.operations.writes import DayAudit, TableWrite, audit, writes
 
@@ -131,7 +131,7 @@ def _checks(look: LakeLook) -> Iterator[CheckedDay]:
     for table, found in checked_days(look.lake, look.states):
         outcome = "pass" if found.passed else "fail" if found.refuses else "warn"
         yield CheckedDay(table, found.check, found.day, outcome, found.message)
-    newest = {(p.table, p.day): p for p in proofs(look.lake)}
+    newest = {(p.table, p.day): p for p in proofs(look.lake) if p.outcome != PASSED_OVER}
     failed = {(p.table, p.day) for found in unproven(look.lake, look.pipeline).values() for p in found}
     for key, proof in newest.items():
         if proof.outcome == EQUAL or key in failed:

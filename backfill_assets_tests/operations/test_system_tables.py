@@ -23,6 +23,7 @@ from backfill_assets.operations.sql import ask
 from backfill_assets.operations.standing import (
     DIFFERS,
     EQUAL,
+    PASSED_OVER,
     ControlOutcome,
     Proof,
     keep_outcomes,
@@ -117,6 +118,10 @@ def test_proofs_and_controls_are_checks_too(made: Planned) -> None:
     keep_proofs(made.lake, [*proven, Proof("staging", str(day(3)), "2026-01-01", DIFFERS, "", write_of(made, day(3)))])
     found = rows(made, "SELECT day, outcome FROM system.checks WHERE \"check\" = 'proof' ORDER BY day")
     assert found == [(day(1), "pass"), (day(3), "fail")], "another write made the second day since"
+    keep_proofs(made.lake, [Proof("staging", str(day(n)), "2026-01-02", PASSED_OVER, "gone", "w") for n in (1, 3)])
+    again = rows(made, "SELECT day, outcome, what FROM system.checks WHERE \"check\" = 'proof' ORDER BY day")
+    assert [row[:2] for row in again] == found, "a day that was passed over keeps its verdict"
+    assert not any("passed over" in row[2] for row in again)
     lake = Lake(made.lake.root, made.lake.settings.model_copy(update={"controls": {"total": None}}))
     lake.locks.mkdir(parents=True, exist_ok=True)
     keep_outcomes(lake, [ControlOutcome("total", False, 3, "1, expected 2")])
