@@ -5,7 +5,7 @@ files (`lake.given_rows`).
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,7 +130,7 @@ def write_parquet(frame: "DataFrame", folder: Path, observation: Callable[[], An
     folder.mkdir()
     refuse_elsewhere(session, folder)
     is_here = not is_connect(session) and f"{session.sparkContext.master}".split("[")[0] == "local"
-    counted = _write(frame, folder, None if is_here else observation or _observation)
+    counted = _write(frame, folder, None if is_here else observation or partial(_observation, session))
     paths = sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith(("_", ".")))
     if counted is not None and (found := _rows(paths)) != counted:
         raise BackfillError(
@@ -166,23 +166,24 @@ def refuse_elsewhere(session: "SparkSession", folder: Path) -> None:
         )  # fmt: skip
 
 
-def _observation() -> Any:
-    from pyspark.sql import Observation
-
-    return Observation()
+def _observation(session: "SparkSession") -> Any:
+    module = "pyspark.sql.connect.observation" if is_connect(session) else "pyspark.sql"
+    return import_module(module).Observation()
 
 
 def _write(frame: "DataFrame", folder: Path, observation: Callable[[], Any] | None) -> int | None:
     """Write, and return how many rows that were, as Spark counts them meanwhile; None where it was not asked or does
     not count."""
     from pyspark.errors import UnsupportedOperationException
-    from pyspark.sql import functions as F
 
+    # by the frame, not by the process: a project may have sessions of both kinds
+    kind = "pyspark.sql.connect.functions" if is_connect(frame.sparkSession) else "pyspark.sql.functions"
+    functions = import_module(kind)
     place = f"file://{folder}"  # else it may be a folder of a cluster's own file system
     if observation is not None:
         rows = observation()
         try:
-            frame.observe(rows, F.count(F.lit(1)).alias("rows")).write.mode("append").parquet(place)
+            frame.observe(rows, functions.count(functions.lit(1)).alias("rows")).write.mode("append").parquet(place)
         except UnsupportedOperationException:  # Sail
             pass
         else:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 DAYS, TAIL = 12, 7  # commits after the kept state
 AT_MOST = 3  # of a table: its kept state, the commit that this names, and whether the newest commit is whole
-PRICED = 101  # newest commits of a planned table for its price, and one receipt
+PRICED = 103  # newest commits of a planned table for its price, one receipt, and the commits at a plan's pins
 COUNTING = """
 import collections, json, sys
 opened = collections.Counter()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql.utils import is_remote
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.engine.confs import THEIRS, EngineSettings
@@ -42,6 +43,15 @@ def test_a_frame_is_written_by_its_own_session(spark: "SparkSession", tmp_path: 
 def test_an_empty_frame_has_no_rows(spark: "SparkSession", tmp_path: Path) -> None:
     paths = write_parquet(spark.range(3).where("id > 5"), tmp_path / "folder")
     assert sum(pq.read_metadata(path).num_rows for path in paths) == 0
+
+
+def test_a_frame_of_a_server_is_written_where_functions_of_the_process_are_those_of_a_classic_session(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = spark.range(3)
+    monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED")
+    assert not is_remote()
+    assert sum(pq.read_metadata(path).num_rows for path in write_parquet(frame, tmp_path / "folder")) == 3
 
 
 class Elsewhere:

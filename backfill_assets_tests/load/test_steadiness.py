@@ -47,8 +47,8 @@ def refuse(staging: "DataFrame", frame: "DataFrame") -> None:
 
 def test_what_may_give_other_rows_from_the_same_inputs_is_refused_and_named(staging: "DataFrame") -> None:
     told = (
-        r"the transform of own: the same inputs may give other rows: `current_date\(\)` reads the clock\. Nothing was "
-        r"run\. Take days and times from the chunk or from columns"
+        r"the transform of own: the same inputs may give other rows: `current_date\(\)` reads the clock\. The "
+        r"transform was not run, and nothing was written\. Take days and times from the chunk or from columns"
     )
     with pytest.raises(ContractBroken, match=told):
         refuse(staging, staging.selectExpr("current_date() AS d"))
