@@ -70,9 +70,7 @@ def end(history: History) -> None:
     history.say("landing", "accept", "--note", "the end")
     if history.forgotten:
         release(history)
-    for entity in history.forgotten:  # what its last try did not finish
-        drops = ("--drop", "snapshots", "--drop", "candidates")
-        history.must("forget", entity, *drops, "--despite-differences", "--note", "asked", "--yes")
+    forget_rest(history)
     history.say("scan")
     if history.settings.get(
         "required"
@@ -92,6 +90,15 @@ def end(history: History) -> None:
         raise Differs(f"days of {short} are not fresh")
     _settled(history, new)
     compare(history, new, {table: {*DAYS} for table in LEDGERS})
+
+
+def forget_rest(history: History) -> None:
+    """Forget what the last tries did not finish."""
+    if history.forgotten and history.settings.get("required"):  # else staging is refused, and the erasure with it
+        history.say("backfill", *EVERY_DAY, "--tables", "raw")
+    for entity in history.forgotten:  # what its last try did not finish
+        drops = ("--drop", "snapshots", "--drop", "candidates")
+        history.must("forget", entity, *drops, "--despite-differences", "--note", "asked", "--yes")
 
 
 def release(history: History) -> None:
