@@ -97,6 +97,12 @@ def make_commit(
     return path
 
 
+def commit_days(table: Path, version: int, *numbers: int, **facts: Any) -> None:
+    """Write a commit of ours by hand, with `version` rows on each of these days."""
+    days = {day(n): DayEntry(version, f"content-{version}", f"digest-{version}") for n in numbers}
+    make_commit(table, version, receipt(days=days, write_id=f"write-{version}", **facts))
+
+
 def write_rows(
     table: Path, made: Contract, rows: Sequence[Mapping[str, Any]], receipt: Receipt | None = None, where: str = ""
 ) -> None:

@@ -108,9 +108,8 @@ class _Given:
         """Of one table. `made`: the days that Dagster heard of, where the step failed for the others, which were kept
         back; None: all of them."""
         before, now = self.before[name], _view(self.lake, name)
-        receipts = [c.receipt for c in self.lake.store.commits(name) if c.receipt is not None]
         there = {d: now.stamps[d].entry for d in self.days if d in now.stamps}
-        wrote = {d for r in receipts if r.run_id == self.run_id for d in r.days if d in there}
+        wrote = {d for d in there if now.stamps[d].run_id == self.run_id}
         same = {d for d in wrote if d in before.stamps and before.stamps[d].entry.content == there[d].content}
         kept_back = tuple(d for d in self.days if made is not None and d not in made)
         return TableOutcome(

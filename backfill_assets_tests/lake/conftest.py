@@ -1,4 +1,4 @@
-"""What tests of logs share: the commits that a look reads.
+"""What tests of logs share: a table that is not there yet, and the commits that a look reads.
 
 Not here: logs and lakes to look at (`builders`, `files`).
 """
@@ -9,6 +9,12 @@ import pytest
 
 from backfill_assets.lake import log
 from backfill_assets.lake.log import Commit
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """The folder of a table without a commit."""
+    return tmp_path / "staging"
 
 
 @pytest.fixture

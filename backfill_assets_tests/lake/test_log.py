@@ -15,19 +15,9 @@ from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.log import actions, commits, find_write, read_commit, versions
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets_tests.builders import add, day, make_commit, receipt
+from backfill_assets_tests.builders import add, commit_days, day, make_commit, receipt
 
 COLUMN = "event_date"
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return tmp_path / "staging"
-
-
-def _ours(table: Path, version: int, *numbers: int, **facts: Any) -> None:
-    days = {day(n): DayEntry(version, f"content-{version}", f"digest-{version}") for n in numbers}
-    make_commit(table, version, receipt(days=days, write_id=f"write-{version}", **facts))
 
 
 # versions and commits
@@ -55,7 +45,7 @@ def test_only_commit_files_are_versions(table: Path) -> None:
 def test_commits_come_in_order_with_their_receipts(table: Path) -> None:
     make_commit(table, 0, info={"operation": "CREATE TABLE"})
     for version in range(1, 12):
-        _ours(table, version, version)
+        commit_days(table, version, version)
     found = list(commits(table))
     assert [c.version for c in found] == list(range(12))
     assert [c.receipt.write_id if c.receipt else None for c in found[:3]] == [None, "write-1", "write-2"]
@@ -65,7 +55,7 @@ def test_commits_come_in_order_with_their_receipts(table: Path) -> None:
 
 def test_commits_after_a_version_leave_out_that_version(table: Path) -> None:
     for version in range(4):
-        _ours(table, version, version)
+        commit_days(table, version, version)
     assert [c.version for c in commits(table, after=1)] == [2, 3]
     assert list(commits(table, after=3)) == []
 
@@ -97,7 +87,7 @@ def test_a_torn_newest_commit_is_refused_and_names_its_file(table: Path, content
 
 
 def test_a_commit_that_is_being_written_under_another_name_is_not_seen(table: Path) -> None:
-    _ours(table, 0, 0)
+    commit_days(table, 0, 0)
     (table / "_delta_log" / ".00000000000000000001.json.crc.tmp").write_bytes(b"")
     assert LOGS.state(table, COLUMN).version == 0
 
@@ -128,7 +118,7 @@ def test_the_actions_of_a_commit_come_as_they_stand(table: Path) -> None:
 
 def test_a_write_is_found_by_its_id(table: Path) -> None:
     for version in range(4):
-        _ours(table, version, version)
+        commit_days(table, version, version)
     assert find_write(table, "write-2") == 2
     assert find_write(table, "write-9") is None
     assert find_write(table.parent / "no_such_table", "write-2") is None
@@ -136,7 +126,7 @@ def test_a_write_is_found_by_its_id(table: Path) -> None:
 
 def test_a_write_before_the_base_version_is_not_looked_for(table: Path) -> None:
     for version in range(4):
-        _ours(table, version, version)
+        commit_days(table, version, version)
     assert find_write(table, "write-2", after=1) == 2
     assert find_write(table, "write-2", after=2) is None
 
@@ -145,9 +135,9 @@ def test_a_write_before_the_base_version_is_not_looked_for(table: Path) -> None:
 
 
 def test_the_newest_receipt_of_each_day_counts(table: Path) -> None:
-    _ours(table, 0, 0, 1, 2)
-    _ours(table, 1, 1)
-    _ours(table, 2, 2, 3)
+    commit_days(table, 0, 0, 1, 2)
+    commit_days(table, 1, 1)
+    commit_days(table, 2, 2, 3)
     found = LOGS.state(table, COLUMN)
     assert found.version == 2
     assert {d: s.version for d, s in found.stamps.items()} == {day(0): 0, day(1): 1, day(2): 2, day(3): 2}
@@ -165,10 +155,10 @@ def test_a_stamp_keeps_who_wrote_it_with_which_code(table: Path) -> None:
 
 def test_input_versions_are_the_newest_named_and_the_frontier_the_greatest(table: Path) -> None:
     early, late = datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 3, 5, tzinfo=UTC)
-    _ours(table, 0, 0, inputs={"raw": 3, "quarantine": 1}, frontier=early)
-    _ours(table, 1, 0, inputs={"raw": 5, "quarantine": 1}, frontier=late)
-    _ours(table, 2, 0, inputs={"raw": 4}, frontier=early)
-    _ours(table, 3, 0)
+    commit_days(table, 0, 0, inputs={"raw": 3, "quarantine": 1}, frontier=early)
+    commit_days(table, 1, 0, inputs={"raw": 5, "quarantine": 1}, frontier=late)
+    commit_days(table, 2, 0, inputs={"raw": 4}, frontier=early)
+    commit_days(table, 3, 0)
     found = LOGS.state(table, COLUMN)
     assert found.inputs == {"raw": 4, "quarantine": 1}
     assert found.frontier == late
@@ -178,7 +168,7 @@ def test_input_versions_are_the_newest_named_and_the_frontier_the_greatest(table
 
 
 def test_days_that_a_foreign_commit_changes_are_not_trusted(table: Path) -> None:
-    _ours(table, 0, 0, 1, 2)
+    commit_days(table, 0, 0, 1, 2)
     remove = {"remove": {**add(str(day(2)))["add"], "dataChange": True}}
     make_commit(table, 1, actions=[add(str(day(1))), remove])
     found = LOGS.state(table, COLUMN)
@@ -188,16 +178,16 @@ def test_days_that_a_foreign_commit_changes_are_not_trusted(table: Path) -> None
 
 
 def test_a_foreign_commit_that_changes_no_data_touches_no_day(table: Path) -> None:
-    _ours(table, 0, 0, 1)
+    commit_days(table, 0, 0, 1)
     make_commit(table, 1, actions=[add(str(day(0)), data_change=False)], info={"operation": "OPTIMIZE"})
     make_commit(table, 2, actions=[{"metaData": {"id": "x"}}], info={"operation": "SET TBLPROPERTIES"})
     assert LOGS.state(table, COLUMN).foreign == set()
 
 
 def test_our_next_write_of_a_day_makes_it_ours_again(table: Path) -> None:
-    _ours(table, 0, 0, 1)
+    commit_days(table, 0, 0, 1)
     make_commit(table, 1, actions=[add(str(day(0))), add(str(day(1)))])
-    _ours(table, 2, 1)
+    commit_days(table, 2, 1)
     assert LOGS.state(table, COLUMN).foreign == {day(0)}
 
 
@@ -214,36 +204,36 @@ UNSAID = {
 def test_where_a_foreign_commit_does_not_say_which_days_all_known_ones_count(
     table: Path, action: dict[str, Any]
 ) -> None:
-    _ours(table, 0, 0, 1)
+    commit_days(table, 0, 0, 1)
     make_commit(table, 1, actions=[action])
-    _ours(table, 2, 2)
+    commit_days(table, 2, 2)
     assert LOGS.state(table, COLUMN).foreign == {day(0), day(1)}
 
 
 def test_a_foreign_commit_to_a_table_laid_out_by_month_touches_all_days_of_that_month(table: Path) -> None:
-    _ours(table, 0, 0, 9)
+    commit_days(table, 0, 0, 9)
     make_commit(table, 1, actions=[add("2024-02", "event_month")])
     found = LOGS.state(table, COLUMN).foreign
     assert (min(found), max(found), len(found)) == (date(2024, 2, 1), date(2024, 2, 29), 29)
-    _ours(table, 2, 0)
+    commit_days(table, 2, 0)
     assert day(0) not in LOGS.state(table, COLUMN).foreign
 
 
 def test_a_foreign_note_in_user_metadata_is_no_receipt(table: Path) -> None:
-    _ours(table, 0, 0)
+    commit_days(table, 0, 0)
     make_commit(table, 1, actions=[add(str(day(0)))], info={"userMetadata": '{"backfill_assets":1}'})
     assert LOGS.state(table, COLUMN).foreign == {day(0)}
 
 
 @pytest.mark.parametrize("value", ["", "__HIVE_DEFAULT_PARTITION__"])
 def test_a_foreign_partition_value_that_is_no_day_is_read_as_not_saying_which(table: Path, value: str) -> None:
-    _ours(table, 0, 0)
+    commit_days(table, 0, 0)
     make_commit(table, 1, actions=[add(value)])
     assert LOGS.state(table, COLUMN).foreign == {day(0)}
 
 
 def test_a_foreign_commit_torn_after_its_first_line_is_refused_like_any_torn_one(table: Path) -> None:
-    _ours(table, 0, 0)
+    commit_days(table, 0, 0)
     path = make_commit(table, 1, actions=[add(str(day(0)))])
     path.write_text(path.read_text()[:-20])
     with pytest.raises(BackfillError, match="version 1 of its log is torn"):
@@ -251,11 +241,11 @@ def test_a_foreign_commit_torn_after_its_first_line_is_refused_like_any_torn_one
 
 
 def test_a_log_whose_beginning_is_lost_has_a_gap(table: Path) -> None:
-    _ours(table, 2, 0)
+    commit_days(table, 2, 0)
     with pytest.raises(BackfillError, match="lacks version 0"):
         list(commits(table))
 
 
 def test_day_keys_are_dates(table: Path) -> None:
-    _ours(table, 0, 0)
+    commit_days(table, 0, 0)
     assert all(type(d) is date for d in LOGS.state(table, COLUMN).stamps)

@@ -5,41 +5,29 @@ Tested here: `lake.log_state.LogCache`, on logs written by hand. Not tested here
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.log import commit_file
 from backfill_assets.lake.log_state import LOGS, LogCache
-from backfill_assets_tests.builders import STAGING, add, day, make_commit, receipt
+from backfill_assets_tests.builders import STAGING, add, commit_days, day, make_commit
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
 COLUMN = "event_date"
 ROWS = [{"entity": "A", "value": 1, "event_date": day(0)}]
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return tmp_path / "staging"
-
-
-def _ours(table: Path, version: int, *numbers: int, **facts: Any) -> None:
-    days = {day(n): DayEntry(version, f"content-{version}", f"digest-{version}") for n in numbers}
-    make_commit(table, version, receipt(days=days, write_id=f"write-{version}", **facts))
-
-
 def test_a_second_look_reads_nothing_and_a_later_one_only_what_is_new(table: Path, read: list[int]) -> None:
     logs = LogCache()
     for version in range(5):
-        _ours(table, version, version)
+        commit_days(table, version, version)
     first = logs.state(table, COLUMN)
     assert logs.state(table, COLUMN) == first
     assert read == [0, 1, 2, 3, 4]
-    _ours(table, 5, 2)
+    commit_days(table, 5, 2)
     assert logs.state(table, COLUMN) == LogCache().state(table, COLUMN)
     assert (read[5], read[6:]) == (5, [0, 1, 2, 3, 4, 5]), "the last six by the look without memory"
     assert first.stamps[day(2)].version == 2, "what was handed out stays as it was"
@@ -48,28 +36,28 @@ def test_a_second_look_reads_nothing_and_a_later_one_only_what_is_new(table: Pat
 def test_the_commits_of_a_table_are_read_once_too(table: Path, read: list[int]) -> None:
     logs = LogCache()
     for version in range(3):
-        _ours(table, version, version)
+        commit_days(table, version, version)
         assert [c.version for c in logs.commits(table)] == list(range(version + 1))
     assert read == [0, 1, 2]
-    _ours(table, 2, 7)
+    commit_days(table, 2, 7)
     assert [c.receipt and set(c.receipt.days) for c in logs.commits(table)][2] == {day(7)}
 
 
 def test_a_log_that_was_replaced_is_read_again(table: Path, read: list[int]) -> None:
     logs = LogCache()
     for version in range(3):
-        _ours(table, version, version)
+        commit_days(table, version, version)
     logs.state(table, COLUMN)
     for version in range(3):
         commit_file(table, version).unlink()
-    _ours(table, 0, 9)
+    commit_days(table, 0, 9)
     assert set(logs.state(table, COLUMN).stamps) == {day(9)}
 
 
 def test_a_newest_commit_rewritten_in_place_with_its_size_and_time_is_noticed(table: Path) -> None:
     logs = LogCache()
-    _ours(table, 0, 1)
-    _ours(table, 1, 2)
+    commit_days(table, 0, 1)
+    commit_days(table, 1, 2)
     logs.state(table, COLUMN)
     path = commit_file(table, 1)
     before = path.stat()
@@ -81,7 +69,7 @@ def test_a_newest_commit_rewritten_in_place_with_its_size_and_time_is_noticed(ta
 def test_a_newest_commit_that_is_torn_later_is_refused_and_once_restored_read(table: Path) -> None:
     logs = LogCache()
     for version in range(3):
-        _ours(table, version, version)
+        commit_days(table, version, version)
     before = logs.state(table, COLUMN)
     path = commit_file(table, 2)
     content = path.read_text()
@@ -95,10 +83,10 @@ def test_a_newest_commit_that_is_torn_later_is_refused_and_once_restored_read(ta
 def test_a_log_that_lost_a_commit_is_refused_at_the_next_one(table: Path) -> None:
     logs = LogCache()
     for version in range(3):
-        _ours(table, version, version)
+        commit_days(table, version, version)
     logs.state(table, COLUMN)
     commit_file(table, 1).unlink()
-    _ours(table, 3, 3)
+    commit_days(table, 3, 3)
     with pytest.raises(BackfillError, match="lacks version 1"):
         logs.state(table, COLUMN)
 
@@ -113,7 +101,7 @@ def test_looks_in_between_change_nothing_about_what_a_look_gives(
             assert logs.state(table, COLUMN) == LogCache().state(table, COLUMN)
             continue
         if what == "ours":
-            _ours(table, version, number, inputs={"raw": version})
+            commit_days(table, version, number, inputs={"raw": version})
         else:
             make_commit(table, version, actions=[add(str(day(number)))])
         version += 1

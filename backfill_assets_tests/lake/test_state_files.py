@@ -24,27 +24,17 @@ from backfill_assets.core.view import TableView
 from backfill_assets.lake.log import commit_file
 from backfill_assets.lake.log_state import KEEP_EVERY, LogCache, false_states
 from backfill_assets.lake.state_files import KEPT, content_of, keep_state, kept_versions, state_file
-from backfill_assets_tests.builders import add, day, make_commit, receipt
+from backfill_assets_tests.builders import add, commit_days, day, make_commit, receipt
 
 COLUMN = "event_date"
 LENGTH = 2 * KEEP_EVERY + 5
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return tmp_path / "staging"
-
-
-def _ours(table: Path, version: int, *numbers: int, **facts: Any) -> None:
-    days = {day(n): DayEntry(version, f"content-{version}", f"digest-{version}") for n in numbers}
-    make_commit(table, version, receipt(days=days, write_id=f"write-{version}", **facts))
 
 
 def _history(table: Path, length: int = LENGTH, keep: bool = True) -> None:
     """Commits of ours, each followed by what the committer does."""
     logs = LogCache()
     for version in range(length):
-        _ours(table, version, version % 7, inputs={"raw": version})
+        commit_days(table, version, version % 7, inputs={"raw": version})
         if keep:
             logs.keep(table, COLUMN)
 
@@ -100,7 +90,7 @@ def test_the_newest_states_are_kept_and_nothing_else(table: Path) -> None:
 def _history_goes_on(table: Path, first: int, stop: int) -> None:
     logs = LogCache()
     for version in range(first, stop):
-        _ours(table, version, version % 7)
+        commit_days(table, version, version % 7)
         logs.keep(table, COLUMN)
 
 
@@ -116,14 +106,14 @@ def test_states_of_another_release_are_replaced_at_the_next_commit(table: Path) 
     _history(table)
     for path in state_file(table, 0).parent.iterdir():
         path.rename(path.with_name(f"{path.name[:20]}.0123abcd.json.gz"))
-    _ours(table, LENGTH, 3)
+    commit_days(table, LENGTH, 3)
     LogCache().keep(table, COLUMN)
     assert [p.name for p in state_file(table, 0).parent.iterdir()] == [state_file(table, LENGTH).name]
 
 
 def test_a_table_of_an_earlier_release_gets_a_state_at_its_next_commit(table: Path) -> None:
     _history(table, keep=False)
-    _ours(table, LENGTH, 3)
+    commit_days(table, LENGTH, 3)
     LogCache().keep(table, COLUMN)
     assert kept_versions(table) == [LENGTH]
 
@@ -173,7 +163,7 @@ def test_states_of_a_table_that_was_made_anew_are_passed_over(table: Path, read:
     for version in range(LENGTH):
         commit_file(table, version).unlink()
     for version in range(LENGTH):
-        _ours(table, version, 1, reason="again")
+        commit_days(table, version, 1, reason="again")
     read.clear()
     assert set(LogCache().state(table, COLUMN).stamps) == {day(1)}
     assert read == list(range(LENGTH))
