@@ -29,7 +29,7 @@ from backfill_assets_tests.spreading import (  # hooks are pytest's by their nam
     pytest_collection_modifyitems,
     pytest_xdist_make_scheduler,
 )
-from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
+from backfill_assets_tests.strategies import CHANCE, THOROUGH_EXAMPLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,9 +55,11 @@ STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
 
-# How long an example takes says something about the machine, which others use too, and nothing about the code.
-settings.register_profile("thorough", deadline=None, max_examples=THOROUGH_EXAMPLES)
-settings.register_profile(QUICK, deadline=None, max_examples=THOROUGH_EXAMPLES // 5)
+# How long an example takes says something about the machine, which others use too, and nothing about the code. Examples
+# are the same in every run, so that one commit passes or fails; `thorough.py` lets chance choose others.
+SAME_EXAMPLES = CHANCE not in os.environ
+settings.register_profile("thorough", deadline=None, max_examples=THOROUGH_EXAMPLES, derandomize=SAME_EXAMPLES)
+settings.register_profile(QUICK, deadline=None, max_examples=THOROUGH_EXAMPLES // 5, derandomize=SAME_EXAMPLES)
 settings.load_profile("thorough")
 
 

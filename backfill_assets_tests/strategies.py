@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 
+CHANCE = "BACKFILL_ASSETS_CHANCE"  # where it is set, chance chooses the examples; else they are the same in every run
 THOROUGH_EXAMPLES = 30  # of a property that does not say otherwise; a run of the quick tests alone tries a fifth
 
 

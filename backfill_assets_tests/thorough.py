@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from backfill_assets.engine.confs import SAIL
 from backfill_assets_tests.engines import SPARK, TESTS_ENGINE, USERS_DO
 from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.strategies import CHANCE
 
 TESTS = "backfill_assets_tests"
 PYTEST = (sys.executable, "-m", "pytest", "-q")
@@ -70,7 +71,7 @@ def main(names: list[str]) -> int:
         set_first = [f"{name}={value}" for name, value in variant.environment.items()]
         print(f"\n=== {variant.name}: {' '.join([*set_first, *variant.command[1:]])}", flush=True)
         began = time.monotonic()
-        environment = {**os.environ, **variant.environment}
+        environment = {**os.environ, CHANCE: "1", **variant.environment}
         code = subprocess.run(variant.command, cwd=CHECKOUT, env=environment, check=False).returncode
         failed = failed or code
         verdict = f"{time.monotonic() - began:6.0f} s  {f'FAILED (exit code {code})' if code else 'ok'}"

@@ -234,12 +234,14 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
         for name in damaged.aside:
             files.rename(path / LOG / name, f"{name}.torn")
         files.sync(path / LOG)
-        if damaged.aside:  # the torn commit may have been an earlier mend's
-            damaged = replace(damaged, lost=_lost_files(lake, contract))
         receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.steps, tags=provenance.tags or {})
+        given = _ended(path) if versions(path) else ()  # also those set aside, here or by a mend that was stopped
+        for _ in given:
+            commit_receipt(path, replace(receipt, write_id=uuid.uuid4().hex))
+        # A version that is gone may have been an earlier mend's, so the files that it took out are looked for again.
+        damaged = replace(damaged, lost=_lost_files(lake, contract))
         if damaged.lost:
-            commit_files(path, contract, receipt, (), damaged.lost)
-        elif versions(path):
-            for _ in damaged.ended or (path,):
-                commit_receipt(path, replace(receipt, write_id=uuid.uuid4().hex))
+            commit_files(path, contract, replace(receipt, note=damaged.steps), (), damaged.lost)
+        elif versions(path) and not given:
+            commit_receipt(path, receipt)
         return damaged

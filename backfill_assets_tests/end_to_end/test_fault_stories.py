@@ -6,7 +6,7 @@ dropped, stagings are swept, torn logs are mended. After each the lake opens and
 No engine: what Spark would compute follows by arithmetic (`test_plan_stories`). Not tested here: kills
 (`test_plan_killed`, `lake.test_commit_steps`). The big run, 1,000 stories, in one command:
 
-    BACKFILL_ASSETS_STORIES=1000 pytest -n0 backfill_assets_tests/end_to_end/test_fault_stories.py
+    python -m backfill_assets_tests.thorough fault-stories
 """
 
 import os

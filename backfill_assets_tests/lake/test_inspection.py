@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake import files
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import REASON, damage, inspect, mend
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, of_source, read_arrivals, read_files
@@ -186,6 +187,33 @@ def test_a_mend_whose_own_commit_was_torn_is_made_again_by_one_more(tmp_path: Pa
     found = mend(lake, FILES, SAID)
     assert (len(found.aside), len(found.lost)) == (1, 1)
     assert [r.path for r in read_files(lake.store)] == ["a"]
+
+
+def test_a_mend_that_was_stopped_after_it_set_the_commit_aside_is_gone_on_with_by_one_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The torn commit was an earlier mend's, so the file that it had taken out is in the log again."""
+    lake = bare_lake(tmp_path)
+    for path in ("a", "b"):
+        took_stock(lake, FILES, path)
+    newest_file(lake, FILES).unlink()
+    mend(lake, FILES, SAID)
+    table = lake.table_path("files")
+    torn = versions(table)[-1]
+    commit_file(table, torn).write_bytes(b"")
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "sync", raises_memory_error)
+        with pytest.raises(MemoryError):
+            mend(lake, FILES, SAID)
+    assert versions(table)[-1] == torn - 1
+    found = mend(lake, FILES, SAID)
+    assert (found.ended, len(found.lost)) == ((torn,), 1)
+    assert versions(table)[-1] > torn
+    assert [r.path for r in read_files(lake.store)] == ["a"]
+
+
+def raises_memory_error(_folder: Path) -> None:
+    raise MemoryError
 
 
 def test_whole_tables_and_lost_files_of_tables_that_are_made_are_refused(tmp_path: Path) -> None:
