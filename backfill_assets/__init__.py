@@ -8,10 +8,10 @@ A name is imported when it is first asked for, so that `import backfill_assets` 
 
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.lazy import imported_when_asked
+from backfill_assets.core.lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
+    from backfill_assets.core.contracts import Column, Contract, Input, InputKind, Rule
     from backfill_assets.core.days import DayRange
     from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, TransientError
     from backfill_assets.core.process import lake_folder
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake
-    __getattr__ = imported_when_asked(
+    __getattr__ = imported_when_used(
         __name__,
         {
             "core.contracts": ("Basis", "Column", "Contract", "Input", "Rule"),

@@ -182,7 +182,7 @@ def replay(lake: Lake, table: str, days: Iterable[Day]) -> list[Replayed]:
         culprit, advice = f"the asset {contract.made_by} returns its rows", "Materialize its days and compare the rows"
         raise BackfillError(f"the table {table}", culprit, "Nothing was computed", advice)
     asked = sorted({parse_day(str(day)) for day in days})
-    written = lake.store.view(contract.name, contract.day_column).stamps
+    written = lake.store.view(contract.name, contract.day_column).latest
     if never := [str(d) for d in asked if d not in written]:
         culprit = f"no receipt names {', '.join(never)}"
         raise BackfillError(f"the table {table}", culprit, "Nothing was computed", "Make these days first")

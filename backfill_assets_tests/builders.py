@@ -11,14 +11,14 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.frontier import frontier_of
 from backfill_assets.core.parameters import parameters_of
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.states import Codes, State, States
-from backfill_assets.core.view import Deliveries, LakeView, LandedDay, Stamp, TableView
+from backfill_assets.core.view import DayReceipt, Deliveries, LakeView, LandedDay, TableView
 from backfill_assets.lake.gates import checks_of
 
 START = date(2024, 2, 26)  # four days before a leap day, so that windows cross it
@@ -55,11 +55,11 @@ def contract(
     return Contract(name, f"{name} of the tests", columns, day_column, tuple(key), inputs, waits, matures)
 
 
-RAW = contract("raw", "arrival_date", Input("landing", basis=Basis.FILES))
-STAGING = contract("staging", "event_date", Input("raw", basis=Basis.ARRIVALS))
+RAW = contract("raw", "arrival_date", Input("landing", kind=InputKind.FILES))
+STAGING = contract("staging", "event_date", Input("raw", kind=InputKind.ARRIVALS))
 FEATURES = contract("features", "feature_date", Input("staging", before=WINDOW - 1))
 AS_KNOWN = contract(
-    "features_as_known", "feature_date", Input("staging", before=WINDOW - 1, basis=Basis.KNOWN_AT_CUT), waits=True
+    "features_as_known", "feature_date", Input("staging", before=WINDOW - 1, kind=InputKind.KNOWN_AT_CUT), waits=True
 )
 LABELS = contract(
     "labels",
@@ -178,9 +178,9 @@ class Story:
             landed = self.landed.get(arrival) if view.is_due(arrival) else None
             rows = landed.usable_rows if landed else 0
             said = "+".join(sorted(landed.shas)) if landed and rows else "0"
-            self.stamp("raw", arrival, DayEntry(rows, said, raw_digest(arrival, view.source("raw"))))
-            aside = self.tables.get("quarantine", TableView())
-            self.tables["quarantine"] = replace(aside, foreign=aside.foreign - {arrival})
+            self.receipt("raw", arrival, DayEntry(rows, said, raw_digest(arrival, view.source("raw"))))
+            rejected = self.tables.get("quarantine", TableView())
+            self.tables["quarantine"] = replace(rejected, foreign=rejected.foreign - {arrival})
             for event in [arrival] if touching is None else touching:
                 self.ledger.setdefault(event, {}).pop(arrival, None)
                 if rows:
@@ -202,7 +202,7 @@ class Story:
             digest = states.digests.of(table, d)
             said = built or states.built_as(table, d)
             filled = 0 if said is Built.PENDING else rows
-            self.stamp(table, d, DayEntry(filled, (content or digest) if filled else "0", digest, said))
+            self.receipt(table, d, DayEntry(filled, (content or digest) if filled else "0", digest, said))
         return self
 
     def build_all(self, *days: date) -> "Story":
@@ -211,12 +211,12 @@ class Story:
             self.build(made.name, *days)
         return self
 
-    def stamp(self, table: str, of: date, entry: DayEntry) -> "Story":
+    def receipt(self, table: str, of: date, entry: DayEntry) -> "Story":
         """Commit a receipt for one day of a table."""
         self.writes += 1
         before, codes = self.tables.get(table, TableView()), self.codes.get(table, CODE)
         version = before.version + 1
-        new = Stamp(
+        new = DayReceipt(
             entry,
             version,
             f"write-{self.writes}",
@@ -225,8 +225,8 @@ class Story:
             "run",
             self._made_with(table),
         )
-        stamps = {**before.stamps, of: new}
-        self.tables[table] = replace(before, version=version, stamps=stamps, foreign=before.foreign - {of})
+        latest = {**before.latest, of: new}
+        self.tables[table] = replace(before, version=version, latest=latest, foreign=before.foreign - {of})
         return self
 
     def _made_with(self, table: str) -> str:
@@ -236,7 +236,7 @@ class Story:
 
     def rewrite(self, table: str, of: date, **changes: Any) -> "Story":
         """Commit the newest receipt of a day again, with other facts (a rollback: `built=Built.HELD`)."""
-        return self.stamp(table, of, replace(self.tables[table].stamps[of].entry, **changes))
+        return self.receipt(table, of, replace(self.tables[table].latest[of].entry, **changes))
 
     def edit(self, table: str, *days: date) -> "Story":
         """A commit that is not ours touches days."""

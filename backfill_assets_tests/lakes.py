@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.core.days import from_inclusive
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
@@ -54,7 +54,7 @@ ECHO = Contract(
     (Column("event_key", "STRING", "the event"), Column("value", "BIGINT", "its amount"), DAY),
     "event_date",
     ("event_key",),
-    (Input("raw", basis=Basis.ARRIVALS),),
+    (Input("raw", kind=InputKind.ARRIVALS),),
 )
 SUMS = Contract(
     "sums",
@@ -229,7 +229,7 @@ def snapshot(lake: Lake, tables_of: TablesOf = our_tables) -> dict[str, dict[dat
     view = read_view(lake, contracts)
     found = {c.name: view.table(c.name) for c in contracts} | {"arrivals": view.table("arrivals")}
     found[QUARANTINE.name] = LOGS.state(lake.table_path(QUARANTINE.name), QUARANTINE.day_column)
-    return {n: {d: (s.entry.rows, s.entry.fingerprint) for d, s in v.stamps.items()} for n, v in found.items()}
+    return {n: {d: (s.entry.rows, s.entry.fingerprint) for d, s in v.latest.items()} for n, v in found.items()}
 
 
 def data_files(lake: Lake, table: str, day_column: str = "event_date") -> dict[date, set[str]]:

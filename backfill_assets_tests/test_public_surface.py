@@ -62,7 +62,7 @@ def test_what_is_public_says_what_it_is(name: str) -> None:
 
 
 def test_a_basis_is_one_of_four() -> None:
-    assert [b.name for b in backfill_assets.Basis] == ["CONTENT", "KNOWN_AT_CUT", "ARRIVALS", "FILES"]
+    assert [b.name for b in backfill_assets.InputKind] == ["CONTENT", "KNOWN_AT_CUT", "ARRIVALS", "FILES"]
 
 
 def test_type_checkers_see_the_names_that_python_gives() -> None:

@@ -77,10 +77,10 @@ def is_accepted(lake: Lake, chunk: PlanChunk, current: Progress) -> bool:
 
 
 def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, current: Progress) -> TableEvidence | None:
-    writes, stamps = current.writes[contract.name], current.states.view.table(contract.name).stamps
+    writes, latest = current.writes[contract.name], current.states.view.table(contract.name).latest
     own = writes.of(chunk.number)
     # A plan that goes on after a kill may have rebuilt days of this chunk with another one since: that one answers.
-    after = {d: e for d, e in own.after.items() if d in stamps and stamps[d].write_id in own.ids}
+    after = {d: e for d, e in own.after.items() if d in latest and latest[d].write_id in own.ids}
     if not after:
         return None
     of, base, before = held_against(lake, contract, writes)
@@ -164,9 +164,9 @@ def layers(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) 
 def _versions(lake: Lake, states: States, table: Table, written: Sequence[date]) -> Iterator[GateFinding]:
     """Findings for the days written, without days that are stale by newer deliveries, which will be rebuilt."""
     name, complete = table.name, (State.FRESH, State.OUTDATED)
-    stamps = {d: s for d in written if (s := states.stamp(name, d)) is not None and states.of(name, d) in complete}
+    latest = {d: s for d in written if (s := states.latest(name, d)) is not None and states.of(name, d) in complete}
     raw = states.contracts[versions_of([table.contract])[name]]
-    for receipt, days in writes_of(lake.store, name, stamps):
+    for receipt, days in writes_of(lake.store, name, latest):
         if receipt is None or raw.name not in receipt.inputs:
             continue
         counted = _counted(lake, states, table, raw, receipt.inputs[raw.name], [*days])

@@ -13,7 +13,7 @@ from itertools import groupby, islice
 from backfill_assets.backfill.expect import parse_expectation
 from backfill_assets.backfill.preflight import preflight, take_pins
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, is_mature
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.downstream import following, touched
@@ -247,15 +247,15 @@ def impacts(states: States, tables: Sequence[str], days: DayRange, policy: Polic
 
 def _why(states: States, table: str, day: date, policy: Policy) -> str:
     """The reason to write a day; empty if it is up to date or held."""
-    state, stamp = states.of(table, day), states.stamp(table, day)
+    state, receipt = states.of(table, day), states.latest(table, day)
     if state is State.HELD:
         return ""
-    if state is State.MISSING or (state is State.PENDING and stamp is None):
+    if state is State.MISSING or (state is State.PENDING and receipt is None):
         return MISSING
     if state is State.STALE:
         ripe = states.contracts[table].matures_after_days
         now_mature = ripe is not None and is_mature(day, ripe, states.frontier(table))
-        return MATURED if now_mature and stamp and not is_mature(day, ripe or 0, stamp.frontier) else STALE
+        return MATURED if now_mature and receipt and not is_mature(day, ripe or 0, receipt.frontier) else STALE
     if not states.is_settled(table, day, policy.mode.upserts):
         return OUTDATED
     return FORCED if policy.force else ""
@@ -266,9 +266,9 @@ def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[
     view, days = states.view, sorted(written)
     days_of_input: dict[str, Set[date]] = defaultdict(set)
     for wanted in contract.inputs:
-        if wanted.basis is Basis.FILES:
+        if wanted.kind is InputKind.FILES:
             read = set(days)
-        elif wanted.basis is Basis.ARRIVALS:
+        elif wanted.kind is InputKind.ARRIVALS:
             read = {a for d in days for a, _ in view.source(wanted.table).arrivals.get(d, ())}
         else:
             read = {d for day in days for d in days_of(wanted, day, view)}
@@ -286,6 +286,6 @@ def look_of(states: States, moves: Iterable[DayMove]) -> PlanLook:
     follows = {}
     for name, contract in states.contracts.items():
         if name not in moved:
-            changed[name] = touched(states, states, contract, changed) & set(states.view.table(name).stamps)
+            changed[name] = touched(states, states, contract, changed) & set(states.view.table(name).latest)
             follows[name] = tuple(contiguous(changed[name]))
     return PlanLook(known_moves, {name: spans for name, spans in follows.items() if spans})

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from operator import itemgetter
 
-from backfill_assets.core.contracts import Basis
+from backfill_assets.core.contracts import InputKind
 from backfill_assets.core.days import ranges
 from backfill_assets.core.states import States
 from backfill_assets.engine.confs import scrub
@@ -28,7 +28,7 @@ PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
 
 def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tuple[PreflightTick, ...]:
     """All checks, in a fixed order."""
-    first = (_inputs(states, plan), _held(plan), _rollback(lake, states, plan))
+    first = (_inputs(states, plan), _held_days(plan), _rollback(lake, states, plan))
     return (*first, _equal(pipeline, states, plan), _keys(lake, states, plan), *_skew(plan), *_reads(lake, pipeline))
 
 
@@ -49,14 +49,14 @@ def _inputs(states: States, plan: Plan) -> PreflightTick:
     lacking: dict[str, None] = {}
     for impact in plan.impacts:
         for wanted in states.contracts[impact.table].inputs:
-            if wanted.basis not in (Basis.ARRIVALS, Basis.FILES) and wanted.table not in plan.tables:
-                absent = impact.days() - states.view.table(wanted.table).stamps.keys()
+            if wanted.kind not in (InputKind.ARRIVALS, InputKind.FILES) and wanted.table not in plan.tables:
+                absent = impact.days() - states.view.table(wanted.table).latest.keys()
                 lacking |= {f"never made: {wanted.table} {ranges(absent)}": None} if absent else {}
     fix = "; name these tables too, or build them first"
     return _tick("inputs present", [*lacking], fix, "every input has the days to be written, or gets them by the plan")
 
 
-def _held(plan: Plan) -> PreflightTick:
+def _held_days(plan: Plan) -> PreflightTick:
     held = [f"{i.table} {', '.join(map(str, i.held[:3]))}" for i in plan.impacts if i.held]
     wrong = [f"put back by a rollback and held: {'; '.join(held)}"] if held else []
     return _tick("no day is held", wrong, "; `backfill-assets release` them first", "none was put back by a rollback")
@@ -86,8 +86,8 @@ def _equal(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTick:
     """Check that no day to write was last made with other rows than the same inputs, by today's code, gave before."""
     wrong = []
     for impact in plan.impacts:
-        code, stamps = pipeline.codes[impact.table].code_digest, states.view.table(impact.table).stamps
-        days = [d for d in impact.days() if d in stamps and stamps[d].unlike and stamps[d].code_digest == code]
+        code, latest = pipeline.codes[impact.table].code_digest, states.view.table(impact.table).latest
+        days = [d for d in impact.days() if d in latest and latest[d].irreproducible and latest[d].code_digest == code]
         wrong += [f"{impact.table} {ranges(days)} got other rows from the same inputs and code"] if days else []
     fix = "; correct the transform, or, if the cause is gone, make these days again: `backfill-assets backfill --force`"
     return _tick("last rerun equal", wrong, fix, "no day's last rerun gave other rows from the same inputs and code")

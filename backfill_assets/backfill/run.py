@@ -62,7 +62,7 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
     """
     lake, pipeline = open_lake()
     with only_runner(lake, plan):
-        if not ask_for(lake, pipeline, plan):
+        if not activate(lake, pipeline, plan):
             worker.report(f"plan {plan.id} is finished: nothing was left to run")
             return progress(lake, pipeline, plan)
         with marking_stops(lake, plan):
@@ -79,7 +79,7 @@ def _is_running(lake: Lake, plan: Plan) -> bool:
     return state_of(lake, plan) in ("active", FINISHED)
 
 
-def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
+def activate(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
     """Make the plan active without running it, so that sensors and other plans leave its days to it; this process or
     the daemon's sensor `plans` runs it then.
 
@@ -120,7 +120,7 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
     states = {c: current.chunks[c.number - 1].state for c in wave}
     for chunk, state in states.items():
         if state is ChunkState.HELD:
-            raise _held(current, chunk)
+            raise _held_error(current, chunk)
     todo = [c for c, state in states.items() if state is not ChunkState.DONE]
     for chunk in todo:
         kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.value} "
@@ -214,13 +214,13 @@ def _to_make_now(current: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
     return {table: days for table, days in todo.items() if days}
 
 
-def _held(current: Progress, chunk: PlanChunk) -> BackfillError:
+def _held_error(current: Progress, chunk: PlanChunk) -> BackfillError:
     alike: dict[str, list[str]] = {}
-    for table, days in current.held(chunk).items():
+    for table, days in current.held_days(chunk).items():
         alike.setdefault(ranges(days), []).append(table)
-    held = "; ".join(f"{days} of {', '.join(tables)}" for days, tables in alike.items())
+    held_days = "; ".join(f"{days} of {', '.join(tables)}" for days, tables in alike.items())
     fix = f"`backfill-assets release --plan {current.plan.id} --chunk {chunk.number} --yes`, then run the plan again"
-    return _chunk_error(current.plan, chunk, f"a rollback put back and holds {held}", fix)
+    return _chunk_error(current.plan, chunk, f"a rollback put back and holds {held_days}", fix)
 
 
 def _chunk_error(plan: Plan, chunk: PlanChunk, culprit: str, fix: str) -> BackfillError:

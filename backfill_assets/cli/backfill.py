@@ -182,8 +182,8 @@ def draw_outcomes(runs: Sequence[tuple[Work, RunOutcome]], with_span: bool = Tru
 
 def _draw(lake: Lake, request: Work, outcome: RunOutcome) -> None:
     draw_outcomes([(request, outcome)], with_span=False)
-    for t in (t for t in outcome.tables if t.unlike):
-        days = ", ".join(map(str, contiguous(t.unlike)))
+    for t in (t for t in outcome.tables if t.irreproducible):
+        days = ", ".join(map(str, contiguous(t.irreproducible)))
         say(f"{t.table} {days}: other rows than the same inputs, code and settings gave before: see `status`")
     if not outcome.run_id:
         say("Nothing changed: every day is as its inputs say, so that no run was made (--force makes one).")
@@ -218,8 +218,8 @@ def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRang
         return Foreseen(None, not refused and (counts or builds))
     if not all(_is_let_through(lake, states, name, days) for name in names):
         return Foreseen(None)
-    stamps = {name: states.view.table(name).stamps for name in names}
-    return Foreseen({name: sum(stamps[name][d].entry.rows for d in days) for name in names})
+    latest = {name: states.view.table(name).latest for name in names}
+    return Foreseen({name: sum(latest[name][d].entry.rows for d in days) for name in names})
 
 
 def _is_buildable(states: States, name: str, days: DayRange) -> bool:

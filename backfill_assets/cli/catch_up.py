@@ -112,7 +112,7 @@ def until_settled(
         done.runs.append((request, outcome))
         kept_back = {(t.table, day) for t in outcome.tables for day in t.kept_back}
         in_vain.update(kept_back)
-        days = [day for day in sorted(found.asked_days) if (found.table, day) not in kept_back]
+        days = [day for day in sorted(found.needed_days) if (found.table, day) not in kept_back]
         if outcome.success or outcome.only_kept_back:
             rebuilt.update((found.table, day) for day in days)
             in_vain.update(day for day, times in rebuilt.items() if times >= lake.settings.lateness.attempts)
@@ -123,9 +123,9 @@ def until_settled(
             days = [day for day in days if day in needed]
             half = (len(days) + 1) // 2
             for part in filter(None, (days[:half], days[half:])):
-                few = {str(day): found.asked[str(day)] for day in part}
+                few = {str(day): found.needed[str(day)] for day in part}
                 span = from_inclusive(part[0], part[-1])
-                run(replace(found, days=span, asked=few, tables=(found.table,)))
+                run(replace(found, days=span, needed=few, tables=(found.table,)))
 
     states, still = _states_and_needs(lake)
     while requests := _requests(states, still, {*left_alone, *in_vain}):

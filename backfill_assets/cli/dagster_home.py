@@ -23,7 +23,7 @@ from backfill_assets.engine.confs import scrub
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.doctor import NAMES_A_STORAGE, OUR_EVENT_STORAGE
-from backfill_assets.operations.doctor_tables import Diagnosis, odd, some
+from backfill_assets.operations.doctor_tables import Diagnosis, first_names, odd
 from backfill_assets.orchestration.runs import LAKE_TAG
 
 FILE = "dagster.yaml"
@@ -63,7 +63,7 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
     """
     named, home = os.environ.get("DAGSTER_HOME"), project or project_root()
     if named:
-        with _opened(named, partial(_stored_by_ours, named)) as instance:
+        with _opened(named, partial(_with_own_event_storage, named)) as instance:
             yield instance
         return
     close_folder(home / DAGSTER_FOLDER, lake.settings.access.umask)
@@ -77,7 +77,7 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
         own = str(_home_in(lake))
         os.environ["DAGSTER_HOME"] = own  # a lake may be moved: its file names folders by this variable
         try:
-            with _opened(own, partial(_stored_by_ours, own)) as instance:
+            with _opened(own, partial(_with_own_event_storage, own)) as instance:
                 yield instance
         finally:
             del os.environ["DAGSTER_HOME"]
@@ -92,11 +92,11 @@ def examine_sharing(lake: Lake) -> Iterator[Diagnosis]:
         roots = {Path(root) for _, found in instance.get_run_tags([LAKE_TAG]) for root in found}
     own = lake.shared or lake.root
     if others := sorted(str(r) for r in roots if r.exists() and not r.is_relative_to(own)):
-        what = f"it holds runs of other lakes, too, and shows days of tables of one name as one: {some(others)}"
+        what = f"it holds runs of other lakes, too, and shows days of tables of one name as one: {first_names(others)}"
         yield odd(f"Dagster's home {home}", what, "Give each lake a DAGSTER_HOME of its own, or set none")
 
 
-def _is_meant(lake: Lake) -> bool:
+def _is_default_lake(lake: Lake) -> bool:
     """Whether commands mean this lake where none is named."""
     return lake.root == lake_folder()
 
@@ -104,11 +104,11 @@ def _is_meant(lake: Lake) -> bool:
 def _is_of_the_project(lake: Lake, project: Path) -> bool:
     """Whether the project has an instance that shows this lake. Not one that holds what assets of another project
     return: these run in the folder that the command was started in."""
-    is_shown = _is_meant(lake) and not lake.settings.assets_only
-    return (project / FILE).exists() and is_shown and _is_ours(project)
+    is_shown = _is_default_lake(lake) and not lake.settings.assets_only
+    return (project / FILE).exists() and is_shown and _is_own_folder(project)
 
 
-def _is_ours(project: Path) -> bool:
+def _is_own_folder(project: Path) -> bool:
     """Whether no other user put files into the folder that this package was started in: they can name code to run, and
     Dagster's processes import modules from there."""
     if project in Path(__file__).parents:
@@ -127,7 +127,7 @@ def _home_in(lake: Lake) -> Path:
     return home
 
 
-def _stored_by_ours(home: str) -> dg.DagsterInstance:
+def _with_own_event_storage(home: str) -> dg.DagsterInstance:
     """Return $DAGSTER_HOME's instance. Where its `dagster.yaml` names no storage, its events are in Dagster's SQLite
     files, to which our class writes the same rows: a range of 300 days in 3 seconds of the processor in place of 60."""
     file = Path(home, FILE)
@@ -170,14 +170,14 @@ def _refusal(home: str, error: Exception, undone: str, disk: str) -> tuple[str, 
 
 def lake_words(lake: Lake) -> str:
     """Option with which a command means this lake, and a blank; empty where the command means it anyway."""
-    return "" if _is_meant(lake) else f"--lake {quote(str(lake.root))} "
+    return "" if _is_default_lake(lake) else f"--lake {quote(str(lake.root))} "
 
 
 def ui_place(lake: Lake, project: Path | None = None) -> tuple[Path, dict[str, str], bool]:
     """Return where to start Dagster's UI for this lake: the working folder, additions to the environment, and whether
     that folder's files name the definitions (else they are those of `UI_MODULE`)."""
     home, project = os.environ.get("DAGSTER_HOME"), project or project_root()
-    if (home and _is_ours(project)) or _is_of_the_project(lake, project):
-        return project, {} if _is_meant(lake) else {LAKE_VARIABLE: str(lake.root)}, True
+    if (home and _is_own_folder(project)) or _is_of_the_project(lake, project):
+        return project, {} if _is_default_lake(lake) else {LAKE_VARIABLE: str(lake.root)}, True
     own = Path(home or lake.root / DAGSTER_FOLDER)
     return own, {LAKE_VARIABLE: str(lake.root), "DAGSTER_HOME": str(own)}, False

@@ -94,7 +94,7 @@ def mend(table: str, yes: bool) -> Output:
         raise click.UsageError(f"name the table; {', '.join(damaged) or 'none'} of this lake's needs it.")
     contract = ledgers.get(table) or pipeline.contract(table, "Nothing was done")
     damage = inspection.mend(lake, contract, provenance()) if yes else inspection.damage(lake, contract)
-    document = {"done": yes, "table": table, "aside": damage.aside, "lost": [f.path for f in damage.lost]}
+    document = {"done": yes, "table": table, "aside": damage.torn, "lost": [f.path for f in damage.lost]}
     then = "Next: backfill-assets catch-up" if yes else "Nothing was done. Add --yes to do it."
     return Output(document, [f"{table}: {damage.steps}", then])
 

@@ -175,7 +175,7 @@ def percent(share: float) -> str:
     return ">99.99 %" if text == "100.00" and share < 1 else f"{text} %"
 
 
-def wanted(share: float) -> str:
+def percent_as_typed(share: float) -> str:
     """Write a share (0..1) from an option or a setting as it was typed, in percent."""
     return f"{share * 100:g} %"
 

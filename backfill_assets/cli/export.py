@@ -62,7 +62,7 @@ def attach(reader: str, newest: bool, as_json: bool) -> None:
 
 def _lacking(states: States) -> dict[str, dict[date, str]]:
     """Per table the days whose files lack a column, each with the words for it."""
-    words = {t: {d: without(states.lacks(t, d)) for d in states.view.table(t).stamps} for t in states.contracts}
+    words = {t: {d: without(states.lacks(t, d)) for d in states.view.table(t).latest} for t in states.contracts}
     return {t: found for t, days in words.items() if (found := {d: text for d, text in days.items() if text})}
 
 

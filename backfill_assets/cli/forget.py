@@ -95,7 +95,7 @@ def _rename(lake: Lake, entity: Sequence[str], renamed: str, note: str, as_json:
     answer({"erasures": [e.path.name for e in changed], "old": old, "new": new}, as_json, [text, *doubts(lake)])
 
 
-def _advise(request: steps.ForgetRequest, found: steps.Look) -> None:
+def _advise(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
     """Say what a person has to do before the certificate can be finished."""
     for command in steps.rebuilds(request, found.held):
         remark(f"Error: `{command}` rebuilds days of a live table that hold it.")
@@ -110,7 +110,7 @@ def _advise(request: steps.ForgetRequest, found: steps.Look) -> None:
     remark("Error: delete or correct what else holds it yourself, then run the same command again.")
 
 
-def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.Look:
+def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.FoundFiles:
     """Run every step in order; return what the last search found."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.load.forget import forget_landed

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.common import days_options, opened
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, percent, span, wanted, write_page
+from backfill_assets.cli.drawing import (
+    Page,
+    PageSection,
+    TextTable,
+    number,
+    percent,
+    percent_as_typed,
+    span,
+    write_page,
+)
 from backfill_assets.cli.output import Output, reporting
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, end_of
@@ -121,7 +130,7 @@ def _look_backs(report: LatenessReport) -> PageSection:
     ]
     title = "what a nightly look-back of N days would have missed"
     table = TextTable(["N", "rows missed", "share", "95 % interval"], rows, title)
-    sought, days = wanted(report.scope.share), report.look_back_days
+    sought, days = percent_as_typed(report.scope.share), report.look_back_days
     line = f"The smallest that sees {sought} of the rows: {days} day(s)."
     if days is None:
         line = f"No look-back of up to {report.look_backs[-1].days} days sees {sought} of the rows."
@@ -131,7 +140,7 @@ def _look_backs(report: LatenessReport) -> PageSection:
 def watermarks(report: LatenessReport) -> PageSection:
     """Return the newest day of each table, and the day up to which its rows are expected to be in."""
     rows = [(w.table, w.newest_day, w.day, span(w.lag_days), span(w.clock_lag_days)) for w in report.watermarks]
-    title = f"watermark: the day up to which {wanted(report.scope.share)} of the rows are expected to be in"
+    title = f"watermark: the day up to which {percent_as_typed(report.scope.share)} of the rows are expected to be in"
     table = TextTable(["table", "newest day", "watermark", "behind the frontier", "behind the clock"], rows, title)
     none = "There is none: too few days were watched to know when that share has arrived."
     return PageSection("Watermarks", [table], [none] if report.age_days is None else [], [WATERMARK])

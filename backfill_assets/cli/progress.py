@@ -19,7 +19,7 @@ from backfill_assets.core.texts import json_of
 class TableOutcome:
     """One table of a run: days made, of these with other content now, rows, seconds, the cause where it failed, and the
     days that were written again as they were (`force`). `phases`: seconds of each phase, where it got that far.
-    `unlike`: the days that have other rows than the same inputs, code and settings gave before. `incomplete`: the days
+    `irreproducible`: the days that have other rows than the same inputs, code and settings gave before. `incomplete`: the days
     of which input days are missing or were made without a column that is read."""
 
     table: str
@@ -30,7 +30,7 @@ class TableOutcome:
     cause: str = ""
     rewritten: int = 0
     phases: Mapping[str, float] = field(default_factory=dict)
-    unlike: tuple[date, ...] = ()
+    irreproducible: tuple[date, ...] = ()
     incomplete: tuple[date, ...] = ()
     kept_back: tuple[date, ...] = ()  # days that were refused, and stayed as they were, while the others were made
 
@@ -81,7 +81,7 @@ def joined(runs: Sequence[RunOutcome]) -> RunOutcome:
 
 
 def _added(one: TableOutcome, other: TableOutcome) -> TableOutcome:
-    """Two runs of a table of an asset, over other days each: it has no phases, and no days `unlike` or `rewritten`."""
+    """Two runs of a table of an asset, over other days each: it has no phases, and no days `irreproducible` or `rewritten`."""
     return replace(
         one, days=one.days + other.days, changed=one.changed + other.changed, rows=one.rows + other.rows,
         seconds=one.seconds + other.seconds, cause=one.cause or other.cause,

@@ -10,7 +10,7 @@ import click
 
 from backfill_assets.backfill.code import working_by
 from backfill_assets.backfill.gates import refuse_bound
-from backfill_assets.backfill.run import ask_for, run_plan
+from backfill_assets.backfill.run import activate, run_plan
 from backfill_assets.backfill.work import PARENT, ROOT, ChunkMaker, ChunkWork
 from backfill_assets.cli.backfill import say_warnings, work
 from backfill_assets.cli.common import json_and_lake, opened, say_unusable, target_option, usage
@@ -107,7 +107,7 @@ def _run_plan(lake: Lake, plan: Plan, accepted: int, daemon: bool) -> Progress:
     from backfill_assets.cli.dagster_home import instance_of, silenced
 
     if daemon:
-        ask_for(*opened(), plan)
+        activate(*opened(), plan)
         return progress(*opened(), plan)
     if plan.policy.max_parallel > 1:  # processes that all make the tables of a new home get into each other's way
         with silenced(), instance_of(lake):

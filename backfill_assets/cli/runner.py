@@ -78,7 +78,9 @@ def _run(lake: Lake, request: Work, lines: Lines, are_given: bool) -> RunOutcome
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
         if are_given:
             job, listener.steps = job_of(lake, request.tables)
-            listener.look = _Given(lake, request.days, run_id, {t: _view(lake, t) for t in request.tables}).outcome
+            listener.look = _GivenTables(
+                lake, request.days, run_id, {t: _view(lake, t) for t in request.tables}
+            ).outcome
         else:
             job = rebuild_job(lake.root, tables_at(lake.root), request.tables, listener.published, whoami(), naming)
         instance.add_event_listener(run_id, listener.on_event)
@@ -96,7 +98,7 @@ def _run(lake: Lake, request: Work, lines: Lines, are_given: bool) -> RunOutcome
 
 
 @dataclass(frozen=True)
-class _Given:
+class _GivenTables:
     """What a run does to the tables that assets return, by their receipts; `before`: as the run found them."""
 
     lake: Lake
@@ -108,9 +110,9 @@ class _Given:
         """Of one table. `made`: the days that Dagster heard of, where the step failed for the others, which were kept
         back; None: all of them."""
         before, now = self.before[name], _view(self.lake, name)
-        there = {d: now.stamps[d].entry for d in self.days if d in now.stamps}
-        wrote = {d for d in there if now.stamps[d].run_id == self.run_id}
-        same = {d for d in wrote if d in before.stamps and before.stamps[d].entry.content == there[d].content}
+        there = {d: now.latest[d].entry for d in self.days if d in now.latest}
+        wrote = {d for d in there if now.latest[d].run_id == self.run_id}
+        same = {d for d in wrote if d in before.latest and before.latest[d].entry.content == there[d].content}
         kept_back = tuple(d for d in self.days if made is not None and d not in made)
         return TableOutcome(
             name, len(self.days) - len(kept_back), len(wrote - same), sum(e.rows for e in there.values()), 0.0,
@@ -160,7 +162,7 @@ class _Listener:
             seconds=0.0,
             rewritten=len(same_rows),
             phases=rebuild.request.phases.seconds(),
-            unlike=tuple(sorted(published.unlike)),
+            irreproducible=tuple(sorted(published.irreproducible)),
             incomplete=tuple(d for d, entry in entries.items() if entry.built is Built.INCOMPLETE),
             kept_back=tuple(sorted(rebuild.kept_back.days)),
         )

@@ -44,7 +44,7 @@ class Column:
 LANDING = "landing"  # what the landed table of a lake's only source is made from; of source NAME it is landing_NAME
 
 
-class Basis(StrEnum):
+class InputKind(StrEnum):
     """The part of an input that decides a day, covered by its input digest."""
 
     CONTENT = "content"  # the fingerprints of the input's days
@@ -69,7 +69,7 @@ class Input:
     table: str
     before: int = 0
     after: int = 0
-    basis: Basis = Basis.CONTENT
+    kind: InputKind = InputKind.CONTENT
     columns: tuple[str, ...] | None = field(default=None, repr=False)  # no part of the text that code digests take
     by: tuple[str, ...] = field(default=(), repr=False, compare=False)
     isolate_nulls: bool = field(default=False, repr=False, compare=False)
@@ -113,7 +113,7 @@ class Contract:
 
     `waits_for_cut`: a day stays pending (and empty) until the frontier has passed midnight after it plus the grace.
     `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature. `read_by`: the keys
-    that other tables group or join it by, set by the pipeline from their inputs. `asked`: SELECTs of consumers that
+    that other tables group or join it by, set by the pipeline from their inputs. `consumer_queries`: SELECTs of consumers that
     read it, set by the pipeline from `[gates] reads`. `made_by`: the asset of a project that returns its rows, by its
     key; empty for a table that this package computes. `first_day`: it has no days before it.
     """
@@ -129,7 +129,7 @@ class Contract:
     partition_by: str | None = None
     rules: tuple[Rule, ...] = ()
     read_by: tuple[tuple[str, ...], ...] = ()
-    asked: tuple[str, ...] = ()
+    consumer_queries: tuple[str, ...] = ()
     made_by: str = ""
     first_day: date | None = None
 
@@ -179,7 +179,7 @@ class Contract:
     @property
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
-        return reads(self.inputs, Basis.FILES)
+        return reads(self.inputs, InputKind.FILES)
 
     @property
     def spread(self) -> str:
@@ -189,7 +189,7 @@ class Contract:
     @property
     def source(self) -> str:
         """The name of the source whose landed files are loaded into the table; "": the lake's only one, or none is."""
-        landed = next((i.table for i in self.inputs if i.basis is Basis.FILES), LANDING)
+        landed = next((i.table for i in self.inputs if i.kind is InputKind.FILES), LANDING)
         return landed.removeprefix(f"{LANDING}_") if landed.startswith(f"{LANDING}_") else ""
 
     @property
@@ -235,9 +235,9 @@ class Contract:
         return tuple(c.name for c in self.columns if c.nullable)
 
 
-def reads(inputs: Iterable[Input], basis: Basis) -> bool:
+def reads(inputs: Iterable[Input], kind: InputKind) -> bool:
     """Whether any of these inputs is read on that basis."""
-    return any(i.basis is basis for i in inputs)
+    return any(i.kind is kind for i in inputs)
 
 
 def keys_read(contracts: Iterable[Contract], read: Contract) -> tuple[tuple[str, ...], ...]:
@@ -255,10 +255,10 @@ def keys_read(contracts: Iterable[Contract], read: Contract) -> tuple[tuple[str,
 
 def versions_of(contracts: Iterable[Contract]) -> dict[str, str]:
     """The landed table per table of versions (one made from arrivals)."""
-    return {c.name: i.table for c in contracts for i in c.inputs if i.basis is Basis.ARRIVALS}
+    return {c.name: i.table for c in contracts for i in c.inputs if i.kind is InputKind.ARRIVALS}
 
 
-def first_reading(contracts: Iterable[Contract], basis: Basis) -> Contract | None:
+def first_reading(contracts: Iterable[Contract], kind: InputKind) -> Contract | None:
     """The first table with an input on that basis, else None: on FILES the landed table, on ARRIVALS the one of
     versions, on KNOWN_AT_CUT the one as known at the cut."""
-    return next((c for c in contracts if reads(c.inputs, basis)), None)
+    return next((c for c in contracts if reads(c.inputs, kind)), None)

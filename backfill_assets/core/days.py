@@ -115,7 +115,7 @@ def parse_day(text: str) -> date:
         ) from None
 
 
-def asked_days(first: str | date, last: str | date | None = None) -> DayRange:
+def day_range(first: str | date, last: str | date | None = None) -> DayRange:
     """The days as people name them, both ends included; raises BackfillError for what is none."""
     ends = [parse_day(d) if isinstance(d, str) else d for d in (first, first if last is None else last)]
     return from_inclusive(*ends)
@@ -124,7 +124,7 @@ def asked_days(first: str | date, last: str | date | None = None) -> DayRange:
 def parse_span(text: str) -> DayRange:
     """The days that `A..B` names (both included), or the one day that `A` names; raises BackfillError otherwise."""
     first, dots, last = text.partition("..")
-    return asked_days(first, last if dots else None)
+    return day_range(first, last if dots else None)
 
 
 def parse_days(text: str) -> DayRange:
@@ -135,7 +135,7 @@ def parse_days(text: str) -> DayRange:
         first, dots, last = part.partition("..")
         if dots and SHORT_LAST.fullmatch(last):
             last = first[: -len(last)] + last
-        found += asked_days(first, last if dots else None)
+        found += day_range(first, last if dots else None)
     if not found:
         raise BackfillError(
             "the list of days", "it names no day", "Nothing was done", "Write e.g. 2024-03-01,2024-03-05..07"

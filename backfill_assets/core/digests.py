@@ -13,13 +13,13 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
-from backfill_assets.core.contracts import Basis, Contract, Input, reads, versions_of
+from backfill_assets.core.contracts import Contract, Input, InputKind, reads, versions_of
 from backfill_assets.core.days import ONE_DAY, cut_has_passed, end_of, is_mature, is_over, last_known_day
 from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters, whole_of
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.readings import delivery_columns, fingerprint_in, mark_of, name_of, narrowed
 from backfill_assets.core.receipts import Built
-from backfill_assets.core.view import LakeView, Source, Stamp
+from backfill_assets.core.view import DayReceipt, LakeView, Source
 
 DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by accident
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)  # one for all: half of the time
@@ -72,7 +72,7 @@ class Digests:
         contracts: Iterable[Contract],
         view: LakeView,
         frontier: Callable[[Iterable[Input]], datetime | None],
-        is_old: Callable[[str, Stamp], bool] = lambda _table, _stamp: False,
+        is_old: Callable[[str, DayReceipt], bool] = lambda _table, _day_receipt: False,
     ) -> None:
         self.contracts: Mapping[str, Contract] = {c.name: c for c in contracts}
         self.view = view
@@ -88,40 +88,40 @@ class Digests:
         """Today's input digest of a day of a table."""
         return self._digest(table, self._today[table], day)
 
-    def is_current(self, table: str, day: date, stamp: Stamp) -> bool:
-        """Whether `stamp` (of that day) names today's inputs by its receipt's parameters, else by today's."""
-        parameters = self._made_with(stamp)
+    def is_current(self, table: str, day: date, receipt: DayReceipt) -> bool:
+        """Whether `receipt` (of that day) names today's inputs by its receipt's parameters, else by today's."""
+        parameters = self._parameters_of(receipt)
         # A day that was left empty because its cut had not come was never made: today's cut decides when it is.
-        if parameters is None or parameters == self._today[table] or stamp.entry.built is Built.PENDING:
-            return self.is_todays(table, day, stamp)
-        recorded = stamp.entry.input_digest
-        if self._agrees(recorded, stamp.parameters, parameters, day):
+        if parameters is None or parameters == self._today[table] or receipt.entry.built is Built.PENDING:
+            return self.is_todays(table, day, receipt)
+        recorded = receipt.entry.input_digest
+        if self._agrees(recorded, receipt.parameters, parameters, day):
             return True
         today = self._today[table].inputs
         narrow = replace(parameters, inputs=tuple(narrowed(i, today) for i in parameters.inputs))
-        return narrow != parameters and self._agrees(recorded, f"{table} {stamp.parameters}", narrow, day)
+        return narrow != parameters and self._agrees(recorded, f"{table} {receipt.parameters}", narrow, day)
 
-    def is_todays(self, table: str, day: date, stamp: Stamp) -> bool:
-        """Whether `stamp` (of that day) names today's inputs by today's parameters: by the columns that are read, or by
+    def is_todays(self, table: str, day: date, receipt: DayReceipt) -> bool:
+        """Whether `receipt` (of that day) names today's inputs by today's parameters: by the columns that are read, or by
         whole rows, as older receipts do."""
-        today, recorded = self._today[table], stamp.entry.input_digest
+        today, recorded = self._today[table], receipt.entry.input_digest
         if self._agrees(recorded, table, today, day):
             return True
         whole = whole_of(today)
         if whole != today and self._agrees(recorded, f"{table} whole", whole, day):
             return True
         # Its receipt may name all columns of today, because a column that it did not read was dropped since.
-        made = self._made_with(stamp)
+        made = self._parameters_of(receipt)
         if made is None or made == today or whole_of(made) != whole or not self._reads_all_of(made, today):
             return False
-        return self._agrees(recorded, stamp.parameters, made, day)
+        return self._agrees(recorded, receipt.parameters, made, day)
 
     def _agrees(self, recorded: str, name: str, parameters: Parameters, day: date) -> bool:
         """Whether a `recorded` digest is that of today's inputs. A day as known at a cut may also have been made before
         its input's code changed: another code makes it outdated, not stale."""
         if recorded == self._digest(name, parameters, day):
             return True
-        known = reads(parameters.inputs, Basis.KNOWN_AT_CUT)
+        known = reads(parameters.inputs, InputKind.KNOWN_AT_CUT)
         return known and recorded == self._digest(name, parameters, day, by_code=False)
 
     def _reads_all_of(self, recorded: Parameters, today: Parameters) -> bool:
@@ -133,16 +133,16 @@ class Digests:
             if earlier.columns != current.columns
         )
 
-    def knows_parameters(self, stamp: Stamp) -> bool:
+    def knows_parameters(self, receipt: DayReceipt) -> bool:
         """Whether the receipt names its parameters, and all their tables exist."""
-        return self._made_with(stamp) is not None
+        return self._parameters_of(receipt) is not None
 
-    def _made_with(self, stamp: Stamp) -> Parameters | None:
-        if stamp.parameters not in self._parameters:
-            parameters = parse_parameters(stamp.parameters)
+    def _parameters_of(self, receipt: DayReceipt) -> Parameters | None:
+        if receipt.parameters not in self._parameters:
+            parameters = parse_parameters(receipt.parameters)
             is_whole = parameters is not None and all(i.table in self.contracts for i in parameters.inputs)
-            self._parameters[stamp.parameters] = parameters if is_whole else None
-        return self._parameters[stamp.parameters]
+            self._parameters[receipt.parameters] = parameters if is_whole else None
+        return self._parameters[receipt.parameters]
 
     def _digest(self, name: str, parameters: Parameters, day: date, *, by_code: bool = True) -> str:
         """The digest under parameters; `name` is a table (today's parameters) or the text of a receipt. `by_code`: an
@@ -167,10 +167,10 @@ class Digests:
     def _input(
         self, parameters: Parameters, wanted: Input, day: date, frontier: datetime | None, by_code: bool
     ) -> list[str]:
-        if wanted.basis is Basis.ARRIVALS:
+        if wanted.kind is InputKind.ARRIVALS:
             return [f"{a} {fingerprint}" for a, fingerprint in self._arrivals(wanted.table, day, None)]
         days = _days_from(parameters.start, wanted, day)
-        if wanted.basis is Basis.KNOWN_AT_CUT:
+        if wanted.kind is InputKind.KNOWN_AT_CUT:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
             last, part = last_known_day(day, parameters.grace), self._part_of_deliveries(wanted)
             return [self._known_at_cut(wanted.table, d, last, part, by_code) for d in days]
@@ -187,13 +187,13 @@ class Digests:
         return delivery_columns(wanted, self.contracts, delivered + gone)
 
     def _content(self, wanted: Input, day: date, *, required: bool) -> str:
-        stamp = self.view.table(wanted.table).stamps.get(day)
-        if stamp is None or (not required and not stamp.entry.rows):
+        receipt = self.view.table(wanted.table).latest.get(day)
+        if receipt is None or (not required and not receipt.entry.rows):
             return MISSING if required else NOTHING
-        mark = " incomplete" if stamp.entry.built is Built.INCOMPLETE else ""
-        fingerprint = stamp.entry.parts.get(name_of(wanted.columns or ()), stamp.entry.fingerprint)
-        columns, foreign = mark_of(stamp.entry, wanted.columns), self._foreign(wanted.table, day)
-        return f"{stamp.entry.rows} {fingerprint}{columns}{mark}{foreign}"
+        mark = " incomplete" if receipt.entry.built is Built.INCOMPLETE else ""
+        fingerprint = receipt.entry.parts.get(name_of(wanted.columns or ()), receipt.entry.fingerprint)
+        columns, foreign = mark_of(receipt.entry, wanted.columns), self._foreign(wanted.table, day)
+        return f"{receipt.entry.rows} {fingerprint}{columns}{mark}{foreign}"
 
     def _foreign(self, table: str, day: date) -> str:
         """The mark for a day that another program's commit touched; in their digest it makes depending days stale."""
@@ -202,9 +202,9 @@ class Digests:
     def _arrivals(self, landed: str, day: date, part: Part) -> list[tuple[date, str]]:
         """The ledger's rows for an event day, as (arrival day, fingerprint of the columns `part`; None: all), marked
         by these columns in raw's files, and of arrival days that another program touched there."""
-        rows, stamps = self.view.source(landed).arrivals.get(day, ()), self.view.table(landed).stamps
+        rows, latest = self.view.source(landed).arrivals.get(day, ()), self.view.table(landed).latest
         name = name_of(part) if part is not None else ""
-        loaded = {a: stamps[a].entry for a, _ in rows if a in stamps}
+        loaded = {a: latest[a].entry for a, _ in rows if a in latest}
         return [
             (a, fingerprint_in(text, name) + mark_of(loaded.get(a), part, LANDED) + self._foreign(landed, a))
             for a, text in rows
@@ -213,14 +213,14 @@ class Digests:
     def _known_at_cut(self, table: str, wanted: date, last: date, part: Part, by_code: bool) -> str:
         """The arrivals of `wanted` through the day `last`, if the table's day is the one those arrivals give; also by
         today's code (`by_code`)."""
-        stamp = self.view.table(table).stamps.get(wanted)
-        if stamp is None:
+        receipt = self.view.table(table).latest.get(wanted)
+        if receipt is None:
             return MISSING
         foreign = self._foreign(table, wanted)
-        own_content = stamp.entry.built in (Built.HELD, Built.MERGED)  # not what the arrivals alone give
-        is_old = by_code and self._is_old(table, stamp)
-        if foreign or own_content or is_old or not self.is_current(table, wanted, stamp):
-            return f"write {stamp.write_id}{foreign}"
+        own_content = receipt.entry.built in (Built.HELD, Built.MERGED)  # not what the arrivals alone give
+        is_old = by_code and self._is_old(table, receipt)
+        if foreign or own_content or is_old or not self.is_current(table, wanted, receipt):
+            return f"write {receipt.write_id}{foreign}"
         arrival_days, prefixes = self._prefix(self._landed.get(table, ""), wanted, part)
         return prefixes[bisect_right(arrival_days, last)]
 

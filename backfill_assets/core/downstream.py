@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
 from backfill_assets.core.ledgers import ARRIVALS, named
 from backfill_assets.core.needs import Needs, may_lie_between, needed_days
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
-from backfill_assets.core.view import Deliveries, LakeView, Source, Stamp
+from backfill_assets.core.view import DayReceipt, Deliveries, LakeView, Source
 from backfill_assets.core.work import Work
 
 COMING = "coming"  # stands for unknown content: equal to no fingerprint
-NEVER_WRITTEN = Stamp(DayEntry(0, COMING, ""), 0, COMING, "", "", "")
+NEVER_WRITTEN = DayReceipt(DayEntry(0, COMING, ""), 0, COMING, "", "", "")
 MAY_FOLLOW = (State.FRESH, State.OUTDATED, State.INCOMPLETE)
 
 
@@ -42,7 +42,7 @@ def following(states: States, rebuilt: Mapping[str, Set[date]]) -> dict[str, fro
         return stale
     changed: dict[str, Set[date]] = {}
     for name, contract in states.contracts.items():
-        reached = touched(states, forecast, contract, changed) & set(states.view.table(name).stamps)
+        reached = touched(states, forecast, contract, changed) & set(states.view.table(name).latest)
         others = (d for d in reached - rebuilt_days[name] if states.of(name, d) in MAY_FOLLOW)
         stale[name] = frozenset(d for d in others if forecast.of(name, d) is State.STALE)
         changed[name] = stale[name] | rebuilt_days[name]
@@ -63,7 +63,7 @@ def stale_after(states: States, entries: Mapping[str, Mapping[date, DayEntry]]) 
     stale = {
         name: frozenset(
             d
-            for d in states.view.table(name).stamps
+            for d in states.view.table(name).latest
             if forecast.of(name, d) is State.STALE and states.of(name, d) is not State.STALE
         )
         for name in states.contracts
@@ -80,10 +80,10 @@ def touched(states: States, forecast: States, contract: Contract, changed: Mappi
     """The days whose input digest can differ in the states `forecast`: those whose windows reach a `changed` day (per
     table); all days if the frontier moved."""
     if forecast.frontier(contract.name) != states.frontier(contract.name):
-        return set(states.view.table(contract.name).stamps)
+        return set(states.view.table(contract.name).latest)
     days_reached = _reached(contract, changed)
     for wanted in contract.inputs:
-        if wanted.basis is Basis.ARRIVALS:
+        if wanted.kind is InputKind.ARRIVALS:
             days, arrivals = changed.get(wanted.table, frozenset()), forecast.view.source(wanted.table).arrivals
             days_reached |= {d for d, rows in arrivals.items() if any(a in days for a, _ in rows)}
     return days_reached
@@ -94,7 +94,7 @@ def _reached(contract: Contract, changed: Mapping[str, Set[date]]) -> set[date]:
     return {
         day + ONE_DAY * offset
         for wanted in contract.inputs
-        if wanted.basis not in (Basis.ARRIVALS, Basis.FILES)
+        if wanted.kind not in (InputKind.ARRIVALS, InputKind.FILES)
         for day in changed.get(wanted.table, ())
         for offset in range(-wanted.after, wanted.before + 1)
     }
@@ -121,14 +121,14 @@ def _rebuilt(states: States, contract: Contract, days: Set[date]) -> LakeView:
 def _with_entries(view: LakeView, table: str, entries: Mapping[date, DayEntry]) -> LakeView:
     """The log state with other partition records of these days of a table."""
     before = view.table(table)
-    stamps = {d: replace(before.stamps.get(d, NEVER_WRITTEN), entry=e, write_id=COMING) for d, e in entries.items()}
-    after = replace(before, stamps={**before.stamps, **stamps}, foreign=before.foreign - entries.keys())
+    latest = {d: replace(before.latest.get(d, NEVER_WRITTEN), entry=e, write_id=COMING) for d, e in entries.items()}
+    after = replace(before, latest={**before.latest, **latest}, foreign=before.foreign - entries.keys())
     return replace(view, tables={**view.tables, table: after})
 
 
 def _entry(states: States, contract: Contract, day: date) -> DayEntry:
     """The partition record of a rebuild of this day with other content."""
-    name, before = contract.name, states.stamp(contract.name, day)
+    name, before = contract.name, states.latest(contract.name, day)
     rows = max(before.entry.rows if before else 0, 1)
     if contract.is_landed:
         rows = landed.usable_rows if (landed := states.view.source(name).landed.get(day)) else 0
@@ -158,7 +158,7 @@ def with_downstream(
         return list(requests)
     first = requests[0]
     forecast = will_change(states)
-    changed: dict[str, Set[date]] = {first.table: first.asked_days}
+    changed: dict[str, Set[date]] = {first.table: first.needed_days}
     for name, contract in states.contracts.items():
         follows = _reached(contract, changed) & (forecast[name] | set(found.waiting[name]))
         if follows and name != first.table and not contract.made_by:
@@ -166,16 +166,16 @@ def with_downstream(
     reached = {name: days for name, days in changed.items() if name != first.table}
     fresh = {name: [r for r in requests if r.table == name and not r.attempt] for name in states.contracts}
     while reached:
-        days = first.asked_days.union(*reached.values())
+        days = first.needed_days.union(*reached.values())
         covered = DayRange(min(days), max(days) + ONE_DAY)
         inside = {
             n: [r for r in fresh[n] if covered.start <= r.days.start and r.days.end <= covered.end]
             for n in (first.table, *reached)
         }
-        rebuilt = {n: {*reached.get(n, ())}.union(*(own.asked_days for own in inside[n])) for n in inside}
+        rebuilt = {n: {*reached.get(n, ())}.union(*(own.needed_days for own in inside[n])) for n in inside}
         if all(_may_be_covered(states, name, covered, rebuilt, busy) for name in rebuilt):
-            identities = {day: identity for r in inside[first.table] for day, identity in r.asked.items()}
-            joint = replace(first, asked=identities, tables=(first.table, *reached), days=covered)
+            identities = {day: identity for r in inside[first.table] for day, identity in r.needed.items()}
+            joint = replace(first, needed=identities, tables=(first.table, *reached), days=covered)
             others = [r for r in requests if not any(r is other for own in inside.values() for other in own)]
             return [joint, *others]
         reached.popitem()
@@ -186,11 +186,11 @@ def _may_be_covered(
     states: States, name: str, covered: DayRange, rebuilt: Mapping[str, Set[date]], busy: Mapping[str, Set[date]]
 ) -> bool:
     busy_days = busy.get(name, frozenset())
-    inputs = [i.table for i in states.contracts[name].inputs if i.basis not in (Basis.ARRIVALS, Basis.FILES)]
-    stamps = [states.view.table(table).stamps for table in inputs if table not in rebuilt]
+    inputs = [i.table for i in states.contracts[name].inputs if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)]
+    latest = [states.view.table(table).latest for table in inputs if table not in rebuilt]
     return all(
         day not in busy_days
         and (day in rebuilt[name] or may_lie_between(states, name, day))
-        and all(day in of_input for of_input in stamps)
+        and all(day in of_input for of_input in latest)
         for day in covered
     )

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from backfill_assets.core.column_types import ColumnType
     from backfill_assets.core.contracts import Contract
     from backfill_assets.core.receipts import DayEntry
-    from backfill_assets.core.view import Stamp
+    from backfill_assets.core.view import DayReceipt
 
-UNLIKE = "unlike"  # the tag: days that differ from what the same inputs, code and settings gave before, with commas
+IRREPRODUCIBLE = (
+    "unlike"  # the tag: days that differ from what the same inputs, code and settings gave before, with commas
+)
 ENGINE = "engine"  # the tag, e.g. `spark 4.2.0`; receipts of earlier versions have none
 # How an engine whose queries share one pool says that they need more of it: sorting and grouping spill to disk, joining
 # and writing cannot. The kinds of these errors are those of errors about data.
@@ -88,7 +90,7 @@ def advice(names: Mapping[str, str]) -> str:
     return "; or: ".join([*instead, 'Set [spark] engine = "embedded": Spark computes it'])
 
 
-def disagreement(before: "Stamp", now: "DayEntry", code: tuple[str, str], engine: str) -> str:
+def disagreement(before: "DayReceipt", now: "DayEntry", code: tuple[str, str], engine: str) -> str:
     """Return how a day rebuilt by `engine` differs from what the same inputs, code and settings gave before; empty if
     it does not, or if that cannot be said."""
     same = (before.code_digest, before.settings_digest) == code and before.entry.input_digest == now.input_digest

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 
-from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.contracts import Contract, Input, InputKind
 from backfill_assets.core.days import end_of, midnight
 from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.view import LakeView, Source, TableView
@@ -18,10 +18,10 @@ FRONTIERS = "frontiers"  # the tag of a receipt with the frontier of each source
 def is_loaded(day: date, source: Source) -> bool:
     """Whether the landed table holds the arrival day as today's files give it, the ledger `arrivals` names its version,
     and no other program has touched its ledgers since."""
-    stamp = source.loaded.stamps.get(day)
-    if stamp is None or stamp.version > source.loaded_version or source.is_doubted(day):
+    receipt = source.loaded.latest.get(day)
+    if receipt is None or receipt.version > source.loaded_version or source.is_doubted(day):
         return False
-    return stamp.entry.input_digest == raw_digest(day, source)
+    return receipt.entry.input_digest == raw_digest(day, source)
 
 
 def recorded(table: TableView, source: Source) -> datetime | None:
@@ -32,7 +32,7 @@ def recorded(table: TableView, source: Source) -> datetime | None:
 def is_lowered(source: Source) -> bool:
     """Whether `as_of` lies before loaded deliveries of the source: a load refuses that."""
     as_of, loaded = source.view.as_of, recorded(source.ledger, source)
-    last = max((d for d, s in source.loaded.stamps.items() if s.entry.rows), default=None)
+    last = max((d for d, s in source.loaded.latest.items() if s.entry.rows), default=None)
     if as_of is None:
         return False
     return (loaded is not None and loaded > as_of) or (last is not None and midnight(last) >= as_of)
@@ -46,10 +46,10 @@ def frontier_of(source: Source) -> datetime | None:
     frontier in a receipt of any table: late files only stop it rising.
     """
     as_of = source.view.as_of
-    stamps = source.loaded.stamps
-    held = {d for d in stamps if is_loaded(d, source)}
+    latest = source.loaded.latest
+    held = {d for d in latest if is_loaded(d, source)}
     waiting = [d for d, r in source.landed.items() if r.usable_rows and source.view.is_due(d) and d not in held]
-    loaded = [d for d in held if stamps[d].entry.rows]
+    loaded = [d for d in held if latest[d].entry.rows]
     candidates = [f for t in source.view.tables.values() if (f := recorded(t, source)) is not None]
     if waiting and loaded:
         candidates.append(min(midnight(min(waiting)), end_of(max(loaded))))
@@ -67,7 +67,7 @@ def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
     """Per table (upstream first) the landed tables that it is made from, whatever lies between; itself if landed."""
     by_table: dict[str, frozenset[str]] = {}
     for contract in contracts:
-        of_inputs = [by_table.get(i.table, frozenset()) for i in contract.inputs if i.basis is not Basis.FILES]
+        of_inputs = [by_table.get(i.table, frozenset()) for i in contract.inputs if i.kind is not InputKind.FILES]
         by_table[contract.name] = frozenset[str]().union(*of_inputs, (contract.name,) if contract.is_landed else ())
     return by_table
 

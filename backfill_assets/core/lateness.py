@@ -11,7 +11,7 @@ from datetime import date, datetime
 from itertools import accumulate
 from statistics import NormalDist
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import ONE_DAY, DayRange, end_of, newest_over
 
 AGES_DAYS = (0, 1, 2, 3, 7, 14, 30, 90)  # the ages shown: the steps people plan in (days, weeks, month, quarter)
@@ -164,9 +164,9 @@ def watermarks(
         table = contract.name
         bounds = [newest.get(table)]
         for wanted in contract.inputs:
-            if wanted.basis is Basis.FILES:
+            if wanted.kind is InputKind.FILES:
                 bounds.append(measured.get(table))
-            elif wanted.basis is not Basis.KNOWN_AT_CUT:
+            elif wanted.kind is not InputKind.KNOWN_AT_CUT:
                 input_day = marks[wanted.table].day if wanted.table in marks else None
                 bounds.append(input_day - ONE_DAY * wanted.after if input_day else None)
         known = [b for b in bounds if b is not None]

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 
-def imported_when_asked(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+def imported_when_used(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """The `__getattr__` of a package for the names that each of its modules (without the package's name) has."""
     home_of = {name: home for home, found in names.items() for name in found}
 

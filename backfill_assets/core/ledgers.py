@@ -7,7 +7,7 @@ FILES = "files"  # what has landed
 QUARANTINE = "quarantine"  # landed rows that could not become deliveries
 ARRIVALS = "arrivals"  # which arrival day touches which event day; names the version that readers of a load pin
 TOO_LATE = "too_late"  # deliveries kept back until they are released
-BESIDE = (ARRIVALS, QUARANTINE, TOO_LATE)  # what a load writes for its arrival days besides the landed table
+LOAD_LEDGERS = (ARRIVALS, QUARANTINE, TOO_LATE)  # what a load writes for its arrival days besides the landed table
 
 
 def named(table: str, source: str) -> str:

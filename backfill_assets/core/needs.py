@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import ONE_DAY, DayRange, is_over, newest_over
 from backfill_assets.core.digests import days_of, digest_of, is_required
 from backfill_assets.core.states import State, States
@@ -67,7 +67,7 @@ def _days(states: States, until: date | None) -> list[date]:
     view = states.view
     last = max(
         (
-            *(d for t in view.tables.values() for d in t.stamps),
+            *(d for t in view.tables.values() for d in t.latest),
             *(d for source in view.sources.values() for days in (source.landed, source.arrivals) for d in days),
         ),
         default=view.start,
@@ -82,14 +82,14 @@ def _landed(states: States, name: str, days: Iterable[date]) -> Iterable[date]:
     """Arrival days on which something landed, or that were loaded from files that are gone, and that are not loaded."""
     landed = states.view.source(name).landed
     for day in days:
-        has_files = states.view.is_due(day) and (day in landed or states.stamp(name, day))
+        has_files = states.view.is_due(day) and (day in landed or states.latest(name, day))
         if has_files and states.of(name, day) in (State.MISSING, State.STALE):
             yield day
 
 
 def _built(states: States, contract: Contract, days: Iterable[date], below: Mapping[str, Set[date]]) -> Iterable[date]:
-    stamps = states.view.table(contract.name).stamps
-    first = min(stamps, default=None)
+    latest = states.view.table(contract.name).latest
+    first = min(latest, default=None)
     missing = []
     for day in days:
         state = states.of(contract.name, day)
@@ -116,8 +116,8 @@ def _required(states: States, name: str, missing: Set[date], below: Mapping[str,
     found: set[date] = set()
     for contract in states.contracts.values():
         frontier = states.frontier(contract.name)
-        for wanted in (i for i in contract.inputs if i.table == name and i.basis is not Basis.ARRIVALS):
-            users = set(states.view.table(contract.name).stamps) | set(below.get(contract.name, ()))
+        for wanted in (i for i in contract.inputs if i.table == name and i.kind is not InputKind.ARRIVALS):
+            users = set(states.view.table(contract.name).latest) | set(below.get(contract.name, ()))
             for day in missing - found:
                 nearest = (day + ONE_DAY * i for i in range(-wanted.after, wanted.before + 1))
                 if any(user in users and is_required(day, user, frontier) for user in nearest):
@@ -130,10 +130,10 @@ def _first_unready(
 ) -> tuple[str, date] | None:
     """The first input day that the day waits for, as (table, day); None where all its inputs are in place."""
     for wanted in states.contracts[name].inputs:
-        if wanted.basis is Basis.FILES:
+        if wanted.kind is InputKind.FILES:
             continue
         coming = needed.get(wanted.table, frozenset()) | busy.get(wanted.table, frozenset())
-        if wanted.basis is Basis.ARRIVALS:
+        if wanted.kind is InputKind.ARRIVALS:
             source = states.view.source(wanted.table)
             # Until these are loaded, the ledger `arrivals` cannot say which deliveries a day is made from.
             unknown = source.doubted_arrivals() if source.ledger.version >= 0 else coming
@@ -182,8 +182,8 @@ def identities(states: States, table: str, days: Iterable[date], rules: str = ""
     rules_digest = digest_of([codes.code_digest if codes else "", codes.settings_digest if codes else "", rules])
     by_day = {}
     for day in sorted(days):
-        stamp = states.stamp(table, day)
-        write = digest_of(stamp.write_id)[:IDENTITY_CHARS] if stamp else "nothing"
+        receipt = states.latest(table, day)
+        write = digest_of(receipt.write_id)[:IDENTITY_CHARS] if receipt else "nothing"
         by_day[day] = f"{states.digests.of(table, day)[:IDENTITY_CHARS]}.{write}.{rules_digest[:IDENTITY_CHARS]}"
     return by_day
 
@@ -199,10 +199,10 @@ def run_requests(
     first_time = [day for day in known if not tried.get(day, 0)]
     wanted = set(first_time)
     fresh = [
-        Work(span, (table,), asked={str(d): known[d] for d in span if d in wanted})
+        Work(span, (table,), needed={str(d): known[d] for d in span if d in wanted})
         for span in joined(states, table, first_time, busy)
     ]
     alone = [
-        Work(DayRange(day, day + ONE_DAY), (table,), asked={str(day): known[day]}, attempt=tried[day]) for day in again
+        Work(DayRange(day, day + ONE_DAY), (table,), needed={str(day): known[day]}, attempt=tried[day]) for day in again
     ]
     return fresh + alone, given_up

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
-from backfill_assets.core.contracts import Basis, Contract, Input, reads
+from backfill_assets.core.contracts import Contract, Input, InputKind, reads
 from backfill_assets.core.view import LakeView
 
 PARAMETERS = "made with"  # the tag of a receipt that holds the parameters as text
@@ -27,7 +27,7 @@ class Parameters:
     @property
     def is_landed(self) -> bool:
         """Whether the digest covers landed files, on which no parameter has an influence."""
-        return reads(self.inputs, Basis.FILES)
+        return reads(self.inputs, InputKind.FILES)
 
     def to_json(self) -> str:
         """The text for a receipt's tag; empty where no parameter has an influence."""
@@ -69,17 +69,17 @@ def parse_parameters(text: str) -> Parameters | None:
 
 def _input_values(wanted: Input) -> list[object]:
     """An input as a list; one that reads every column has the form of older receipts, which named no columns."""
-    values = [wanted.table, wanted.before, wanted.after, wanted.basis]
+    values = [wanted.table, wanted.before, wanted.after, wanted.kind]
     if wanted.first_day is not None:
         return [*values, wanted.columns or [], str(wanted.first_day)]
     return [*values, *([wanted.columns] if wanted.columns else [])]
 
 
 def _parse_input(
-    table: str, before: int, after: int, basis: str, columns: Sequence[str] = (), first_day: str = ""
+    table: str, before: int, after: int, kind: str, columns: Sequence[str] = (), first_day: str = ""
 ) -> Input:
     named, first = tuple(map(str, columns)) or None, date.fromisoformat(first_day) if first_day else None
-    return Input(str(table), int(before), int(after), Basis(basis), named, first_day=first)
+    return Input(str(table), int(before), int(after), InputKind(kind), named, first_day=first)
 
 
 def whole_of(parameters: Parameters) -> Parameters:

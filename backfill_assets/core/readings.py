@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.core.payload import MACHINERY
 from backfill_assets.core.receipts import Columns, DayEntry, kept_columns
 
@@ -32,14 +32,14 @@ def name_of(columns: tuple[str, ...]) -> str:
 def rows_read(contracts: Iterable[Contract], table: str) -> Sets:
     """The sets of some of a table's columns whose content makes days of other tables."""
     known = {c.name: c for c in contracts}
-    inputs = (i for c in known.values() for i in c.inputs if i.table == table and i.basis is Basis.CONTENT)
+    inputs = (i for c in known.values() for i in c.inputs if i.table == table and i.kind is InputKind.CONTENT)
     return _proper_subsets((i.columns for i in inputs if i.columns is not None), known[table].column_names)
 
 
 def deliveries_read(contracts: Iterable[Contract], delivered: Iterable[str]) -> Sets:
     """The sets of some of a delivery's columns that make days as known at a cut."""
     known, all_columns = {c.name: c for c in contracts}, tuple(delivered)
-    inputs = [i for c in known.values() for i in c.inputs if i.basis is Basis.KNOWN_AT_CUT and i.columns is not None]
+    inputs = [i for c in known.values() for i in c.inputs if i.kind is InputKind.KNOWN_AT_CUT and i.columns is not None]
     return _proper_subsets((delivery_columns(i, known, all_columns) for i in inputs if i.table in known), all_columns)
 
 
@@ -58,9 +58,9 @@ def _proper_subsets(column_sets: Iterable[tuple[str, ...]], all_columns: tuple[s
 
 def narrowed(wanted: Input, others: Iterable[Input]) -> Input:
     """`wanted` with the columns that one of `others` reads of the same table on the same basis, if one does."""
-    alike = (i for i in others if (i.table, i.basis) == (wanted.table, wanted.basis) and i.columns is not None)
+    alike = (i for i in others if (i.table, i.kind) == (wanted.table, wanted.kind) and i.columns is not None)
     columns = next((i.columns for i in alike), None) if wanted.columns is None else wanted.columns
-    return Input(wanted.table, wanted.before, wanted.after, wanted.basis, columns)
+    return Input(wanted.table, wanted.before, wanted.after, wanted.kind, columns)
 
 
 def fingerprint_in(text: str, name: str = "") -> str:

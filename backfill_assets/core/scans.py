@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, TypeVar
 
-PATHS = ("altered", "missing", "let_go")  # fields of a report: paths, and values by path
+PATHS = ("altered", "missing", "lapsed")  # fields of a report: paths, and values by path
 BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted")
 OF_TOTALS = "its totals ("  # how a reason begins that speaks of a file's manifest; the manifest's path follows
 UNFIT = "select does not fit its columns: "  # how a reason begins that refuses all files of a schema
@@ -23,7 +23,7 @@ class ScanReport:
 
     `new`: rows and bad rows per file read for the first time; `copies`: path -> the path with the same content;
     `refused` and `waiting`: path -> reason (never read; read at the next scan); `altered` and `missing` stop rebuilds
-    of the `blocked` days until `landing accept`; `let_go`: changed or vanished files that no day was computed from;
+    of the `blocked` days until `landing accept`; `lapsed`: changed or vanished files that no day was computed from;
     `unreadable`: path -> reason (one bad row in quarantine), also of files that are not what their manifest declares;
     `contradicted`: likewise of files recorded before that was known, whose days are `blocked`, too. `known`: the number
     of files in the ledger before. `example`: why one of the rows that this scan counted is unusable.
@@ -38,7 +38,7 @@ class ScanReport:
     altered: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     blocked: frozenset[date] = frozenset()
-    let_go: tuple[str, ...] = ()
+    lapsed: tuple[str, ...] = ()
     known: int = 0
     example: str = ""
 
@@ -53,7 +53,7 @@ class ScanReport:
             "new": {k: {"rows": r, "bad_rows": b} for k, (r, b) in self.new.items()},
             "copies": self.copies, "refused": self.refused, "waiting": self.waiting, "unreadable": self.unreadable,
             "contradicted": self.contradicted,
-            "altered": list(self.altered), "missing": list(self.missing), "let_go": list(self.let_go),
+            "altered": list(self.altered), "missing": list(self.missing), "let_go": list(self.lapsed),
             "blocked_days": sorted(map(str, self.blocked)), "known": self.known, "example": self.example,
         }  # fmt: skip
 

@@ -9,12 +9,12 @@ from datetime import date, datetime, timedelta
 from functools import cached_property
 
 from backfill_assets.core.days import midnight
-from backfill_assets.core.ledgers import ARRIVALS, BESIDE, named
+from backfill_assets.core.ledgers import ARRIVALS, LOAD_LEDGERS, named
 from backfill_assets.core.receipts import DayEntry
 
 
 @dataclass(frozen=True, slots=True)  # tens of thousands are held
-class Stamp:
+class DayReceipt:
     """The newest receipt of a day: what it says, in which table version, by which write, code and settings."""
 
     entry: DayEntry
@@ -26,7 +26,7 @@ class Stamp:
     parameters: str = ""  # the text of the windows, cut and maturity it was made with (`core.digests`); "": not known
     engine: str = ""  # what computed it (`core.engines`); "": not known
     frontier: datetime | None = None  # of the inputs it was made from
-    unlike: bool = False  # the same inputs, code and settings gave other rows before
+    irreproducible: bool = False  # the same inputs, code and settings gave other rows before
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TableView:
     """The state of a table at a version of its log."""
 
     version: int = -1  # -1: the table does not exist
-    stamps: Mapping[date, Stamp] = field(default_factory=dict)  # the newest receipt of every day
+    latest: Mapping[date, DayReceipt] = field(default_factory=dict)  # the newest receipt of every day
     inputs: Mapping[str, int] = field(default_factory=dict)  # the input versions that the newest receipt names
     frontier: datetime | None = None  # the greatest that any receipt names
     # Days that a commit without a receipt touched after our last write of them (never trusted); of the ledger
@@ -141,9 +141,9 @@ class Source(Deliveries):
     @cached_property
     def doubted(self) -> frozenset[date]:
         """The days that other programs may have changed in a ledger."""
-        return frozenset[date]().union(*(self.view.table(named(ledger, self.name)).foreign for ledger in BESIDE))
+        return frozenset[date]().union(*(self.view.table(named(ledger, self.name)).foreign for ledger in LOAD_LEDGERS))
 
     def doubted_arrivals(self) -> frozenset[date]:
         """The loaded arrival days whose rows of `arrivals` another program may have changed. While there are any, no
         event day's deliveries are known: any row of them may be gone. The next load rewrites them."""
-        return frozenset(d for d in self.ledger.foreign if d in self.loaded.stamps)
+        return frozenset(d for d in self.ledger.foreign if d in self.loaded.latest)

@@ -25,7 +25,7 @@ class Work:
     note: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)  # a plan's id, chunk and code, the write mode, bad days
     force: frozenset[str] = frozenset()  # tables whose days are made although they are right
-    asked: Mapping[str, str] = field(default_factory=dict)  # days of the first table that need it, with identities
+    needed: Mapping[str, str] = field(default_factory=dict)  # days of the first table that need it, with identities
     attempt: int = 0  # how often the asked days were tried as they are
 
     @property
@@ -37,17 +37,17 @@ class Work:
     def key(self) -> str:
         """The run key, which Dagster remembers for ever: it names everything that makes this a new request. The digest
         differs from the one of releases that counted attempts in other tags."""
-        return f"{self.table} {self.asked_span} {digest_of(['asked', dict(self.asked)])} attempt {self.attempt}"
+        return f"{self.table} {self.needed_span} {digest_of(['asked', dict(self.needed)])} attempt {self.attempt}"
 
     @property
-    def asked_days(self) -> frozenset[date]:
+    def needed_days(self) -> frozenset[date]:
         """The days of the first table that need it; the others between them are settled."""
-        return frozenset(map(date.fromisoformat, self.asked))
+        return frozenset(map(date.fromisoformat, self.needed))
 
     @property
-    def asked_span(self) -> DayRange:
+    def needed_span(self) -> DayRange:
         """The range of the asked days; where none is named, all days."""
-        return from_inclusive(min(self.asked_days), max(self.asked_days)) if self.asked else self.days
+        return from_inclusive(min(self.needed_days), max(self.needed_days)) if self.needed else self.days
 
     @property
     def mode(self) -> WriteMode:

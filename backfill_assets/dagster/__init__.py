@@ -6,7 +6,7 @@ process. Does not live here: how the tables of a lake become definitions (`orche
 
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.lazy import imported_when_asked
+from backfill_assets.core.lazy import imported_when_used
 
 if TYPE_CHECKING:
     from backfill_assets.core.contracts import Input
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake
-    __getattr__ = imported_when_asked(
+    __getattr__ = imported_when_used(
         __name__,
         {
             "checks": ("lake_checks",),

@@ -58,7 +58,7 @@ def declared_by(
     ContractBroken for another schema."""
     key, name = context.asset_key, table_of(context.asset_key)
     first_day = first_day_of(context.asset_partitions_def, key)
-    chosen = rows.columns if known is None else _kept(name, rows, known.contract.columns, changes)
+    chosen = rows.columns if known is None else _agreed_columns(name, rows, known.contract.columns, changes)
     day = _day_column(context, chosen, known)
     if {c.name for c in chosen} == {day}:
         raise ContractBroken(
@@ -93,7 +93,7 @@ def _day_column(context: dg.OutputContext, columns: Sequence[Column], known: Dec
     )  # fmt: skip
 
 
-def _kept(name: str, rows: GivenRows, known: Sequence[Column], changes: SchemaChanges) -> tuple[Column, ...]:
+def _agreed_columns(name: str, rows: GivenRows, known: Sequence[Column], changes: SchemaChanges) -> tuple[Column, ...]:
     """The columns of the table that is there, and new ones where it may evolve; their types are compared as the rows
     are staged. Raises ContractBroken where the rows have others. Rows without any column are none: they clear days."""
     given, held = [c.name for c in rows.given], {c.name: c for c in known}

@@ -75,7 +75,7 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
         with warnings.catch_warnings():
             # What Dagster may still change is ours to follow: the policy of runs, and windows cut where days end.
             warnings.simplefilter("ignore", dg.BetaWarning)
-            ins = {parameter: _read(window) for parameter, window in windows.items()}
+            ins = {parameter: _asset_in(window) for parameter, window in windows.items()}
             made: dg.AssetsDefinition = dg.asset(**words, ins=ins)(_with_checks(function, io_manager_key, rule_set))
         read = {p for p in made.keys_by_input_name if p in inspect.signature(function).parameters}
         if unknown := sorted(read - {*windows}):
@@ -128,7 +128,7 @@ def _text(key: dg.AssetKey | str | Sequence[str]) -> str:
     return key if isinstance(key, str) else dg.AssetKey.from_coercible(key).to_user_string()
 
 
-def _read(window: Input) -> dg.AssetIn:
+def _asset_in(window: Input) -> dg.AssetIn:
     # Days before the upstream's first one, or after its newest, do not exist: the window is cut there.
     mapping = dg.TimeWindowPartitionMapping(
         start_offset=-window.before, end_offset=window.after, allow_nonexistent_upstream_partitions=True

@@ -74,14 +74,14 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
         is_guest=True,
         running=RUNNING[automation],
         mappings=mappings,
-        spec=_given(
+        spec=_nonempty(
             group_name=group_name, owners=[*owners], tags={**(tags or {})}, kinds=kinds,
             automation_condition=automation_condition,
         ),
         built={"automation_condition": _condition(root, key_prefix)}
         if automation == CONDITIONS and automation_condition is None
         else {},
-        step=_given(pool=pool, op_tags=op_tags),
+        step=_nonempty(pool=pool, op_tags=op_tags),
     )  # fmt: skip
     defs = assemble_anyway(root, tables_at(root), appearance)
     if automation != CONDITIONS:
@@ -113,6 +113,6 @@ def _conditions_sensor(
         )
 
 
-def _given(**words: object) -> dict[str, object]:
+def _nonempty(**words: object) -> dict[str, object]:
     """The words that have a value."""
     return {name: value for name, value in words.items() if value}

@@ -105,7 +105,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
             if context.has_asset_partitions:
                 days = tuple(map(parse_day, context.asset_partition_keys))
             else:
-                days = tuple(sorted(table.stamps))
+                days = tuple(sorted(table.latest))
             read = InputDays(lake, contract, table.version, days)
             return as_annotated(read, context.dagster_type.typing_type, self.default_form, self._session(lake))
 
@@ -161,7 +161,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         work = replace(work, tags={**work.tags, **({UNPINNED: ", ".join(beside)} if beside else {})})
         given = ReturnedRows(lambda: rows.stage(lake, made.contract), pipeline.states(pinned.states.view), rows.kind)
         return RebuildRequest.of(
-            work, LakeSession(lake, theirs=self.spark), pipeline, context.run_id, given=given,
+            work, LakeSession(lake, project_session=self.spark), pipeline, context.run_id, given=given,
             on_bad_days=chosen_mode(work.on_bad_days, lake.settings, name),
         )  # fmt: skip
 
@@ -177,7 +177,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         return pinned
 
     def _session(self, lake: Lake) -> Callable[[], Any]:
-        return LakeSession(lake, theirs=self.spark).for_reading
+        return LakeSession(lake, project_session=self.spark).for_reading
 
 
 def _refuse_none(context: dg.OutputContext, obj: Any) -> None:

@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from backfill_assets.backfill.plan import PlanRequest, make_plan
-from backfill_assets.core.days import asked_days
+from backfill_assets.core.days import day_range
 from backfill_assets.core.errors import refuse_unknown
 from backfill_assets.core.needs import needed_days
 from backfill_assets.core.states import State
@@ -56,7 +56,7 @@ class LakeResource(dg.ConfigurableResource[Any]):
         states = opened.pipeline.states(read_view(opened.lake, opened.pipeline.contracts))
         needed = needed_days(states)
         return {
-            name: {day: states.of(name, day) for day in sorted({*states.view.table(name).stamps, *needed[name]})}
+            name: {day: states.of(name, day) for day in sorted({*states.view.table(name).latest, *needed[name]})}
             for name in opened.tables
         }
 
@@ -78,10 +78,10 @@ class LakeResource(dg.ConfigurableResource[Any]):
         opened = open_lake(self.lake)
         refuse_unknown("table", tables, opened.tables, "Nothing was planned")
         chosen = tuple(name for name in opened.tables if not tables or name in tables)
-        request = PlanRequest(asked_days(first, last), chosen, Policy(chunk=chunk, force=force))
+        request = PlanRequest(day_range(first, last), chosen, Policy(chunk=chunk, force=force))
         return make_plan(opened.lake, opened.pipeline, request)
 
     def _opened(self) -> LakeReader:
         if self._reader is None:
-            self._reader = replace(open_lake(self.lake, newest=self.newest), theirs=self.spark)
+            self._reader = replace(open_lake(self.lake, newest=self.newest), project_session=self.spark)
         return self._reader

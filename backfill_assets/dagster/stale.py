@@ -51,7 +51,7 @@ def is_stale(
 
 
 @dataclass(frozen=True)
-class _Looked:
+class _LakeAtTick:
     """The lake at one tick: which days need a rebuild."""
 
     states: States
@@ -64,21 +64,21 @@ class _LakeTables:
 
     root: Path
     naming: Naming
-    _newest: list[tuple[datetime, _Looked]] = field(default_factory=list, compare=False, repr=False)  # at most one
+    _newest: list[tuple[datetime, _LakeAtTick]] = field(default_factory=list, compare=False, repr=False)  # at most one
 
     def table_of(self, key: dg.AssetKey, states: States) -> str | None:
         """The table of an asset, also of one that returns its rows to a `LakeIOManager`; None without one."""
         names = self.naming.table_of(key), "__".join(key.path)
         return next((name for name in names if name in states.contracts), None)
 
-    def looked(self, at: datetime) -> _Looked | None:
+    def lake_at_tick(self, at: datetime) -> _LakeAtTick | None:
         """The lake as the tick of the moment `at` first saw it; None where there is no lake."""
         if not (self.root / FILE_NAME).exists():
             return None
         if not self._newest or self._newest[0][0] != at:
             pipeline = chosen_pipeline(lake := look_at(self.root))
             states = pipeline.states(read_view(lake, pipeline.contracts))
-            self._newest[:] = [(at, _Looked(states, needs(states, {}, at.astimezone(UTC).date())))]
+            self._newest[:] = [(at, _LakeAtTick(states, needs(states, {}, at.astimezone(UTC).date())))]
         return self._newest[0][1]
 
 
@@ -105,18 +105,18 @@ class _StaleDays(dg.AutomationCondition[Any]):
 
     def evaluate(self, context: "dg.AutomationContext[Any]") -> "dg.AutomationResult[Any]":
         is_daily = isinstance(context.partitions_def, dg.DailyPartitionsDefinition)
-        looked = self.tables.looked(context.evaluation_time) if is_daily else None
-        table = self.tables.table_of(context.key, looked.states) if looked else None
-        if looked is None or table is None:
+        lake_at_tick = self.tables.lake_at_tick(context.evaluation_time) if is_daily else None
+        table = self.tables.table_of(context.key, lake_at_tick.states) if lake_at_tick else None
+        if lake_at_tick is None or table is None:
             return dg.AutomationResult(context, context.get_empty_subset())
-        found = _identities(looked, table, self.or_missing)
-        asked = {} if self.while_stale else _asked_for(context, found)
+        found = _identities(lake_at_tick, table, self.or_missing)
+        asked = {} if self.while_stale else _requested_days(context, found)
         days = {day for day, identity in found.items() if asked.get(day) != identity}
         true = context.candidate_subset.compute_intersection_with_partition_keys(days)
         return dg.AutomationResult(context, true, cursor=json.dumps({SEEN: found, ASKED: asked}))
 
 
-def _asked_for(context: "dg.AutomationContext[Any]", found: Mapping[str, str]) -> dict[str, str]:
+def _requested_days(context: "dg.AutomationContext[Any]", found: Mapping[str, str]) -> dict[str, str]:
     """The days of `found` that were requested, each with what it would have been made from at that time."""
     before = json.loads(context.cursor or "{}")
     seen, asked = before.get(SEEN, {}), before.get(ASKED, {})
@@ -126,10 +126,10 @@ def _asked_for(context: "dg.AutomationContext[Any]", found: Mapping[str, str]) -
     return {day: asked[day] for day in found if day in asked}
 
 
-def _identities(looked: _Looked, table: str, missing: bool) -> dict[str, str]:
+def _identities(lake_at_tick: _LakeAtTick, table: str, missing: bool) -> dict[str, str]:
     """Per day (text) that is ready to be made again a digest of what a rebuild of it would be made from."""
-    states = looked.states
-    days = [d for d in looked.found.ready[table] if missing or states.of(table, d) is State.STALE]
+    states = lake_at_tick.states
+    days = [d for d in lake_at_tick.found.ready[table] if missing or states.of(table, d) is State.STALE]
     return {str(day): _short(day, text) for day, text in identities(states, table, days).items()}
 
 

@@ -47,7 +47,7 @@ class EngineSettings:
     `memory` is the heap of the driver or server (e.g. 2g), `cores` those of a server of the lake's own (0 = all),
     `idle_minutes` how long the server outlives its last client, `confs` further Spark configuration, `umask` the
     permission bits that its files do not get, `open_port` whether a server without a token may listen where this
-    machine's other users can reach it, `trust_jars` the digest of jars without known checksums (see `cache`), `theirs`
+    machine's other users can reach it, `trust_jars` the digest of jars without known checksums (see `cache`), `project_session`
     what gives the session of the engine `session`. Its repr shows no token and no configuration value. Raises
     SettingsError for a configuration that the package fixes.
     """
@@ -60,7 +60,7 @@ class EngineSettings:
     umask: int = 0o077
     open_port: bool = False
     trust_jars: str = ""
-    theirs: Any = field(default=None, compare=False)
+    project_session: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confs", {str(k): str(v) for k, v in self.confs.items()})

@@ -52,10 +52,10 @@ def named(place: str) -> Callable[[], Any]:
     return found
 
 
-def session_of(theirs: Any) -> "SparkSession":
+def session_of(project_session: Any) -> "SparkSession":
     """The session behind what a project gave: itself, a resource with a `spark_session` (dagster-pyspark), or a
     function that returns either. Raises SettingsError for anything else."""
-    given = theirs
+    given = project_session
     for _ in range(2):
         if given is not None and hasattr(given, "spark_session"):
             given = given.spark_session

@@ -47,7 +47,7 @@ _ANSWERED_SECONDS = 60.0  # so long a living server is taken to know a session: 
 @dataclass
 class _Open:
     """A session of this process; `server`: the process behind it if known; `confs`: its settings when opened and as
-    `say` set them since (empty: never read); `answered`: when the server last answered that it knows the session."""
+    `set_confs` set them since (empty: never read); `answered`: when the server last answered that it knows the session."""
 
     session: "SparkSession"
     settings: EngineSettings
@@ -128,9 +128,9 @@ def _opened_with(session: "SparkSession") -> list[tuple[Path, _Open]]:
     return sorted(found, key=lambda one: one[1].settings.engine == THEIRS)
 
 
-def say(session: "SparkSession", confs: Mapping[str, str]) -> None:
+def set_confs(session: "SparkSession", confs: Mapping[str, str]) -> None:
     """Set this configuration on a session, only where its values differ: each costs a call. Not on a project's own."""
-    if is_theirs(session):
+    if is_project_session(session):
         return
     known = _known_confs(session)
     for key, value in confs.items():
@@ -140,22 +140,22 @@ def say(session: "SparkSession", confs: Mapping[str, str]) -> None:
                 known[key] = value
 
 
-def is_theirs(session: "SparkSession") -> bool:
+def is_project_session(session: "SparkSession") -> bool:
     """Whether a session of this process is a project's own, of which we set and stop nothing."""
     return any(known.settings.engine == THEIRS for _, known in _opened_with(session)[:1])
 
 
 def conf_value(session: "SparkSession", key: str) -> str | None:
-    """A configuration of a session: the value that `say` has set, else the engine's answer."""
+    """A configuration of a session: the value that `set_confs` has set, else the engine's answer."""
     return _known_confs(session).get(key) or session.conf.get(key)
 
 
 def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str | None]]:
-    """The settings `spark.sql.*` of a session of this process that other code than `say` has changed, each with its
+    """The settings `spark.sql.*` of a session of this process that other code than `set_confs` has changed, each with its
     value before and now (None: not set). They are put back before this returns. One call of the engine."""
     with _lock:
         known = _known_confs(session)
-        if not known or is_theirs(session) or not (now := _settings(session)):
+        if not known or is_project_session(session) or not (now := _settings(session)):
             return {}
         names = {n for n in known.keys() | now.keys() if n.startswith("spark.sql.") and n not in NOT_FOR_ROWS}
         changed = {n: (known.get(n), now.get(n)) for n in sorted(names) if known.get(n) != now.get(n)}
@@ -168,7 +168,7 @@ def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str
 
 
 def _known_confs(session: "SparkSession") -> dict[str, str]:
-    """The settings of a session of this process when opened and as `say` set them since; empty for other sessions."""
+    """The settings of a session of this process when opened and as `set_confs` set them since; empty for other sessions."""
     with _lock:
         return next((known.confs for _, known in _opened_with(session)), {})
 
@@ -180,7 +180,7 @@ def opening_seconds(lake: Path) -> float:
 
 def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
     if settings.engine == THEIRS:
-        return _theirs(lake, settings, known)
+        return _project_session(lake, settings, known)
     server = None
     if settings.has_server:
         hold(lake)
@@ -205,9 +205,9 @@ def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -
     return opened
 
 
-def _theirs(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
+def _project_session(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
     """The project's own session, asked once whether it sees the lake's folder."""
-    session = session_of(settings.theirs)
+    session = session_of(settings.project_session)
     if known is None or known.session is not session:
         (lake / LINKS).mkdir(parents=True, exist_ok=True)
         refuse_elsewhere(session, lake / LINKS)

@@ -22,7 +22,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.candidate import made_with
+from backfill_assets.load.candidate import state_tags
 from backfill_assets.load.scan import scan_all
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
@@ -106,7 +106,7 @@ def bad_code(lake: Lake) -> Planted:
     rows = sorted(lake.store.rows(contract.name, where=where), key=lambda r: [str(v) for v in r.values()])
     settings = pipeline.codes[contract.name].settings_digest
     signed = Provenance("manual", note="release 4.2", code_digest="release 4.2", settings_digest=settings,
-                        tags=made_with(contract, states))  # fmt: skip
+                        tags=state_tags(contract, states))  # fmt: skip
     kept = [r for d in days for r in [r for r in rows if r[contract.day_column] == d][::2]]
     replace_by_day(lake, contract, kept, signed, lambda d: states.digests.of(contract.name, d))
     news = "ALERT a customer: 'our numbers of the last days halved'. Release 4.2 ran last night and was withdrawn."
@@ -166,8 +166,8 @@ PLANTS: dict[str, Callable[[Lake], Planted]] = {
 
 def _last_days(lake: Lake, count: int) -> list[date]:
     contract = first_events(lake)
-    stamps = lake.store.view(contract.name, contract.day_column).stamps
-    if len(days := sorted(d for d, s in stamps.items() if s.entry.rows)) < count:
+    latest = lake.store.view(contract.name, contract.day_column).latest
+    if len(days := sorted(d for d, s in latest.items() if s.entry.rows)) < count:
         raise _not_here(lake, f"{contract.name} has rows of {len(days)} day(s)")
     return days[-count:]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.states import State, States
-from backfill_assets.core.view import Stamp
+from backfill_assets.core.view import DayReceipt
 from backfill_assets.engine.server import quickest_engine
 from backfill_assets.engine.session import drop_session
 from backfill_assets.labs.drills import Planted
@@ -26,7 +26,7 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 
 WORDS = "Type: hint | see WORD (a table, day, file or setting: where the fault is) | quit. Mend it there."
 FIT = (State.FRESH, State.INCOMPLETE, State.PENDING)
-Days = Mapping[tuple[str, date], Stamp]  # newest receipts by table and day
+Days = Mapping[tuple[str, date], DayReceipt]  # newest receipts by table and day
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Watch:
     found: Days = field(default_factory=dict)  # the receipts when the fault was planted
 
     def __post_init__(self) -> None:
-        states, self.before = self._look()
+        states, self.before = self._states_now()
         if states is None:
             culprit, fix = "one of its tables cannot be read", "Run `backfill-assets doctor` first, or add --sample"
             raise SettingsError(f"the lake {self.root}", culprit, "Nothing was planted", fix)
@@ -84,14 +84,14 @@ class Watch:
     def plant(self, plant: Callable[[Lake], Planted]) -> Planted:
         """Plant the fault in the copy, and note which days it touched. Raises SettingsError if nothing shows it."""
         self.planted = plant(open_lake(self.root))
-        wrong, self.found = self.wrong(), self._look()[1] or self.before
+        wrong, self.found = self.wrong(), self._states_now()[1] or self.before
         self.needed = frozenset(wrong or ())
         if self.is_well(wrong):
             culprit, fix = "days that needed a rebuild before hide the fault", "Run `catch-up` first, or add --sample"
             raise SettingsError(f"the lake {self.root}", culprit, "There is nothing to mend", fix)
         return self.planted
 
-    def _look(self) -> tuple[States | None, Days]:
+    def _states_now(self) -> tuple[States | None, Days]:
         """The states and the newest receipts now; None and no receipts if the lake cannot be read."""
         try:
             lake = open_lake(self.root)
@@ -99,22 +99,22 @@ class Watch:
             states = pipeline.states(read_view(lake, pipeline.contracts))
         except BackfillError:
             return None, {}
-        views = {table: states.view.table(table).stamps for table in states.contracts}
-        return states, {(table, day): stamp for table, stamps in views.items() for day, stamp in stamps.items()}
+        views = {table: states.view.table(table).latest for table in states.contracts}
+        return states, {(table, day): receipt for table, latest in views.items() for day, receipt in latest.items()}
 
     def wrong(self) -> dict[tuple[str, date], int] | None:
         """The days that are not as they should be, with the rows that readers get of them though they are not right;
         None if the lake cannot be read, and so gives nobody a wrong row."""
-        states, now = self._look()
+        states, now = self._states_now()
         if states is None:
             return None
         found = dict[tuple[str, date], int]()
         for at in (self.before.keys() | now.keys()) - self.unfit:
-            state, stamp, was = states.of(*at), now.get(at), self.before.get(at)
-            other = stamp is not None and was is not None and stamp.entry.content != was.entry.content
+            state, receipt, was = states.of(*at), now.get(at), self.before.get(at)
+            other = receipt is not None and was is not None and receipt.entry.content != was.entry.content
             differs = bool(self.planted and self.planted.restores and other)
             if state not in FIT or differs:
-                found[at] = stamp.entry.rows if stamp and (differs or state is State.STALE) else 0
+                found[at] = receipt.entry.rows if receipt and (differs or state is State.STALE) else 0
         return found
 
     def is_well(self, wrong: Mapping[tuple[str, date], int] | None) -> bool:
@@ -124,7 +124,7 @@ class Watch:
 
     def written(self) -> tuple[int, int]:
         """How many days receipts wrote since the fault, and how many of them were as they should be before."""
-        now = self._look()[1]
+        now = self._states_now()[1]
         moved = [at for at, s in now.items() if at not in self.found or s.version > self.found[at].version]
         same = {at for at in moved if at in self.before and now[at].entry == self.before[at].entry}
         return len(moved), len(same - self.needed)

@@ -19,7 +19,7 @@ from backfill_assets.core.contracts import Input
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.confs import EngineSettings, size_confs
 from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import drop_session, open_session, say
+from backfill_assets.engine.session import drop_session, open_session, set_confs
 from backfill_assets.labs.model import LabStep
 from backfill_assets.pipeline.transforms.aggregation import built_in_columns
 from backfill_assets.pipeline.transforms.declared import now
@@ -84,7 +84,7 @@ def steps(folder: Path) -> Iterator[LabStep]:
     confs = {f"spark.eventLog.{k}": v for k, v in logging.items()} | {"spark.sql.shuffle.partitions": str(TASKS)}
     settings = EngineSettings("local[2]", "1g", confs=confs)
     spark, contents = open_session(folder, settings), dict[tuple[str, str], str]()
-    say(spark, {**size_confs(settings, ROWS), **PLAIN})
+    set_confs(spark, {**size_confs(settings, ROWS), **PLAIN})
     for number, (work, choice, make) in enumerate(_works(spark)):
         frame = make()
         spark.addTag(f"lab-{number}")

@@ -58,7 +58,7 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | No
 def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
     hashes = {ROW: row_hash(contract.columns), **part_hashes(contract, parts)}
     described = [c for c in contract.text_columns if c not in lake.settings.features.entity]  # receipts keep values
-    figures = _figures(contract, hashes, described)
+    figures = _aggregates(contract, hashes, described)
     day, rows = quoted(contract.day_column), selection(files, contract)
     query = (
         f"SELECT {day}, {', '.join(figures.values())} FROM "
@@ -68,7 +68,10 @@ def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) 
         found = engine.execute(query).fetchall()
         repeated = dict(engine.execute(_repeated(contract, rows)).fetchall()) if contract.key else {}
         groups = {rule: dict(engine.execute(q).fetchall()) for rule, q in _broken_groups(contract, rows).items()}
-        most = {key_name(k): dict(engine.execute(_most(contract, rows, k)).fetchall()) for k in contract.read_by}
+        most = {
+            key_name(k): dict(engine.execute(_most_frequent_key(contract, rows, k)).fetchall())
+            for k in contract.read_by
+        }
         days = {on: dict(zip(figures, cells, strict=True)) for on, *cells in found}
         counted = {
             c: {on: (f["rows"] - f[f"nulls {c}"], f[f"distinct {c}"]) for on, f in days.items()} for c in described
@@ -87,7 +90,7 @@ def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) 
     return profiles
 
 
-def _figures(contract: Contract, hashes: Collection[str], described: Collection[str]) -> dict[str, str]:
+def _aggregates(contract: Contract, hashes: Collection[str], described: Collection[str]) -> dict[str, str]:
     """The aggregates of a day by their names."""
     numbers = map(contract.column, contract.summed_columns)
     figures = {"rows": "count(*)"}
@@ -198,7 +201,7 @@ def _repeated(contract: Contract, rows: str) -> str:
     return f"SELECT {quoted(contract.day_column)}, CAST(sum(times - 1) AS BIGINT) FROM ({per_key}) GROUP BY 1"
 
 
-def _most(contract: Contract, rows: str, key: Sequence[str]) -> str:
+def _most_frequent_key(contract: Contract, rows: str, key: Sequence[str]) -> str:
     """Query of the rows per day of the most frequent key: a narrow grouping as well."""
     day, columns = quoted(contract.day_column), [quoted(c) for c in key]
     known = " AND ".join(f"{c} IS NOT NULL" for c in columns)

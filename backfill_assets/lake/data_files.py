@@ -241,7 +241,7 @@ def read_plain(
         return session.sql("SELECT 1").where("false").selectExpr(*nulls)
     server, frames = server_of(session), list["DataFrame"]()
     for alike in [plain] if engine_of(session).casts_files else _by_types(plain):
-        read = _read_links(session, alike, server.scratch) if server else _read_named(session, alike)
+        read = _read_links(session, alike, server.scratch) if server else _read_with_day_of_path(session, alike)
         cast = [f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in plain.columns]
         frames.append(read if alike.columns == plain.columns else read.selectExpr(*cast))
     return reduce(lambda one, other: one.union(other), frames)
@@ -263,7 +263,7 @@ def _types_of(path: str) -> dict[str, str]:
     return {name: kind.spark for name, kind in kinds if kind is not None}
 
 
-def _read_named(session: "SparkSession", plain: PlainFiles) -> "DataFrame":
+def _read_with_day_of_path(session: "SparkSession", plain: PlainFiles) -> "DataFrame":
     """The rows by an engine that may not see folders of this machine; it takes the day of each row from its file."""
     from pyspark.sql import functions as F
 

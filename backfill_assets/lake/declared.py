@@ -63,7 +63,7 @@ def declared(root: Path) -> list[DeclaredTable]:
     SettingsError for a file that is not what was written."""
     home = root.parent.parent if (root / CANDIDATE_FILE).exists() else root
     found = sorted(files.stamps(home / ASSETS).items())
-    return [_read(home / ASSETS / name, stamp) for name, stamp in found if name.endswith(".json")]
+    return [_parsed_table(home / ASSETS / name, stamp) for name, stamp in found if name.endswith(".json")]
 
 
 def declare(root: Path, table: DeclaredTable) -> None:
@@ -98,11 +98,11 @@ def find_declared(root: Path, name: str) -> DeclaredTable | None:
     """The table of that name; None if no asset has made it yet."""
     path = root / ASSETS / f"{name}.json"
     stamp = files.stamp(path)
-    return _read(path, stamp) if stamp is not None else None
+    return _parsed_table(path, stamp) if stamp is not None else None
 
 
 @lru_cache(maxsize=256)
-def _read(path: Path, _stamp: files.FileStamp) -> DeclaredTable:
+def _parsed_table(path: Path, _stamp: files.FileStamp) -> DeclaredTable:
     """Read once until it is written again: each output of an asset looks several times."""
     try:
         return DeclaredTable.parse(files.read_json(path))

@@ -67,7 +67,7 @@ class LakeFolder:
         return self.shared is None or name in self.own
 
     @property
-    def beside(self) -> Self | None:
+    def base_lake(self) -> Self | None:
         """The lake whose tables a candidate reads, with the candidate's settings; None unless this is a candidate."""
         return replace(self, root=self.shared, shared=None, own=frozenset()) if self.shared is not None else None
 

@@ -113,7 +113,7 @@ def doubts(lake: LakeFolder) -> Iterator[str]:
         if not fitting:
             yield f"the erasure of {began} names {named}, which no source has"
         for name, columns in fitting:
-            known, now = erasure.done.get("made_from", {}).get(name), _made_from(sources[name], columns)
+            known, now = erasure.done.get("made_from", {}).get(name), _column_expressions(sources[name], columns)
             if known and columns and now not in known:
                 yield f"since the erasure of {began} {', '.join(columns)} is made another way: now by `{now}`"
 
@@ -122,7 +122,7 @@ def _payload(source: SourceSettings) -> dict[str, str]:
     return {c.name: c.type for c in source.payload_columns}
 
 
-def _made_from(source: SourceSettings, columns: Iterable[str]) -> str:
+def _column_expressions(source: SourceSettings, columns: Iterable[str]) -> str:
     """The expressions that give the columns, with their types."""
     import sqlglot
 
@@ -153,7 +153,9 @@ def rename(lake: LakeFolder, old: str, new: str, note: str) -> list[Erasure]:
 
 def _makers(lake: LakeFolder, columns: Collection[str]) -> dict[str, str]:
     sources = (lake.whole or lake.settings).delivered
-    return {n: _made_from(s, columns) for n, s in sources.items() if columns and {*columns} <= _payload(s).keys()}
+    return {
+        n: _column_expressions(s, columns) for n, s in sources.items() if columns and {*columns} <= _payload(s).keys()
+    }
 
 
 def erasures(lake: LakeFolder) -> list[Erasure]:

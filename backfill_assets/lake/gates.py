@@ -266,13 +266,13 @@ def _rules(judged: Judged) -> Finding:
 
 
 def _reads(judged: Judged) -> Finding:
-    failed, reads = judged.around.unanswered, len(judged.contract.asked)
+    failed, reads = judged.around.unanswered, len(judged.contract.consumer_queries)
     message = "; ".join(failed) or f"{reads} read(s) of consumers answer"
     return Finding(READS, judged.day, not failed, bool(failed), message, {"reads": reads})
 
 
 def _reads_in_words(contract: Contract) -> str:
-    reads = "; ".join(f"`{query}`" for query in contract.asked)
+    reads = "; ".join(f"`{query}`" for query in contract.consumer_queries)
     return f"The reads of consumers answer with the new rows, before anything is published: {reads}. Blocks the write."
 
 
@@ -295,5 +295,5 @@ GATES = (
     Gate(UNIQUE_KEY, lambda _: ONE_PER_KEY, _unique_key, names_rows=True, applies=lambda contract: contract.key != ()),
     Gate(PROFILE, lambda _: AS_USUAL, _profile, blocks=False),
     Gate(RULES, _rules_in_words, _rules, names_rows=True, applies=lambda contract: bool(contract.rules)),
-    Gate(READS, _reads_in_words, _reads, applies=lambda contract: bool(contract.asked)),
+    Gate(READS, _reads_in_words, _reads, applies=lambda contract: bool(contract.consumer_queries)),
 )

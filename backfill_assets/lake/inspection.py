@@ -93,7 +93,7 @@ class Damage:
     """Damage that can be mended: names of files in a table's log that no reader can use, live data files of a ledger
     that are gone or altered, or the newest versions, which are gone from the log (`ended`)."""
 
-    aside: tuple[str, ...] = ()
+    torn: tuple[str, ...] = ()
     lost: tuple[LiveFile, ...] = ()
     ended: tuple[int, ...] = ()
 
@@ -103,7 +103,7 @@ class Damage:
         done = (
             [f"version(s) {', '.join(map(str, self.ended))}, which are gone, given to receipts"] if self.ended else []
         )
-        done += [f"{', '.join(self.aside)} of its log set aside (as *.torn)"] if self.aside else []
+        done += [f"{', '.join(self.torn)} of its log set aside (as *.torn)"] if self.torn else []
         if self.lost:
             done.append(f"{len(self.lost)} data file(s) that are gone or altered taken out, first {self.lost[0].path}")
         return "; ".join(done)
@@ -193,8 +193,8 @@ def damage(lake: LakeFolder, contract: Contract) -> Damage:
     path = lake.table_path(contract.name)
     torn = [commit_file(path, v) for v in versions(path)[-1:] if not is_whole(path, v)]
     # A torn commit goes last: if the command is killed halfway, the next one still finds it.
-    if aside := [*torn_checkpoints(path), *torn]:
-        return Damage(tuple(f.name for f in aside))
+    if torn := [*torn_checkpoints(path), *torn]:
+        return Damage(tuple(f.name for f in torn))
     if ended := _ended(path):
         return Damage(ended=ended)
     if lost := _lost_files(lake, contract):
@@ -231,7 +231,7 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
     path = lake.table_path(contract.name)
     with files.table_lock(lake.locks, contract.name):
         damaged = damage(lake, contract)
-        for name in damaged.aside:
+        for name in damaged.torn:
             files.rename(path / LOG / name, f"{name}.torn")
         files.sync(path / LOG)
         receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.steps, tags=provenance.tags or {})

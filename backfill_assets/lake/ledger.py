@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from backfill_assets.core import ledgers
-from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input
+from backfill_assets.core.contracts import LANDING, Column, Contract, Input, InputKind
 from backfill_assets.core.scans import OF_TOTALS
 from backfill_assets.core.view import LandedDay
 from backfill_assets.lake.store import TableStore
@@ -61,7 +61,7 @@ QUARANTINE = Contract(
     ),
     "arrival_date",
     ("source_file", "row_number"),
-    (Input(LANDING, basis=Basis.FILES),),
+    (Input(LANDING, kind=InputKind.FILES),),
 )
 
 ARRIVALS = Contract(
@@ -149,7 +149,7 @@ class FileRecord:
         return " " in self.counted_by and self.refused is None and not self.contradicted
 
     @property
-    def is_basis(self) -> bool:
+    def may_be_in_raw(self) -> bool:
         """Whether raw may hold rows of it. A recount alone never ends that, `landing accept` does."""
         return bool(self.used_days) or self.usable_rows > 0
 

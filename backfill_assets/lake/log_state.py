@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.engines import ENGINE, UNLIKE
+from backfill_assets.core.engines import ENGINE, IRREPRODUCIBLE
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import frontiers_in
 from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.plans import REPLAY
 from backfill_assets.core.profiles import counted_nulls
 from backfill_assets.core.receipts import Columns, DayEntry, Receipt, kept_columns
-from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake import files
 from backfill_assets.lake.log import Commit, FileChange, commit_file, commits, file_changes, open_delta, versions
 from backfill_assets.lake.state_files import is_false, keep_state, kept_versions, newest_state, state_file
@@ -148,16 +148,16 @@ def _up_to(version: int, history: Iterable[Commit]) -> Iterator[Commit]:
 def _fold(before: TableView, table: Path, day_column: str, history: Iterable[Commit]) -> TableView:
     """State after the commits of `history`; `before` stays unchanged."""
     version, frontier = before.version, before.frontier
-    stamps, inputs, frontiers = {**before.stamps}, {**before.inputs}, {**before.frontiers}
+    latest, inputs, frontiers = {**before.latest}, {**before.inputs}, {**before.frontiers}
     foreign, others, releases = set(before.foreign), list(before.others), list(before.releases)
     for commit in history:
         version, receipt = commit.version, commit.receipt
         if receipt is None:
             if changes := [c for c in file_changes(table, version) if c.moves_rows]:
                 others.append(version)
-                foreign |= _days_touched(changes, day_column, stamps)
+                foreign |= _days_touched(changes, day_column, latest)
             continue
-        stamps.update(_with_columns(table, day_column, _stamps(receipt, version), stamps))
+        latest.update(_with_columns(table, day_column, _day_receipts(receipt, version), latest))
         foreign.difference_update(receipt.days)
         inputs.update(receipt.inputs)
         releases += [receipt.tags] if receipt.reason == REPLAY else []
@@ -166,15 +166,15 @@ def _fold(before: TableView, table: Path, day_column: str, history: Iterable[Com
         for source, moment in frontiers_in(receipt.tags).items():
             frontiers[source] = max(moment, frontiers.get(source, moment))
     kept = (frozenset(foreign), frontiers, tuple(others), tuple(releases))
-    return TableView(version, stamps, inputs, frontier, *kept)
+    return TableView(version, latest, inputs, frontier, *kept)
 
 
-def _stamps(receipt: Receipt, version: int) -> dict[date, Stamp]:
-    unlike = receipt.tags.get(UNLIKE, "").split(",")
+def _day_receipts(receipt: Receipt, version: int) -> dict[date, DayReceipt]:
+    irreproducible = receipt.tags.get(IRREPRODUCIBLE, "").split(",")
     code, settings = receipt.code_digest, receipt.settings_digest
     parameters, engine = receipt.tags.get(PARAMETERS, ""), receipt.tags.get(ENGINE, "")
     return {
-        day: Stamp(
+        day: DayReceipt(
             entry,
             version,
             receipt.write_id,
@@ -184,15 +184,15 @@ def _stamps(receipt: Receipt, version: int) -> dict[date, Stamp]:
             parameters,
             engine,
             receipt.frontier,
-            str(day) in unlike,
+            str(day) in irreproducible,
         )
         for day, entry in receipt.days.items()
     }
 
 
 def _with_columns(
-    table: Path, day_column: str, new: Mapping[date, Stamp], before: Mapping[date, Stamp]
-) -> Mapping[date, Stamp]:
+    table: Path, day_column: str, new: Mapping[date, DayReceipt], before: Mapping[date, DayReceipt]
+) -> Mapping[date, DayReceipt]:
     """The stamps of one commit with the columns of their files. Receipts of earlier versions name none: then it is the
     statistics of the files that the commit added; a day that got only a receipt kept its files."""
     unknown = {d: s for d, s in new.items() if s.entry.rows and s.entry.columns is None}
@@ -200,12 +200,12 @@ def _with_columns(
         return new
     added = _nulls_added(table, next(iter(unknown.values())).version, day_column)
     found = dict(new)
-    for day, stamp in unknown.items():
+    for day, receipt in unknown.items():
         nulls = added.get(str(day), added.get("", {}))
         columns = (
-            _columns_by_nulls(nulls, stamp.entry) if nulls else before[day].entry.columns if day in before else None
+            _columns_by_nulls(nulls, receipt.entry) if nulls else before[day].entry.columns if day in before else None
         )
-        found[day] = replace(stamp, entry=replace(stamp.entry, columns=columns))
+        found[day] = replace(receipt, entry=replace(receipt.entry, columns=columns))
     return found
 
 

@@ -88,7 +88,7 @@ class Matching:
         often = (f"SELECT '{n}' AS \"@side\", {keys} FROM {n} GROUP BY ALL HAVING count(*) > 1" for n in (LEFT, RIGHT))
         self._run(f"CREATE TEMP TABLE repeated AS {' UNION ALL '.join(often)}")
         repeating = dict(self._run('SELECT "@side", count(*) FROM repeated GROUP BY ALL'))
-        repeats = f"FROM {{}} AS t {{}} JOIN repeated ON {self._same('t', 'repeated')}"
+        repeats = f"FROM {{}} AS t {{}} JOIN repeated ON {self._same_key('t', 'repeated')}"
         for name in (LEFT, RIGHT) if repeating else ():
             copy = f'row_number() OVER (PARTITION BY {", ".join(cells)}) AS "@copy"'
             self._run(f"CREATE TEMP TABLE {name}_repeated AS SELECT *, {copy} {repeats.format(name, 'SEMI')}")
@@ -103,7 +103,7 @@ class Matching:
             self._run(f"CREATE TEMP VIEW {name}_numbered AS {rows}")
         return repeating.get(LEFT, 0), repeating.get(RIGHT, 0)
 
-    def _same(self, one: str, two: str) -> str:
+    def _same_key(self, one: str, two: str) -> str:
         """Return the condition that two rows have one key, of which NULL is a value."""
         return " AND ".join(f"{one}.{k} IS NOT DISTINCT FROM {two}.{k}" for k in map(quoted, self.key))
 
@@ -120,9 +120,9 @@ class Matching:
 
     def _pairs(self, drawn: bool = False) -> str:
         """Select the pairs of rows that are not identical; with `drawn`, all pairs whose key was drawn."""
-        source = f"SEMI JOIN drawn ON {self._same('t', 'drawn')}" if drawn else ""
+        source = f"SEMI JOIN drawn ON {self._same_key('t', 'drawn')}" if drawn else ""
         left, right = (f"(SELECT * FROM {n}_numbered AS t {source})" for n in (LEFT, RIGHT))
-        same = f'{self._same("l", "r")} AND l."@n" = r."@n"'
+        same = f'{self._same_key("l", "r")} AND l."@n" = r."@n"'
         beyond = " OR ".join(c.beyond for c in self._values) or "false"
         unlike = " OR ".join(c.unlike for c in self._values) or "false"
         shown = [f"coalesce(l.{k}, r.{k}) AS {k}" for k in map(quoted, self.key)]
@@ -149,7 +149,7 @@ class Matching:
         days = sorted({*rows[0], *rows[1], *kinds_of_day}, key=lambda d: d or date.min)
         return tuple(DayCount(d, rows[0].get(d, 0), rows[1].get(d, 0), kinds_of_day.get(d, {})) for d in days)
 
-    def columns_found(self) -> tuple[ColumnCount, ...]:
+    def column_differences(self) -> tuple[ColumnCount, ...]:
         """Return the compared columns with the values that differ."""
         values = self._values
         figures = [f for c in values for f in c.figures()]

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import Basis, Contract, keys_read
+from backfill_assets.core.contracts import Contract, InputKind, keys_read
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.engines import DeclaredExpression
@@ -95,7 +95,7 @@ class Table:
     @property
     def brings_code(self) -> bool:
         """Whether code outside this package computes it."""
-        return not self.is_landed and not all(map(_is_ours, _sources(self)))
+        return not self.is_landed and not all(map(_is_own_source, _sources(self)))
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = Non
     codes = {}
     for table in ordered:
         # Rows known at a cut are judged by arrivals, not by rows: the code of that input counts as part of this one.
-        known = [i for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table in by_name]
+        known = [i for i in table.contract.inputs if i.kind is InputKind.KNOWN_AT_CUT and i.table in by_name]
         read: Read = [(table, None), *((by_name[i.table], i.columns) for i in known)]
         settings = [dict(t.settings) for t, _ in read]
         further = {f"read by {t.name}": t.settings_read for t, _ in read if t.settings_read} | (
@@ -225,8 +225,10 @@ def source_files(table: Table) -> tuple[Path, ...]:
 
 def _with_files(table: Table) -> Table:
     """The table with the content of all files of its code outside this package."""
-    files = tuple(s if isinstance(s, SourceFile) or _is_ours(s) else SourceFile.read(_path(s)) for s in _sources(table))
-    return table if files == table.sources or all(map(_is_ours, files)) else replace(table, sources=files)
+    files = tuple(
+        s if isinstance(s, SourceFile) or _is_own_source(s) else SourceFile.read(_path(s)) for s in _sources(table)
+    )
+    return table if files == table.sources or all(map(_is_own_source, files)) else replace(table, sources=files)
 
 
 def _with_keys(tables: tuple[Table, ...]) -> tuple[Table, ...]:
@@ -242,7 +244,7 @@ def _with_keys(tables: tuple[Table, ...]) -> tuple[Table, ...]:
 def _with_reads(table: Table, reads: Iterable[str]) -> Table:
     """The table with those SELECTs that name it; a name in a text or a comment only makes one more read be tried."""
     named = tuple(q for q in reads if re.search(rf"\b{table.name}\b", q, re.IGNORECASE))
-    return replace(table, contract=replace(table.contract, asked=named)) if named else table
+    return replace(table, contract=replace(table.contract, consumer_queries=named)) if named else table
 
 
 def _sources(table: Table) -> tuple[Source, ...]:
@@ -250,14 +252,14 @@ def _sources(table: Table) -> tuple[Source, ...]:
     return table.sources or ((own,) if own is not None else ())
 
 
-def _is_ours(source: Source) -> bool:
+def _is_own_source(source: Source) -> bool:
     name = source if isinstance(source, str) else getattr(source, "__name__", "")
     return str(name).split(".")[0] == PACKAGE
 
 
-def _read(table: Table) -> list[SourceFile]:
+def _counted_files(table: Table) -> list[SourceFile]:
     """The files that count by content: all but this package's own, for which a version stands, if there is one."""
-    counted = (s for s in _sources(table) if not (_version(table) and _is_ours(s)))
+    counted = (s for s in _sources(table) if not (_version(table) and _is_own_source(s)))
     return [s if isinstance(s, SourceFile) else SourceFile.read(_path(s)) for s in counted]
 
 
@@ -267,8 +269,8 @@ def _version(table: Table) -> str:
 
 def _code(table: Table, read: Collection[str] | None) -> list[object]:
     """The parts of the code digest of a table, or of the columns that are read of it."""
-    inputs = [[i.table, i.before, i.after, i.basis.value] for i in table.contract.inputs]
-    parts = sorted(s.digest for s in _read(table))
+    inputs = [[i.table, i.before, i.after, i.kind.value] for i in table.contract.inputs]
+    parts = sorted(s.digest for s in _counted_files(table))
     return [parts, _version(table), sorted(table.code_inputs), _contract(table, read, inputs)]
 
 

@@ -137,9 +137,9 @@ def unanswered(
 def rows_as_published(lake: Lake, contract: Contract) -> str:
     """SELECT of the rows of a table; of one that a candidate builds, its days in place of those of the lake."""
     files = lake.store.data_files(contract) if lake.store.exists(contract.name) else []
-    if (standing := lake.beside) is None or not lake.writes(contract.name):
+    if (standing := lake.base_lake) is None or not lake.writes(contract.name):
         return selection(files, contract)
-    built = lake.store.view(contract.name, contract.day_column).stamps
+    built = lake.store.view(contract.name, contract.day_column).latest
     return _with_days(rows_as_published(standing, contract), contract, files, built)
 
 

@@ -16,7 +16,7 @@ import stamina
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import ranges
-from backfill_assets.core.engines import ENGINE, UNLIKE, disagreement
+from backfill_assets.core.engines import ENGINE, IRREPRODUCIBLE, disagreement
 from backfill_assets.core.errors import DaysHeld, Superseded
 from backfill_assets.core.plans import WriteMode
 from backfill_assets.core.readings import columns_of, lacking_columns
@@ -73,13 +73,13 @@ class Write:
 class Published:
     """Result of a write: the table's version, the write's id ("": nothing was committed), the days whose rows were
     replaced, the days that got only a receipt (`receipted`), and the replaced days to which the same inputs, code and
-    settings gave other rows before (`unlike`)."""
+    settings gave other rows before (`irreproducible`)."""
 
     version: int
     write_id: str
     changed: frozenset[date] = frozenset()
     receipted: frozenset[date] = frozenset()
-    unlike: frozenset[date] = frozenset()
+    irreproducible: frozenset[date] = frozenset()
 
 
 def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
@@ -106,10 +106,10 @@ def replace_days_locked(lake: Lake, write: Write, digests_now: DigestsNow) -> Pu
 
 
 def _fence(lake: Lake, write: Write, view: TableView, digests_now: DigestsNow) -> None:
-    held = sorted(d for d in write.entries if (s := view.stamps.get(d)) is not None and s.entry.built is Built.HELD)
+    held = sorted(d for d in write.entries if (s := view.latest.get(d)) is not None and s.entry.built is Built.HELD)
     if held:
         raise days_held(write.contract, held)
-    wrote = {d for d in write.entries if (s := view.stamps.get(d)) is not None and s.version > write.base_version}
+    wrote = {d for d in write.entries if (s := view.latest.get(d)) is not None and s.version > write.base_version}
     asked = set() if write.mode.upserts else wrote
     if may_hold_erased(lake, write.provenance.inputs or {}):
         asked = {*write.entries}
@@ -144,11 +144,11 @@ def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozen
     changed, receipt_only = set(), set()
     code = (write.provenance.code_digest, write.provenance.settings_digest)
     for day, entry in write.entries.items():
-        stamp = view.stamps.get(day)
-        renamed = stamp is not None and lacking_columns(stamp.entry, _columns(write, entry))
-        if stamp is None or renamed or day in view.foreign or write.force or stamp.entry.content != entry.content:
+        receipt = view.latest.get(day)
+        renamed = receipt is not None and lacking_columns(receipt.entry, _columns(write, entry))
+        if receipt is None or renamed or day in view.foreign or write.force or receipt.entry.content != entry.content:
             changed.add(day)
-        elif stamp.entry != entry or (stamp.code_digest, stamp.settings_digest) != code:
+        elif receipt.entry != entry or (receipt.code_digest, receipt.settings_digest) != code:
             receipt_only.add(day)
     return frozenset(changed), frozenset(receipt_only)
 
@@ -159,14 +159,14 @@ def _commit(lake: Lake, write: Write, view: TableView) -> Published:
         if write.staged is not None:
             write.staged.drop()
         return Published(view.version, "")
-    unlike = _unlike(write, view)
-    days = {d: _with_columns(write, d, view.stamps[d].entry if d in receipt_only else None) for d in write.entries}
-    receipt = _receipt(write, {d: days[d] for d in sorted(changed | receipt_only)}, unlike)
+    irreproducible = _irreproducible(write, view)
+    days = {d: _with_columns(write, d, view.latest[d].entry if d in receipt_only else None) for d in write.entries}
+    receipt = _receipt(write, {d: days[d] for d in sorted(changed | receipt_only)}, irreproducible)
     # A day that never had rows needs no data commit: its receipt says that it is empty.
-    had_rows = view.foreign | {d for d, stamp in view.stamps.items() if stamp.entry.rows}
+    had_rows = view.foreign | {d for d, day_receipt in view.latest.items() if day_receipt.entry.rows}
     with_rows = {d for d in changed if write.entries[d].rows or d in had_rows}
     version = lake.store.replace_days(write.contract, write.staged, with_rows, receipt)
-    return Published(version, receipt.write_id, changed, receipt_only, unlike)
+    return Published(version, receipt.write_id, changed, receipt_only, irreproducible)
 
 
 def _columns(write: Write, entry: DayEntry) -> list[Column]:
@@ -183,19 +183,19 @@ def _with_columns(write: Write, day: date, kept: DayEntry | None) -> DayEntry:
     return replace(entry, columns=columns)
 
 
-def _unlike(write: Write, view: TableView) -> frozenset[date]:
+def _irreproducible(write: Write, view: TableView) -> frozenset[date]:
     """Days that got other rows than before from the same inputs, code and settings; none for a merge or a ledger."""
     provenance = write.provenance
     code, engine = (provenance.code_digest, provenance.settings_digest), (provenance.tags or {}).get(ENGINE, "")
     if write.mode.upserts or not write.contract.inputs:
         return frozenset()
-    rebuilt = write.entries.keys() & view.stamps.keys()
-    return frozenset(d for d in rebuilt if disagreement(view.stamps[d], write.entries[d], code, engine))
+    rebuilt = write.entries.keys() & view.latest.keys()
+    return frozenset(d for d in rebuilt if disagreement(view.latest[d], write.entries[d], code, engine))
 
 
-def _receipt(write: Write, days: Mapping[date, DayEntry], unlike: Collection[date]) -> Receipt:
+def _receipt(write: Write, days: Mapping[date, DayEntry], irreproducible: Collection[date]) -> Receipt:
     provenance = write.provenance
-    unlike_tags = {UNLIKE: ",".join(map(str, sorted(unlike)))} if unlike else {}
+    irreproducible_tags = {IRREPRODUCIBLE: ",".join(map(str, sorted(irreproducible)))} if irreproducible else {}
     return Receipt(
         write_id=write.staged.write_id if write.staged is not None else uuid.uuid4().hex,
         table=write.contract.name,
@@ -207,7 +207,7 @@ def _receipt(write: Write, days: Mapping[date, DayEntry], unlike: Collection[dat
         settings_digest=provenance.settings_digest,
         frontier=provenance.frontier,
         inputs=provenance.inputs or {},
-        tags={**(provenance.tags or {}), **unlike_tags},
+        tags={**(provenance.tags or {}), **irreproducible_tags},
         seconds=round(time.monotonic() - provenance.began, 3),
         cpu_seconds=provenance.cpu_seconds,
         start_seconds=provenance.start_seconds,

@@ -21,7 +21,7 @@ from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.plans import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION, target_of, targets_text
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
-from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.columns import read_footer, schema_contract
 from backfill_assets.lake.committer import columns_misfit, commit_files, commit_receipt, open_table
 from backfill_assets.lake.data_files import files_of_days, gone_or_altered, live_files
@@ -58,8 +58,8 @@ class PreparedRestore:
 
     contract: Contract
     targets: Mapping[date, int]
-    now: Mapping[date, Stamp]
-    then: Mapping[date, Stamp]
+    now: Mapping[date, DayReceipt]
+    then: Mapping[date, DayReceipt]
     entries: Mapping[date, DayEntry]
     adds: tuple[LiveFile, ...] = ()
     removes: tuple[LiveFile, ...] = ()
@@ -102,17 +102,17 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     _fence(wanted, now)
     states_then = states_at(path, contract.day_column, set(wanted.targets.values()))
     _refuse_unknown(wanted, states_then)
-    stamps = {d: s for d, at in wanted.targets.items() if (s := states_then[at].stamps.get(d)) is not None}
+    latest = {d: s for d, at in wanted.targets.items() if (s := states_then[at].latest.get(d)) is not None}
     entries = {
-        d: replace(stamps[d].entry if d in stamps else NEVER_MADE, built=Built.HELD) for d in sorted(wanted.targets)
+        d: replace(latest[d].entry if d in latest else NEVER_MADE, built=Built.HELD) for d in sorted(wanted.targets)
     }
-    entries = {d: e for d, e in entries.items() if d in now.foreign or now.stamps[d].entry != e}
+    entries = {d: e for d, e in entries.items() if d in now.foreign or now.latest[d].entry != e}
     targets = {d: wanted.targets[d] for d in entries}
     adds, removes = _file_changes(path, contract, targets)
     names = _columns_of(path, schema_contract(contract, open_table(path)), adds)
     absent = tuple(c for c in contract.column_names if adds and c not in {*names, contract.partition_column})
-    held_now = {d: now.stamps[d] for d in entries}
-    return PreparedRestore(contract, targets, held_now, stamps, entries, adds, removes, absent)
+    held_now = {d: now.latest[d] for d in entries}
+    return PreparedRestore(contract, targets, held_now, latest, entries, adds, removes, absent)
 
 
 def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenance) -> int | None:
@@ -140,8 +140,8 @@ def release_partitions(lake: Lake, contract: Contract, days: Collection[date], p
     path = lake.table_path(contract.name)
     with table_lock(lake.locks, contract.name):
         view = LOGS.state(path, contract.day_column)
-        stamps = view.stamps
-        held = sorted(d for d in days if d in stamps and stamps[d].entry.built is Built.HELD)
+        latest = view.latest
+        held = sorted(d for d in days if d in latest and latest[d].entry.built is Built.HELD)
         foreign = sorted(view.foreign & set(held))
         if foreign:
             culprit = f"another program wrote {foreign[0]} after it was put back: its receipt is of other rows"
@@ -149,7 +149,7 @@ def release_partitions(lake: Lake, contract: Contract, days: Collection[date], p
         history = list(commits(path)) if held else []
         groups: dict[int, list[date]] = defaultdict(list)
         for day in held:
-            groups[_origin(history, day, stamps[day].version)].append(day)
+            groups[_origin(history, day, latest[day].version)].append(day)
         return [commit_receipt(path, _released(history, at, groups[at], provenance)) for at in sorted(groups)]
 
 
@@ -159,7 +159,7 @@ def can_restore(contract: Contract) -> bool:
 
 
 def _fence(wanted: RestoreRequest, now: TableView) -> None:
-    rewritten = [d for d in wanted.targets if d not in now.stamps or now.stamps[d].version != wanted.seen.get(d)]
+    rewritten = [d for d in wanted.targets if d not in now.latest or now.latest[d].version != wanted.seen.get(d)]
     if rewritten:
         raise Superseded(
             f"the table {wanted.contract.name}",

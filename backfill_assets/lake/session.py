@@ -17,7 +17,7 @@ from backfill_assets.engine.foreign import named, refuse_unfit
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import begin_server, engine_name
-from backfill_assets.engine.session import explained, open_session, opening_seconds, say
+from backfill_assets.engine.session import explained, open_session, opening_seconds, set_confs
 from backfill_assets.engine.supervisor import ServerFolder
 from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.home import Lake
@@ -72,7 +72,7 @@ class CpuMeter:
 
     def __init__(self, lake: Path, engine: EngineSettings) -> None:
         self.lake, self.engine = lake, engine
-        self._before, self._opening = self._now(), opening_seconds(lake)
+        self._before, self._opening = self._cpu_seconds(), opening_seconds(lake)
 
     def waited(self) -> float:
         """Seconds in which this process waited for an engine to be opened, to the millisecond: some 10 if it had to be
@@ -81,11 +81,11 @@ class CpuMeter:
 
     def spent(self) -> float | None:
         """Processor seconds, to the millisecond; None where the engine computes on other machines."""
-        if self._before is None or (now := self._now()) is None:
+        if self._before is None or (now := self._cpu_seconds()) is None:
             return None
         return round(sum(used - self._before.get(process, 0.0) for process, used in now.items()), 3)
 
-    def _now(self) -> dict[Process, float] | None:
+    def _cpu_seconds(self) -> dict[Process, float] | None:
         if not self.engine.computes_here:
             return None
         record = ServerFolder.of(self.lake).record()
@@ -97,12 +97,12 @@ class CpuMeter:
 class LakeSession:
     """A lake and the session that reads and writes it. Cheap to make; the engine starts at the first `spark()`.
 
-    `theirs` is a session of the project's own, classic or Connect, a function that returns one, or a resource with a
+    `project_session` is a session of the project's own, classic or Connect, a function that returns one, or a resource with a
     `spark_session`; it then takes the place of the lake's engine: nothing of it is started, stopped or set.
     """
 
     lake: Lake
-    theirs: Any = field(default=None, repr=False, compare=False, kw_only=True)
+    project_session: Any = field(default=None, repr=False, compare=False, kw_only=True)
 
     def of_source(self, name: str) -> "LakeSession":
         """The session of the lake narrowed to one of its sources."""
@@ -112,9 +112,9 @@ class LakeSession:
     def engine(self) -> EngineSettings:
         """The engine's settings, from the lake's."""
         spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
-        if self.theirs is not None or spark.session:
-            theirs = named(str(spark.session)) if self.theirs is None else self.theirs
-            return EngineSettings(THEIRS, umask=umask, theirs=theirs)
+        if self.project_session is not None or spark.session:
+            project_session = named(str(spark.session)) if self.project_session is None else self.project_session
+            return EngineSettings(THEIRS, umask=umask, project_session=project_session)
         size = spark.memory, spark.cores, spark.idle_minutes
         return EngineSettings(spark.engine, *size, spark.confs, umask, spark.open_port, spark.trust_jars)
 
@@ -146,7 +146,7 @@ class LakeSession:
 
     def expect(self, rows: int) -> None:
         """Prepare the session for queries over about so many rows."""
-        say(self.spark(), size_confs(self.engine, rows))
+        set_confs(self.spark(), size_confs(self.engine, rows))
 
     def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
         """The rows of some days (all if None) of a table, pinned at a version. A project's own session only needs to
@@ -183,4 +183,4 @@ class ReorderedSession(LakeSession):
     def expect(self, rows: int) -> None:
         """Prepare the session for queries over about so many rows, in another number of partitions."""
         confs = size_confs(self.engine, rows)
-        say(self.spark(), {**confs, **{k: PARTITIONS for k in confs if k.endswith("shuffle.partitions")}})
+        set_confs(self.spark(), {**confs, **{k: PARTITIONS for k in confs if k.endswith("shuffle.partitions")}})

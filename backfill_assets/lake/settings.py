@@ -234,14 +234,14 @@ def _explained(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
     source = next((v for k, v in variables.items() if keys[: len(k)] == k or k[: len(keys)] == keys), None)
     where = ".".join(keys) + (f" (from ${source})" if source else "")
     if error["type"] == "extra_forbidden":
-        why = GONE.get(".".join(keys)) or f"there is no such setting{_meant(keys)}"
+        why = GONE.get(".".join(keys)) or f"there is no such setting{_suggestion(keys)}"
         return f"{where}: {why}"
     text = shown(keys[-1], value := error.get("input"))
     given = "" if error["type"] == "missing" else f", got {json.dumps(text) if isinstance(value, str) else text}"
     return f"{where}: {reason(error)}{given}"
 
 
-def _meant(keys: tuple[str, ...]) -> str:
+def _suggestion(keys: tuple[str, ...]) -> str:
     """Suggest the known key most like a mistyped one, as a question; empty if none is alike."""
     model: Any = LakeSettings
     for key in keys[:-1]:

@@ -16,13 +16,13 @@ from typing import Any
 
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.receipts import SCHEMA, Built, DayEntry, kept_columns
-from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake import files
 from backfill_assets.lake.log import LOG, commit_digest
 
 FOLDER = ".state"
 FOLD = 1  # raised when commits of an existing log fold to another state; other fields show by their names
-FORM = digest_of([FOLD, SCHEMA, *(field.name for kind in (TableView, Stamp, DayEntry) for field in fields(kind))])
+FORM = digest_of([FOLD, SCHEMA, *(field.name for kind in (TableView, DayReceipt, DayEntry) for field in fields(kind))])
 SUFFIX = f".{FORM[:8]}.json.gz"  # releases that keep other states pass over these files
 KEPT = 2  # the newest, and one more for readers that found it before the newest was there
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, zlib.error)
@@ -79,7 +79,7 @@ def content_of(table: Path, day_column: str, state: TableView) -> Content:
         "day_column": day_column,
         "version": state.version,
         "commit": commit_digest(table, state.version),
-        "days": {str(day): _packed(stamp, writes) for day, stamp in state.stamps.items()},
+        "days": {str(day): _packed(receipt, writes) for day, receipt in state.latest.items()},
         "writes": [list(write) for write in writes],
         "inputs": dict(state.inputs),
         "frontier": state.frontier.isoformat() if state.frontier else None,
@@ -90,16 +90,16 @@ def content_of(table: Path, day_column: str, state: TableView) -> Content:
     }
 
 
-def _packed(stamp: Stamp, writes: dict[tuple[Any, ...], int]) -> list[Any]:
+def _packed(receipt: DayReceipt, writes: dict[tuple[Any, ...], int]) -> list[Any]:
     """The values of a day, with the number of its write among `writes`, to which a new one is added."""
-    entry = stamp.entry
+    entry = receipt.entry
     write = (
-        stamp.version, stamp.write_id, stamp.code_digest, stamp.settings_digest, stamp.run_id, stamp.parameters,
-        stamp.engine, stamp.frontier.isoformat() if stamp.frontier else None,
+        receipt.version, receipt.write_id, receipt.code_digest, receipt.settings_digest, receipt.run_id, receipt.parameters,
+        receipt.engine, receipt.frontier.isoformat() if receipt.frontier else None,
     )  # fmt: skip
     columns = None if entry.columns is None else dict(entry.columns)
     return [
-        writes.setdefault(write, len(writes)), stamp.unlike, columns, dict(entry.counts), dict(entry.parts), entry.rows,
+        writes.setdefault(write, len(writes)), receipt.irreproducible, columns, dict(entry.counts), dict(entry.parts), entry.rows,
         entry.fingerprint, entry.input_digest, entry.built.value, entry.scheme,
     ]  # fmt: skip
 
@@ -117,17 +117,17 @@ def _state_of(content: Content) -> TableView:
     shared: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {}  # equal counts are one mapping: it saves memory
     writes: list[tuple[Any, ...]]
     writes = [(*write, datetime.fromisoformat(at) if at else None) for *write, at in content["writes"]]
-    stamps = dict[date, Stamp]()
+    latest = dict[date, DayReceipt]()
     for day, values in content["days"].items():
-        number, unlike, columns, counts, parts, rows, fingerprint, digest, built, scheme = values
+        number, irreproducible, columns, counts, parts, rows, fingerprint, digest, built, scheme = values
         counted = shared.setdefault(tuple(counts.items()), counts)
         known = None if columns is None else kept_columns(tuple(columns.items()))
         entry = DayEntry(rows, fingerprint, digest, Built(built), counted, scheme, parts, known)
-        stamps[date.fromisoformat(day)] = Stamp(*(entry, *writes[number], unlike))
+        latest[date.fromisoformat(day)] = DayReceipt(*(entry, *writes[number], irreproducible))
     frontier = content["frontier"]
     return TableView(
         version=content["version"],
-        stamps=stamps,
+        latest=latest,
         inputs=content["inputs"],
         frontier=datetime.fromisoformat(frontier) if frontier else None,
         foreign=frozenset(map(date.fromisoformat, content["foreign"])),

@@ -49,7 +49,7 @@ SINGLE_BYTE = "cp1252"
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search found: whether the file holds the entity, and whether it is of a kind that is not decoded."""
 
     held: bool = False
@@ -167,24 +167,24 @@ class Search:
     trace: Trace
     homes: Collection[Path] = ()
 
-    def below(self, roots: Collection[Path]) -> dict[Path, Found]:
+    def below(self, roots: Collection[Path]) -> dict[Path, SearchResult]:
         """What the files below some folders hold, by ascending path; links are not followed."""
         paths = {p for root in roots for p in files.below(root) if p.is_file() and not p.is_symlink()}
         return {path: self.of(path) for path in sorted(paths)}
 
-    def of(self, path: Path) -> Found:
+    def of(self, path: Path) -> SearchResult:
         """What a file holds; neither if it is gone."""
         try:
             head, tail = files.ends(path, len(SQLITE))
             in_bytes = self.trace.is_in_blocks(_blocks(path))
         except FileNotFoundError:
-            return Found()
+            return SearchResult()
         except OSError:
-            return Found(unread=True)
+            return SearchResult(unread=True)
         try:
-            return Found(in_bytes or self._decoded(path, head, tail))
+            return SearchResult(in_bytes or self._decoded(path, head, tail))
         except Exception:  # noqa: BLE001  # whatever a decoder raises over what somebody delivered
-            return Found(in_bytes, unread=True)
+            return SearchResult(in_bytes, unread=True)
 
     def _decoded(self, path: Path, head: bytes, tail: bytes) -> bool:
         """Whether what the file decodes to holds the entity; raises where it cannot be decoded."""
@@ -229,7 +229,7 @@ class Search:
         unpack = next((u for magic, u in PACKED.items() if head.startswith(magic)), None)
         if unpack is not None and depth < DEEPEST:
             return self._in_stream(unpack(opened), depth + 1)
-        is_held = self.trace.is_in_blocks(_read(opened, self.trace))
+        is_held = self.trace.is_in_blocks(_stream_blocks(opened, self.trace))
         if not is_held and not is_text(head):
             raise Unsearched
         return is_held
@@ -251,7 +251,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
             yield block
 
 
-def _read(opened: BinaryIO, trace: Trace) -> Iterator[bytes]:
+def _stream_blocks(opened: BinaryIO, trace: Trace) -> Iterator[bytes]:
     """The blocks of a stream; raises where it is too long, or in an encoding of unknown signs for the entity."""
     read, is_any, decoder = 0, trace.is_single_byte, getincrementaldecoder("utf-8")()
     while block := opened.read(BLOCK):

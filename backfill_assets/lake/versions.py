@@ -129,10 +129,10 @@ def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int
     candidate its own tables by its own log, all others by the lake's."""
     own = newest(lake) if at is None else find_version(lake, at)
     then = own.at if own is not None and isinstance(at, int) else at  # each log has numbers of its own
-    beside = versions_seen(lake.beside, then) if lake.beside is not None else None
-    if own is None and beside is None:
+    base_lake = versions_seen(lake.base_lake, then) if lake.base_lake is not None else None
+    if own is None and base_lake is None:
         return None
-    return {t: v for t, v in (beside or {}).items() if not lake.writes(t)} | dict(own.tables if own else {})
+    return {t: v for t, v in (base_lake or {}).items() if not lake.writes(t)} | dict(own.tables if own else {})
 
 
 def unfinished(lake: Lake) -> tuple[Unfinished, ...]:

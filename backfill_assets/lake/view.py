@@ -12,7 +12,7 @@ from datetime import date
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.core.view import Deliveries, LakeView, Stamp, TableView
+from backfill_assets.core.view import DayReceipt, Deliveries, LakeView, TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files
 from backfill_assets.lake.store import TableStore
@@ -63,20 +63,20 @@ def _doubting(ledger: TableView, arrived: Mapping[date, tuple[tuple[date, str], 
     """Mark as foreign the days of the ledger whose number of rows differs from their receipts: before 2026-11-22 a load
     could write a day twice that came again unchanged. The next load rewrites them."""
     counted = Counter(day for rows in arrived.values() for day, _ in rows)
-    doubted = {d for d, s in ledger.stamps.items() if s.entry.rows != counted[d]}
+    doubted = {d for d, s in ledger.latest.items() if s.entry.rows != counted[d]}
     return replace(ledger, foreign=ledger.foreign | doubted) if doubted else ledger
 
 
 def writes_of(
-    store: TableStore, table: str, stamps: Mapping[date, Stamp]
-) -> Iterator[tuple[Receipt | None, Mapping[date, Stamp]]]:
+    store: TableStore, table: str, latest: Mapping[date, DayReceipt]
+) -> Iterator[tuple[Receipt | None, Mapping[date, DayReceipt]]]:
     """Each write that made some of these days, with those days, in the order of their first; None: without a receipt.
 
     Raises BackfillError if a commit is torn.
     """
-    by_version = defaultdict[int, dict[date, Stamp]](dict)
-    for day, stamp in stamps.items():
-        by_version[stamp.version][day] = stamp
+    by_version = defaultdict[int, dict[date, DayReceipt]](dict)
+    for day, receipt in latest.items():
+        by_version[receipt.version][day] = receipt
     yield from ((store.receipt(table, version), days) for version, days in by_version.items())
 
 

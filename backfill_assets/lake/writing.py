@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.errors import NOT_RUN, ContractBroken
-from backfill_assets.engine.session import conf_value, own_server, say
+from backfill_assets.engine.session import conf_value, own_server, set_confs
 from backfill_assets.lake import files
 from backfill_assets.lake.columns import EIGHT_BYTES, duckdb_name, read_footer
 from backfill_assets.lake.data_files import files_of, refuse_altered
@@ -71,7 +71,7 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
     varied = [c.name for c in contract.columns if c.name in contract.key or c.kind.kind in EIGHT_BYTES]
     with filling(lake, contract) as staged:
         # Readers of Delta expect microseconds, which have statistics, where Spark's default INT96 has none.
-        say(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
+        set_confs(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
         # One task of Spark handles few rows.
         if days >= MANY_FOLDERS and column and conf_value(frame.sparkSession, SHUFFLE) == "1":
             write(frame, staged.folder / WHOLE, "", days, memory)
@@ -133,9 +133,11 @@ def write(
     elif not column:
         _write(frame.coalesce(1), folder, column)
     elif values <= at_once:
-        _write(_by_value(_named(frame, column), column), folder, column)
+        _write(_by_value(_with_folder_names(frame, column), column), folder, column)
     else:
-        _in_turn(_named(frame, column), folder, column, at_once, server.scratch / f"unordered_{folder.name}")
+        _in_turn(
+            _with_folder_names(frame, column), folder, column, at_once, server.scratch / f"unordered_{folder.name}"
+        )
 
 
 def _write(rows: "DataFrame", folder: Path, column: str, varied: Collection[str] = ()) -> None:
@@ -156,7 +158,7 @@ def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":
     return frame.repartition(column)  # without adaptive execution Spark ignores the hint
 
 
-def _named(frame: "DataFrame", column: str) -> "DataFrame":
+def _with_folder_names(frame: "DataFrame", column: str) -> "DataFrame":
     """Rows with the names of their folders: some engines write a NULL date to the folder of 1970-01-01."""
     from pyspark.sql import functions as F
 

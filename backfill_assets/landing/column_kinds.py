@@ -27,7 +27,7 @@ def note_kinds(store: Path, contents: Sequence[tuple[str, StoredFile]], before: 
     if not (store / FILE).exists():
         found = ((path, find(store, name)) for path, name in [*before][-AT_FIRST:])
         contents = [*((path, content) for path, content in found if content is not None), *contents]
-    known = _known(store)
+    known = _kept_kinds(store)
     for path, content in contents:
         for name, kind in _kinds(content).items():
             known.setdefault(name, {})[kind] = path
@@ -38,7 +38,7 @@ def note_kinds(store: Path, contents: Sequence[tuple[str, StoredFile]], before: 
 
 def changed_kinds(store: Path, paths: Collection[str]) -> dict[str, dict[str, str]]:
     """The columns, in small letters, that have several kinds in files of these landed paths: kind -> one of them."""
-    found = {name: {k: p for k, p in kinds.items() if p in paths} for name, kinds in _known(store).items()}
+    found = {name: {k: p for k, p in kinds.items() if p in paths} for name, kinds in _kept_kinds(store).items()}
     return {name: kinds for name, kinds in sorted(found.items()) if len(kinds) > 1}
 
 
@@ -64,7 +64,7 @@ def columns_told_as_text(select: str, types: Mapping[str, ColumnType]) -> set[st
     return told
 
 
-def _known(store: Path) -> dict[str, dict[str, str]]:
+def _kept_kinds(store: Path) -> dict[str, dict[str, str]]:
     try:
         found: dict[str, dict[str, str]] = json.loads((store / FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

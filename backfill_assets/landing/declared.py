@@ -18,7 +18,7 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.texts import plain
 from backfill_assets.landing.files import LandedFile, StillChanging, opened
 
-BESIDE, FOLDER = ".totals.json", "_manifest.csv"
+TOTALS_SUFFIX, FOLDER = ".totals.json", "_manifest.csv"
 SUM = "sum_"  # before a column's name in the header of a `_manifest.csv`
 MOST_DIGITS = 400  # before or behind the point: beyond a double's; to add 1E+999999999 would take a gigabyte
 REASON_CHARS = 300
@@ -85,8 +85,8 @@ def name_of(declared: Sequence[DeclaredTotals]) -> str:
 def _parsed(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:
     """Yield paths of files and what the manifest declares of them. Raises ValueError for a `_manifest.csv` of another
     kind; a `FILE.totals.json` that cannot be read, or a line, is a declaration with a fault."""
-    beside = manifest.name.endswith(BESIDE)
-    file, shown = manifest.name.removesuffix(BESIDE), plain(manifest.name)
+    beside = manifest.name.endswith(TOTALS_SUFFIX)
+    file, shown = manifest.name.removesuffix(TOTALS_SUFFIX), plain(manifest.name)
     try:
         text = _text(manifest)
         if beside:

@@ -35,7 +35,7 @@ def typed(text: str, types: Types) -> Any:
     try:
         parsed: Any = sqlglot.parse_one(text, read="spark")
         for column in parsed.find_all(exp.Column):
-            if (known := _known(column, types)) is not None:
+            if (known := _column_type(column, types)) is not None:
                 column.type = known
         for function in parsed.find_all(exp.Lambda):
             _bind(function)
@@ -78,7 +78,7 @@ def decoded(node: exp.DecodeCase) -> list[Any]:
     return [*node.expressions[2::2], *(node.expressions[-1:] if len(node.expressions) % 2 == 0 else [])]
 
 
-def _known(column: Any, types: Types) -> Any:
+def _column_type(column: Any, types: Types) -> Any:
     """The type of a column or of a field of a struct, as far as it is known."""
     first, *fields = (part.name.lower() for part in column.parts)
     if first not in types:  # fields are of a table's alias

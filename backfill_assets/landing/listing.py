@@ -16,7 +16,7 @@ from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.texts import plain
-from backfill_assets.landing.declared import BESIDE, FOLDER, Declarations
+from backfill_assets.landing.declared import FOLDER, TOTALS_SUFFIX, Declarations
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.text_lines import Limits
 
@@ -82,7 +82,7 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
         return Listing(root_missing=True)
     if not glob.root.is_dir() or (glob.names_file and (glob.root / glob.segments[0]).is_dir()):
         raise _bad_pattern(pattern, "it names a file as folder, or a folder as file")
-    found = sorted(_found(glob, EXTENSIONS[format]), key=lambda f: f.name)
+    found = sorted(_entries(glob, EXTENSIONS[format]), key=lambda f: f.name)
     files = tuple(f for f in found if isinstance(f, LandedFile) and not is_manifest(f.name))
     manifests = tuple(f for f in found if isinstance(f, LandedFile) and is_manifest(f.name))
     return Listing(files, tuple(f for f in found if isinstance(f, RefusedFile)), manifests=manifests)
@@ -90,8 +90,8 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
 
 def is_manifest(name: str) -> bool:
     """Whether a path names totals of deliveries: `_manifest.csv`, or FILE.totals.json for a FILE of any format."""
-    if name.endswith(BESIDE):
-        return name.removesuffix(BESIDE).lower().endswith(sum(EXTENSIONS.values(), ()))
+    if name.endswith(TOTALS_SUFFIX):
+        return name.removesuffix(TOTALS_SUFFIX).lower().endswith(sum(EXTENSIONS.values(), ()))
     return name == FOLDER or name.endswith("/" + FOLDER)
 
 
@@ -128,7 +128,7 @@ def _matches(parts: tuple[str, ...], segments: tuple[str, ...]) -> bool:
     return fnmatchcase(parts[0], segments[0]) and _matches(parts[1:], segments[1:])
 
 
-def _found(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | RefusedFile]:
+def _entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | RefusedFile]:
     """Yield every entry below the root that is not a folder, and the folders that are not entered."""
     pending: list[tuple[str, Path]] = [("", glob.root)]
     while pending:
@@ -145,7 +145,7 @@ def _found(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | Ref
             continue
         for entry in entries:
             name, why = prefix + entry.name, _bad_name(entry.name)
-            if glob.names_file and entry.name not in (glob.segments[0], glob.segments[0] + BESIDE, FOLDER):
+            if glob.names_file and entry.name not in (glob.segments[0], glob.segments[0] + TOTALS_SUFFIX, FOLDER):
                 continue
             if not entry.is_dir(follow_symlinks=False):
                 yield from _judged(name, entry.path, None if entry.name == FOLDER else why, glob, extensions)
@@ -177,7 +177,7 @@ def _judged(
 
 def _unfit(name: str, path: str, status: os.stat_result, glob: Glob, extensions: tuple[str, ...]) -> str | None:
     lower = name.lower()
-    if is_manifest(name) and name.endswith(BESIDE):
+    if is_manifest(name) and name.endswith(TOTALS_SUFFIX):
         return None  # one that cannot be read must not let its file pass
     if stat.S_ISLNK(status.st_mode):
         return "a symbolic link, which is never followed"

@@ -44,14 +44,14 @@ def commit_arrivals(
     raw = next(c for c in contracts if c.is_landed and c.source == name)
     source, ledger = view.source(raw.name), of_source(ARRIVALS, name)
     head, recorded_version = source.loaded, source.loaded_version
-    loaded = {d for d, s in head.stamps.items() if s.entry.rows}
-    moved = {d for d, s in head.stamps.items() if s.version > recorded_version}
+    loaded = {d for d, s in head.latest.items() if s.entry.rows}
+    moved = {d for d, s in head.latest.items() if s.version > recorded_version}
     lake, doubted_days = lake_session.lake, source.doubted_arrivals()
     affected = moved | loaded | doubted_days if doubted_days else _affected(lake, raw, source, moved, loaded)
     staged = _staged(lake, raw, source, affected & loaded, loaded, _parts(contracts, raw))
     try:
         audited, none = audit(lake, staged.paths, ledger), DayProfile()
-        digests = {d: head.stamps[d].entry.fingerprint if d in head.stamps else "" for d in affected}
+        digests = {d: head.latest[d].entry.fingerprint if d in head.latest else "" for d in affected}
         profiles = {d: audited.get(d, none) for d in affected}
         entries = {d: DayEntry(p.rows, p.fingerprint, digests[d]) for d, p in profiles.items()}
         signed = _signed(provenance, raw, view, source, head.version)

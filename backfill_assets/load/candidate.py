@@ -135,7 +135,7 @@ class RebuildRequest:
         refuse_moved_code(self.pipeline.table(self.table.name))
         codes = self.pipeline.codes[self.table.name]
         made_by = {ENGINE: self.engine, VERSIONS: _versions()}
-        tags = {**(self.provenance.tags or {}), **made_by, **made_with(self.table.contract, states)}
+        tags = {**(self.provenance.tags or {}), **made_by, **state_tags(self.table.contract, states)}
         return replace(
             self.provenance,
             code_digest=codes.code_digest,
@@ -148,7 +148,7 @@ class RebuildRequest:
         )
 
 
-def made_with(contract: Contract, states: States) -> dict[str, str]:
+def state_tags(contract: Contract, states: States) -> dict[str, str]:
     """Tags of a receipt whose days are made, or made current, in this state: parameters, choices against skew, the
     sources' frontiers."""
     parameters = parameters_of(contract, states.view).to_json()
@@ -204,7 +204,7 @@ def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
     (none under `force`); publishing it changes nothing."""
     name, days, settled = request.table.name, request.days, settled_days(request, states)
     before = states.view.table(name)
-    entries = {d: before.stamps[d].entry for d in settled}
+    entries = {d: before.latest[d].entry for d in settled}
     return Candidate(
         chunk=days,
         settled=settled,
@@ -245,7 +245,7 @@ def day_facts(
         for files in file_batches(staged.paths, table.contract, at_once):
             _add_numbers(facts, lake, table.facts(selection(files, table.contract)))
     view = states.view.table(table.name)
-    entries = {d: view.stamps[d].entry for d in profiles if d is not None and d in view.stamps}
+    entries = {d: view.latest[d].entry for d in profiles if d is not None and d in view.latest}
     changed = [d for d, entry in entries.items() if entry.rows and entry.content != profiles[d].content]
     if table.revisions is None or not changed:
         return facts

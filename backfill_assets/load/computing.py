@@ -79,8 +79,8 @@ def _dependent(table: str, day: date, days: int, found: DayDifference) -> Contra
 def _has_passed(states: States, table: str, staged: Staged, days: int) -> bool:
     """Whether today's code made a present day before, and, for a write of several days that is not small, several
     present days by one write."""
-    codes, stamps = states.codes[table], states.view.table(table).stamps.values()
-    at_once = max(Counter(s.version for s in stamps if codes.are_of(s)).values(), default=0)
+    codes, latest = states.codes[table], states.view.table(table).latest.values()
+    at_once = max(Counter(s.version for s in latest if codes.are_of(s)).values(), default=0)
     if days == 1:
         return at_once > 0
     return at_once > 1 and sum(f.size for f in staged.files) > ALWAYS_ALONE_BYTES

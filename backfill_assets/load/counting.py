@@ -37,7 +37,7 @@ from backfill_assets.landing.parquet_files import undecoded
 from backfill_assets.landing.select import uses_path
 from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load.deliveries import read_deliveries
-from backfill_assets.load.landed_changes import look
+from backfill_assets.load.landed_changes import listing_and_ledger
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -193,7 +193,7 @@ def stocked(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[St
 
     Refused contents come from the ledger alone.
     """
-    found = iter(taken_again(lake_session, [r for r in records if r.refused is None]))
+    found = iter(contents_of(lake_session, [r for r in records if r.refused is None]))
     return [_refused_file(r) if r.refused is not None else next(found) for r in records]
 
 
@@ -201,7 +201,7 @@ def _refused_file(record: FileRecord) -> StoredFile:
     return StoredFile(record.sha256, Path(), {}, "", record.first_scan, record.home_day, refused=record.refused)
 
 
-def taken_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
+def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
     """Contents of the records in the content store, refused ones too; those that it lost are ingested again.
 
     Lists the landing folder once, and only if one is lost. Raises LandingError where a content exists nowhere.
@@ -232,7 +232,7 @@ def taken_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
 
 def _landed_by_content(lake_session: LakeSession, lost: Sequence[FileRecord]) -> dict[str, list[LandedFile]]:
     """The landed files by the contents recorded for their path, today's or an earlier one."""
-    listing, records = look(lake_session)
+    listing, records = listing_and_ledger(lake_session)
     files, found = {f.name: f for f in listing.files}, defaultdict[str, list[LandedFile]](list)
     for record in (*lost, *records):
         if record.path in files:
@@ -240,7 +240,7 @@ def _landed_by_content(lake_session: LakeSession, lost: Sequence[FileRecord]) ->
     return found
 
 
-def taken_in(lake_session: LakeSession, file: LandedFile) -> StoredFile:
+def ingested(lake_session: LakeSession, file: LandedFile) -> StoredFile:
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that."""
     lake, source = lake_session.lake, lake_session.lake.settings.source
     return ingest(file, source.format, lake.stock, by_path=uses_path(source.select))

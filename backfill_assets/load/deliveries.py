@@ -14,7 +14,7 @@ from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
-from backfill_assets.engine.session import engine_of, say
+from backfill_assets.engine.session import engine_of, set_confs
 from backfill_assets.lake.forgotten import REASON
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
@@ -52,7 +52,7 @@ def read_deliveries(
     from pyspark.sql import functions as F
 
     payload = settings.source.payload_columns
-    say(session, settings_for(settings.source.select, payload))
+    set_confs(session, settings_for(settings.source.select, payload))
     kinds: dict[tuple[str, str, bool, str], list[StoredFile]] = defaultdict(list)
     whole = [(f.sha256, 0, "", f.refused) for f in files if f.refused is not None]
     for file in (f for f in files if f.refused is None):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.core.frontier import is_lowered
@@ -69,13 +69,13 @@ def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, Da
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
     """Raise where a day is held, `as_of` was lowered, a ledger of the inputs was changed by another program, or the day
     itself does not exist in an input table; names what to do first."""
-    held = [d for d in days if (s := states.stamp(contract.name, d)) is not None and s.entry.built is Built.HELD]
+    held = [d for d in days if (s := states.latest(contract.name, d)) is not None and s.entry.built is Built.HELD]
     if held:
         raise days_held(contract, held)
     refuse_lowered(states, contract)
     lacking: dict[str, list[date]] = {}
     for wanted in contract.inputs:
-        if wanted.basis is Basis.ARRIVALS:
+        if wanted.kind is InputKind.ARRIVALS:
             source = states.view.source(wanted.table)
             if doubted := source.doubted_arrivals():
                 raise InputMissing(
@@ -87,8 +87,8 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
                 )
             absent = list(days) if source.ledger.version < 0 else []
         else:
-            stamps = states.view.table(wanted.table).stamps
-            absent = [d for d in days if d not in stamps] if wanted.basis is not Basis.FILES else []
+            latest = states.view.table(wanted.table).latest
+            absent = [d for d in days if d not in latest] if wanted.kind is not InputKind.FILES else []
         if absent:
             lacking[wanted.table] = absent
     if lacking:
@@ -109,9 +109,9 @@ def _refuse(states: States, contract: Contract, up_to_date: Collection[date], wa
         return
     lacking &= {*contract.required_columns}
     named = ", ".join(sorted(lacking))
-    for wanted in (i for i in contract.inputs if i.basis is Basis.ARRIVALS):
+    for wanted in (i for i in contract.inputs if i.kind is InputKind.ARRIVALS):
         source, read = states.view.source(wanted.table), days_read(states.view, wanted, days)
-        entries = {a: source.loaded.stamps[a].entry for a in read if a in source.loaded.stamps}
+        entries = {a: source.loaded.latest[a].entry for a in read if a in source.loaded.latest}
         columns = [c for c in states.contracts[wanted.table].columns if c.name in lacking]
         if without := sorted(a for a, entry in entries.items() if lacking_columns(entry, columns)):
             raise InputMissing(

@@ -72,7 +72,7 @@ def landed(lake_session: LakeSession) -> Comparison:
     return total
 
 
-def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
+def listing_and_ledger(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
     """The landing folder with what its manifests declare, and the ledger `files`, of the lake's source."""
     source, lake = lake_session.lake.settings.source, lake_session.lake
     listing, records = (
@@ -89,7 +89,7 @@ def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
 def compared(lake_session: LakeSession, to_scan: bool = False) -> tuple[Comparison, Listing, list[FileRecord]]:
     """The comparison now, with both its sides; keeps the hashes for the next one. `to_scan`: also the renamed contents,
     for which files are hashed that were counted under other settings."""
-    listing, records = look(lake_session)
+    listing, records = listing_and_ledger(lake_session)
     hashes = Hashes(lake_session.lake.stock)
     others = renamed(lake_session.lake.settings, listing, records, hashes) if to_scan else []
     comparison = compare(listing, records, hashes, others)
@@ -139,13 +139,16 @@ def compare(
     gone = [r for r in live if r.path not in listed]
     same = {(r.path, r.sha256) for r in live if r.path in listed and _is_as_recorded(listed[r.path], r, hashes)}
     altered = [r for r in live if r.path in listed and (r.path, r.sha256) not in same]
-    taken, present = {path for path, _ in same} | {r.path for r in altered if r.is_basis}, {sha for _, sha in same}
+    taken, present = {path for path, _ in same} | {r.path for r in altered if r.may_be_in_raw}, {sha for _, sha in same}
     taken -= {r.path for r in others}
     return Comparison(
         fresh=[f for f in listing.files if f.name not in taken],
-        altered=[r for r in altered if r.is_basis],
-        missing=[r for r in gone if r.is_basis and r.sha256 not in present],
-        lapsed=[*(r for r in altered if not r.is_basis), *(r for r in gone if not r.is_basis or r.sha256 in present)],
+        altered=[r for r in altered if r.may_be_in_raw],
+        missing=[r for r in gone if r.may_be_in_raw and r.sha256 not in present],
+        lapsed=[
+            *(r for r in altered if not r.may_be_in_raw),
+            *(r for r in gone if not r.may_be_in_raw or r.sha256 in present),
+        ],
         renamed=[*others],
     )
 
@@ -154,7 +157,7 @@ def unneeded_copies(lake_session: LakeSession, before: date) -> dict[str, int]:
     """The contents whose copies in the content store can go, with their bytes: all their days lie before that day, and
     a file of the landing folder still has the content, by its size and time. The next reader ingests it from there
     again."""
-    listing, records = look(lake_session)
+    listing, records = listing_and_ledger(lake_session)
     here = {(f.name, f.size, f.mtime_ns) for f in listing.files}
     landed_still = {r.sha256 for r in records if (r.path, r.size, r.mtime_ns) in here and not r.withdrawn}
     needed = {r.sha256 for r in records if r.sha256 not in landed_still or max(r.days, default=before) >= before}

@@ -118,11 +118,11 @@ def union_of(session: "SparkSession", frames: "Sequence[DataFrame]", most: int =
     server = own_server(session)
     while server is not None and len(frames) > most:
         groups = (frames[i : i + most] for i in range(0, len(frames), most))
-        frames = [_kept(session, server.scratch, union_of(session, group)) for group in groups]
+        frames = [_spilled(session, server.scratch, union_of(session, group)) for group in groups]
     return reduce(lambda one, other: one.unionByName(other), frames)
 
 
-def _kept(session: "SparkSession", scratch: Path, frame: "DataFrame") -> "DataFrame":
+def _spilled(session: "SparkSession", scratch: Path, frame: "DataFrame") -> "DataFrame":
     folder = Path(tempfile.mkdtemp(prefix="rows-", dir=scratch))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     frame.write.mode("append").parquet(str(folder))
@@ -232,22 +232,22 @@ def row_text(columns: "Iterable[tuple[str, Column, StructField]]") -> "Column":
     """The values as a JSON object by these names; leaves out NULLs. Decimals, fractions and times are texts in it."""
     from pyspark.sql import functions as F
 
-    return F.to_json(F.struct(*(_told(column, field.dataType).alias(name) for name, column, field in columns)))
+    return F.to_json(F.struct(*(_json_value(column, field.dataType).alias(name) for name, column, field in columns)))
 
 
-def _told(value: "Column", kind: "DataType") -> "Column":
+def _json_value(value: "Column", kind: "DataType") -> "Column":
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
     if isinstance(kind, T.FractionalType | T.TimestampType | T.TimestampNTZType):
         return value.cast("string")
     if isinstance(kind, T.ArrayType):
-        return F.transform(value, lambda one: _told(one, kind.elementType))
+        return F.transform(value, lambda one: _json_value(one, kind.elementType))
     if isinstance(kind, T.MapType) and not isinstance(kind.keyType, T.StringType):  # else bytes show as an address
         is_bytes = isinstance(kind.keyType, T.BinaryType)
         keys = F.transform(F.map_keys(value), lambda key: F.base64(key) if is_bytes else key.cast("string"))
         return F.map_from_arrays(keys, F.map_values(value))
     if isinstance(kind, T.StructType):
-        parts = (_told(value.getField(f.name), f.dataType).alias(f.name) for f in kind.fields)
+        parts = (_json_value(value.getField(f.name), f.dataType).alias(f.name) for f in kind.fields)
         return F.when(value.isNotNull(), F.struct(*parts))
     return value

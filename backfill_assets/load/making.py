@@ -8,7 +8,7 @@ from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.contracts import Contract, Input, InputKind
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import BackfillError
@@ -46,16 +46,16 @@ def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[Day
     """Ranges to compute apart: one where the table and its inputs have few rows on its days, by their receipts. Days
     whose input is deliveries form one, however far apart they are: most of them would read the same deliveries."""
     (whole,) = covering(todo, 1)
-    stamps = [view.table(name).stamps for name in {contract.name, *(i.table for i in contract.inputs)}]
-    rows = sum(by_day[d].entry.rows for by_day in stamps for d in whole if d in by_day)
-    if rows < ROWS_OF_A_PLAN or all(i.basis is Basis.ARRIVALS for i in contract.inputs):
+    latest = [view.table(name).latest for name in {contract.name, *(i.table for i in contract.inputs)}]
+    rows = sum(by_day[d].entry.rows for by_day in latest for d in whole if d in by_day)
+    if rows < ROWS_OF_A_PLAN or all(i.kind is InputKind.ARRIVALS for i in contract.inputs):
         return [whole]
     return covering(todo, MOST_SPANS)
 
 
 def days_read(view: LakeView, wanted: Input, days: Iterable[date]) -> set[date]:
     """Days of the input `wanted` that `days` read; for deliveries those that the ledger lists."""
-    if wanted.basis is Basis.ARRIVALS:
+    if wanted.kind is InputKind.ARRIVALS:
         arrivals = view.source(wanted.table).arrivals
         return {a for d in days for a, _ in arrivals.get(d, ())}
     return {d for day in days for d in days_of(wanted, day, view)}
@@ -63,8 +63,8 @@ def days_read(view: LakeView, wanted: Input, days: Iterable[date]) -> set[date]:
 
 def input_rows(view: LakeView, contract: Contract, todo: Iterable[date]) -> int:
     """Estimate how many rows the days `todo` read from all inputs, by receipts."""
-    read = ((view.table(i.table).stamps, days_read(view, i, todo)) for i in contract.inputs)
-    return sum(stamps[d].entry.rows for stamps, days in read for d in days if d in stamps)
+    read = ((view.table(i.table).latest, days_read(view, i, todo)) for i in contract.inputs)
+    return sum(latest[d].entry.rows for latest, days in read for d in days if d in latest)
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
@@ -108,9 +108,9 @@ def _input_frame(lake_session: LakeSession, states: States, wanted: Input, chunk
     """Read the input days that the chunk needs, at the version in the view (raw: the version that its ledger names)."""
     view, upstream = states.view, states.contracts[wanted.table]
     days: Iterable[date] | None
-    if wanted.basis is Basis.ARRIVALS:
+    if wanted.kind is InputKind.ARRIVALS:
         listed = days_read(view, wanted, chunk.wanted or chunk.days)
-        loaded = view.source(wanted.table).loaded.stamps.values()
+        loaded = view.source(wanted.table).loaded.latest.values()
         days = None if len(listed) >= sum(1 for s in loaded if s.entry.rows) else listed  # None: every day
     else:
         needed = contiguous(days_read(view, wanted, (chunk.days.start, chunk.days.last)))
@@ -134,6 +134,6 @@ def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
 
 def version_read(view: LakeView, wanted: Input) -> int:
     """Version of an input that a build reads and its receipt names: the head; for raw, that in its ledger."""
-    if wanted.basis is Basis.ARRIVALS:
+    if wanted.kind is InputKind.ARRIVALS:
         return view.source(wanted.table).ledger.inputs[wanted.table]
     return view.table(wanted.table).version

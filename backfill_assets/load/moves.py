@@ -24,7 +24,7 @@ from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.mapping import delivery_types
 from backfill_assets.landing.paths import day_of
 from backfill_assets.landing.select import uses_path
-from backfill_assets.load.counting import stocked, taken_in
+from backfill_assets.load.counting import ingested, stocked
 from backfill_assets.load.deliveries import read_deliveries
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _of_source(lake_session: LakeSession, states: States, source: Source, days: 
     lake_session.expect(2 * sum(r.rows for r in records))
     files, is_gone = stocked(lake_session, records), is_forgotten(lake_session.lake)
     reread = read_deliveries(session, files, lake_session.lake.settings, is_gone).where("reason IS NULL")
-    arrived = {d for r in records for d in r.days if d in source.loaded.stamps}
+    arrived = {d for r in records for d in r.days if d in source.loaded.latest}
     known = small_frame(session, [(name,) for r in records for name in r.names], "source_file string")
     published = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived).join(
         known, "source_file", "left_semi"
@@ -76,7 +76,7 @@ def _of_source(lake_session: LakeSession, states: States, source: Source, days: 
 def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[FileRecord]:
     """The contents, each once, with loaded rows that arrived near these days or are of events near them."""
     span = DayRange(days.start - ONE_DAY * NEAR_DAYS, days.end + ONE_DAY * NEAR_DAYS)
-    wanted = ({a for d in span for a, _ in source.arrivals.get(d, ())} | set(span)) & set(source.loaded.stamps)
+    wanted = ({a for d in span for a, _ in source.arrivals.get(d, ())} | set(span)) & set(source.loaded.latest)
     live = (r for r in read_files(lake_session.lake.store, source.name) if not r.withdrawn)
     return list({r.sha256: r for r in live if wanted & set(r.days)}.values())
 
@@ -111,7 +111,7 @@ def tried(
 
     settings, now = lake_session.lake.settings, utc_now()
     by_path = uses_path(settings.source.select)
-    taken = {(copy := taken_in(lake_session, file)).sha256: (copy, file) for file in files}
+    taken = {(copy := ingested(lake_session, file)).sha256: (copy, file) for file in files}
     stored = [
         replace(
             copy, first_scan=now, home_day=settings.start_date, path=file.name if by_path else "",

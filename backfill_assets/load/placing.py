@@ -70,7 +70,7 @@ def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) 
     """Stage and audit the landed rows of these days. Scans nothing and commits nothing; the session of the request is
     that of the table's source. Raises LandingError where the account of the rows does not add up."""
     days = [d for d in todo if states.view.is_due(d)]
-    records, contract = _named(request.lake_session, days), request.table.contract
+    records, contract = _records_naming(request.lake_session, days), request.table.contract
     late, quarantine = too_late_contract(contract), of_source(QUARANTINE, contract.source)
     if not records:
         return Placed(PlacedPart(contract), PlacedPart(late), PlacedPart(quarantine), {d: {} for d in days})
@@ -78,12 +78,12 @@ def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) 
     is_cut = as_of is not None and midnight(as_of.date()) != as_of and as_of.date() in days
     in_time = lateness.window_days is None and not is_cut  # no usable row can be late, or wait
     in_time &= not is_erasing(request.lake_session.lake)  # rows of files that were counted as good may go
-    placed = _as_read(request, states, days, records) if in_time else None
+    placed = _placed_as_read(request, states, days, records) if in_time else None
     declared = Counter(d for r in records if r.is_as_declared for d in r.days)
     return replace(placed or _by_window(request, states, days, records), declared=declared)
 
 
-def _as_read(
+def _placed_as_read(
     request: RebuildRequest, states: States, days: Sequence[date], records: Sequence[FileRecord]
 ) -> Placed | None:
     """Write good rows as they are read, and read files with unusable rows once more for these; None where a `seq`
@@ -94,8 +94,8 @@ def _as_read(
     wanted = set(days)
     bad = [r for r in records if any(unusable for d, (_, unusable, _) in r.days.items() if d in wanted)]
     good = _judged(request, states, days, records).where("reason IS NULL").select(*contract.column_names)
-    aside = _judged(request, states, days, bad).where("reason IS NOT NULL") if bad else None
-    kept = aside.select(*QUARANTINE.column_names) if aside is not None else None
+    rejected = _judged(request, states, days, bad).where("reason IS NOT NULL") if bad else None
+    kept = rejected.select(*QUARANTINE.column_names) if rejected is not None else None
     raw, beyond, rest = parts = _staged_parts(request, len(days), [(contract, good), (late, None), (quarantine, kept)])
     try:
         if any(p.duplicates for p in raw.profiles.values()):
@@ -137,7 +137,7 @@ def _by_window(request: RebuildRequest, states: States, days: Sequence[date], re
         free(rows)
 
 
-def _named(lake_session: LakeSession, days: Sequence[date]) -> list[FileRecord]:
+def _records_naming(lake_session: LakeSession, days: Sequence[date]) -> list[FileRecord]:
     """The records of the ledger that name one of these days, each content once."""
     wanted = set(days)
     live = [r for r in read_files(lake_session.lake.store, lake_session.lake.source) if not r.withdrawn]

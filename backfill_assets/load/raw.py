@@ -29,7 +29,7 @@ from backfill_assets.load.steadiness import refuse_expressions
 
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
 AS_DECLARED = "files as declared"  # a count of raw's receipts, where a file has a manifest
-SET_ASIDE = {"duplicates": "duplicate", QUARANTINE.name: QUARANTINE.name, "too late": "too late", "not due": "not due"}
+REJECTED = {"duplicates": "duplicate", QUARANTINE.name: QUARANTINE.name, "too late": "too late", "not due": "not due"}
 
 
 def load(request: RebuildRequest) -> Candidate:
@@ -95,7 +95,7 @@ def _refuse(report: ScanReport, source: Source, days: DayRange) -> None:
 def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:
     """Per arrival day the number of rows that are not in raw, by destination, zeros included."""
     return {
-        day: {name: sum(counts.get(outcome, 0) for counts in files.values()) for name, outcome in SET_ASIDE.items()}
+        day: {name: sum(counts.get(outcome, 0) for counts in files.values()) for name, outcome in REJECTED.items()}
         for day, files in accounts.items()
     }
 
@@ -128,8 +128,8 @@ class _Loading:
 
     def commit(self) -> Published:
         """Commit quarantine, `too_late`, raw and the ledger arrivals."""
-        aside = (self.placed.quarantine, self.placed.late)
-        published = self._write(self.placed.raw, {p.contract.name: self._write(p, {}).version for p in aside})
+        rejected = (self.placed.quarantine, self.placed.late)
+        published = self._write(self.placed.raw, {p.contract.name: self._write(p, {}).version for p in rejected})
         with self.request.phases.phase("ledger"):
             after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
             said = self.request.signed(self.states, {})
@@ -139,7 +139,7 @@ class _Loading:
     def _write(self, part: PlacedPart, inputs: Mapping[str, int]) -> Published:
         lake, contract, entries = self.request.lake_session.lake, part.contract, self.entries(part)
         before = lake.store.view(contract.name, contract.day_column)
-        concerned = any(d in part.profiles or d in before.stamps or d in before.foreign for d in self.todo)
+        concerned = any(d in part.profiles or d in before.latest or d in before.foreign for d in self.todo)
         if part is not self.placed.raw and not concerned:  # days that have no row there and never had one
             return Published(before.version, "")
         said = self.request.signed(self.states, inputs)

@@ -176,8 +176,8 @@ class Rebuild:
         )
 
     def _judge(self, days: DayRange) -> list[Finding]:
-        candidate, contract, unlike = self.ready, self.table.contract, self.disagreements
-        known = {d: s.entry for d, s in candidate.before.stamps.items()}
+        candidate, contract, irreproducible = self.ready, self.table.contract, self.disagreements
+        known = {d: s.entry for d, s in candidate.before.latest.items()}
         profiles = {d: candidate.profiles[d] for d in days}
         settings = self.request.lake_session.lake.settings
         quality = quality_context(settings, contract, known, profiles, candidate.frontier)
@@ -189,16 +189,24 @@ class Rebuild:
             ) for d in days
         )  # fmt: skip
         findings = [finding for findings_of_day in judged for finding in findings_of_day]
-        return [with_warning(f, unlike[f.day]) if f.check == PROFILE and f.day in unlike else f for f in findings]
+        return [
+            with_warning(f, irreproducible[f.day]) if f.check == PROFILE and f.day in irreproducible else f
+            for f in findings
+        ]
 
     def _unanswered(self) -> list[str]:
         candidate, contract, lake = self.ready, self.table.contract, self.request.lake_session.lake
-        if not contract.asked or candidate.staged is None:
+        if not contract.consumer_queries or candidate.staged is None:
             return []
         days = set(self.days) - candidate.settled
         pipeline = self.request.pipeline
         return unanswered(
-            lake, (*pipeline.contracts, *pipeline.followers), contract.asked, contract, candidate.staged.paths, days
+            lake,
+            (*pipeline.contracts, *pipeline.followers),
+            contract.consumer_queries,
+            contract,
+            candidate.staged.paths,
+            days,
         )
 
     def _disagreements(self) -> dict[date, str]:
@@ -206,6 +214,6 @@ class Rebuild:
             return {}
         candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
         code, engine = (codes.code_digest, codes.settings_digest), self.request.engine
-        rebuilt = ((d, s) for d in self.days if d not in candidate.settled and (s := candidate.before.stamps.get(d)))
-        differences = {d: disagreement(stamp, candidate.entries[d], code, engine) for d, stamp in rebuilt}
+        rebuilt = ((d, s) for d in self.days if d not in candidate.settled and (s := candidate.before.latest.get(d)))
+        differences = {d: disagreement(receipt, candidate.entries[d], code, engine) for d, receipt in rebuilt}
         return {d: text for d, text in differences.items() if text}

@@ -11,13 +11,13 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import from_inclusive
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import json_of
-from backfill_assets.core.view import Deliveries, LakeView, Stamp
+from backfill_assets.core.view import DayReceipt, Deliveries, LakeView
 from backfill_assets.engine.session import open_session
 from backfill_assets.lake.ledger import read_arrivals
 from backfill_assets.lake.matching import DayDifference, SampleRow, differences
@@ -39,7 +39,7 @@ NOT_COMPARABLE = {
     Built.PENDING: "it is pending, and empty on purpose",
 }  # fmt: skip
 UNNAMED = "its receipt does not name the versions of its inputs"
-Stamps = Mapping[date, Stamp]
+DayReceipts = Mapping[date, DayReceipt]
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,12 @@ class Recomputation:
         return {"compared": self.compared, "differing": self.differing, "tables": tables, "refused": refused}
 
 
-class _AsThen(States):
+class _StatesOfWrite(States):
     """States as a write saw them, by its receipt: its frontier, and whether it built each day complete."""
 
-    def __init__(self, now: States, view: LakeView, frontier: datetime | None, stamps: Stamps) -> None:
+    def __init__(self, now: States, view: LakeView, frontier: datetime | None, latest: DayReceipts) -> None:
         super().__init__(now.contracts.values(), view, now.codes)
-        self._frontier, self._stamps = frontier, stamps
+        self._frontier, self._latest = frontier, latest
 
     def frontier(self, table: str) -> datetime | None:
         """The frontier that the receipt names."""
@@ -121,7 +121,7 @@ class _AsThen(States):
 
     def built_as(self, table: str, day: date) -> Built:
         """How the write built the day."""
-        return self._stamps[day].entry.built if day in self._stamps else Built.COMPLETE
+        return self._latest[day].entry.built if day in self._latest else Built.COMPLETE
 
 
 @explaining_losses()
@@ -133,42 +133,42 @@ def recompute(request: RebuildRequest, *, by_any_code: bool = False) -> Recomput
     """
     refuse_expressions(request.lake_session.lake.settings, [request.table])
     states, table = request.states(), request.table
-    stamps = {d: s for d in request.days if (s := states.stamp(table.name, d)) is not None}
-    passed = {d: why for d, s in stamps.items() if (why := _passed_over(states, table.name, d, s, by_any_code))}
+    latest = {d: s for d in request.days if (s := states.latest(table.name, d)) is not None}
+    passed = {d: why for d, s in latest.items() if (why := _passed_over(states, table.name, d, s, by_any_code))}
     verdict = RecomputeVerdict(table.name, ())
-    for states_then, group in _groups(request, states, {d: s for d, s in stamps.items() if d not in passed}):
+    for states_then, group in _groups(request, states, {d: s for d, s in latest.items() if d not in passed}):
         if isinstance(states_then, str):
             passed |= dict.fromkeys(group, states_then)
             continue
         added = _recomputed(replace(request, days=from_inclusive(min(group), max(group))), states_then, group)
         verdict = verdict.plus(added)
-    skipped = (Recomputed(d, stamps[d].entry.rows, passed_over=why) for d, why in passed.items())
+    skipped = (Recomputed(d, latest[d].entry.rows, passed_over=why) for d, why in passed.items())
     return replace(verdict, days=tuple(sorted((*skipped, *verdict.days), key=lambda d: d.day)))
 
 
-def _passed_over(states: States, table: str, day: date, stamp: Stamp, by_any_code: bool) -> str:
+def _passed_over(states: States, table: str, day: date, receipt: DayReceipt, by_any_code: bool) -> str:
     """Why a day cannot be compared with its receipt; "" where it can."""
-    if stamp.entry.built in NOT_COMPARABLE:
-        return NOT_COMPARABLE[stamp.entry.built]
+    if receipt.entry.built in NOT_COMPARABLE:
+        return NOT_COMPARABLE[receipt.entry.built]
     if day in states.view.table(table).foreign:
         return "another program wrote it"
     codes = states.codes[table]
-    if not by_any_code and (not codes.are_of(stamp) or stamp.code_digest in codes.earlier):
+    if not by_any_code and (not codes.are_of(receipt) or receipt.code_digest in codes.earlier):
         return "it was made with other code or settings"
-    if states.contracts[table].is_landed and states.digests.of(table, day) != stamp.entry.input_digest:
+    if states.contracts[table].is_landed and states.digests.of(table, day) != receipt.entry.input_digest:
         return "its landed files are not as they were"
     return ""
 
 
-def _groups(request: RebuildRequest, states: States, stamps: Stamps) -> Iterator[tuple[States | str, Stamps]]:
+def _groups(request: RebuildRequest, states: States, latest: DayReceipts) -> Iterator[tuple[States | str, DayReceipts]]:
     """Yield days made from the same versions up to the same frontier, with the states as then or why they are lost."""
     if request.table.is_landed:
-        if stamps:
-            yield states, stamps
+        if latest:
+            yield states, latest
         return
-    groups, receipts = defaultdict[str, dict[date, Stamp]](dict), dict[str, Receipt]()
+    groups, receipts = defaultdict[str, dict[date, DayReceipt]](dict), dict[str, Receipt]()
     needed = {i.table for i in request.table.contract.inputs}
-    for receipt, written_days in writes_of(request.lake_session.lake.store, request.table.name, stamps):
+    for receipt, written_days in writes_of(request.lake_session.lake.store, request.table.name, latest):
         if receipt is None or not needed <= {*receipt.inputs}:
             yield UNNAMED, written_days
             continue
@@ -177,7 +177,7 @@ def _groups(request: RebuildRequest, states: States, stamps: Stamps) -> Iterator
         receipts[key] = receipt
     for key, days in groups.items():
         view = _at_heads(request, _view_then(request, states, receipts[key]), states.view, days)
-        past = _AsThen(states, view, receipts[key].frontier, days)
+        past = _StatesOfWrite(states, view, receipts[key].frontier, days)
         yield _lost_input(request, past, days) or past, days
 
 
@@ -188,7 +188,7 @@ def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> Lak
     for wanted in request.table.contract.inputs:
         version, above = receipt.inputs[wanted.table], states.contracts[wanted.table]
         tables[wanted.table] = store.view(wanted.table, above.day_column, version)
-        if wanted.basis is Basis.ARRIVALS:
+        if wanted.kind is InputKind.ARRIVALS:
             source = view.source(wanted.table)
             named = [c.version for c in store.commits(source.ledger_name)
                      if c.receipt is not None and c.receipt.inputs.get(wanted.table, -1) <= version]  # fmt: skip
@@ -205,10 +205,10 @@ def _at_heads(request: RebuildRequest, past: LakeView, now: LakeView, days: Coll
     tables = dict(past.tables)
     for wanted in request.table.contract.inputs:
         read, head = days_read(past, wanted, days), now.table(wanted.table)
-        if head.foreign & read or any(head.stamps.get(d) != past.table(wanted.table).stamps.get(d) for d in read):
+        if head.foreign & read or any(head.latest.get(d) != past.table(wanted.table).latest.get(d) for d in read):
             continue
         tables[wanted.table] = replace(past.table(wanted.table), version=head.version)
-        if wanted.basis is Basis.ARRIVALS:
+        if wanted.kind is InputKind.ARRIVALS:
             ledger = past.source(wanted.table).ledger_name
             tables[ledger] = replace(tables[ledger], inputs={wanted.table: head.version})
     return replace(past, tables=tables)
@@ -225,34 +225,34 @@ def _lost_input(request: RebuildRequest, past: States, days: Collection[date]) -
     return ""
 
 
-def _recomputed(request: RebuildRequest, states_then: States, stamps: Stamps) -> RecomputeVerdict:
+def _recomputed(request: RebuildRequest, states_then: States, latest: DayReceipts) -> RecomputeVerdict:
     """Stage the days as they were made then, compare them, and delete what was staged."""
     if request.table.is_landed:
         source = request.lake_session.of_source(request.table.contract.source)
-        placed = placed_again(replace(request, lake_session=source), states_then, sorted(stamps))
+        placed = placed_again(replace(request, lake_session=source), states_then, sorted(latest))
         try:
-            return _compared(request, stamps, placed.raw.staged, placed.raw.profiles)
+            return _compared(request, latest, placed.raw.staged, placed.raw.profiles)
         finally:
             placed.drop()
-    staged = stage_days(request, states_then, sorted(stamps))
+    staged = stage_days(request, states_then, sorted(latest))
     try:
-        return _compared(request, stamps, staged, profiled(request, staged))
+        return _compared(request, latest, staged, profiled(request, staged))
     finally:
         staged.drop()
 
 
 def _compared(
-    request: RebuildRequest, stamps: Stamps, staged: Staged | None, profiles: Mapping[date | None, DayProfile]
+    request: RebuildRequest, latest: DayReceipts, staged: Staged | None, profiles: Mapping[date | None, DayProfile]
 ) -> RecomputeVerdict:
     """Each day beside its receipt; rows of other days are left out."""
     lake, contract, days = request.lake_session.lake, request.table.contract, []
-    for day, stamp in stamps.items():
+    for day, receipt in latest.items():
         again = profiles.get(day, DayProfile())
-        days.append(Recomputed(day, stamp.entry.rows, again.rows, stamp.entry.agrees_with(again)))
+        days.append(Recomputed(day, receipt.entry.rows, again.rows, receipt.entry.agrees_with(again)))
     differing = [d.day for d in days if not d.equal]
     if not differing:
         return RecomputeVerdict(contract.name, tuple(days))
-    before = {f for d in differing for f in lake.store.data_files(contract, stamps[d].version, [d])}
+    before = {f for d in differing for f in lake.store.data_files(contract, latest[d].version, [d])}
     after = [str(f.path) for f in staged.files if f.day in differing] if staged is not None else []
     difference = differences(lake, contract, sorted(before), after, from_inclusive(min(differing), max(differing)))
     return RecomputeVerdict(contract.name, tuple(days), difference.days, difference.samples)

@@ -27,13 +27,13 @@ from backfill_assets.landing.declared import DeclaredTotals, of_contents
 from backfill_assets.landing.files import LandedFile, StillChanging, is_complete, settle
 from backfill_assets.load.counting import (
     Counted,
+    contents_of,
     count_days,
     disagreement,
+    ingested,
     refuse_rules_that_fit_nothing,
     refuse_rules_that_leave_nothing,
     settle_days,
-    taken_again,
-    taken_in,
     unless_flooding,
 )
 from backfill_assets.load.landed_changes import compared, counted_by, counting_digest, is_scanned_too_early, path_rule
@@ -83,7 +83,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     if any(not is_complete(m, utc_now().timestamp()) and settle(m) for m in listing.manifests):
         comparison, listing, records = compared(lake_session, to_scan=True)  # it may have read half of a manifest
     moment = now or utc_now()
-    intakes, waits = _taken(lake_session, comparison.fresh)
+    intakes, waits = _ingested_or_waiting(lake_session, comparison.fresh)
     known_before = [(r.path, r.sha256) for r in records if not r.withdrawn]
     note_kinds(lake_session.lake.stock, [(f.name, i) for f, i in intakes], known_before)
     lapsed, landed_again = [*comparison.lapsed, *comparison.renamed], {i.sha256 for _, i in intakes}
@@ -113,7 +113,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         altered=tuple(sorted(r.path for r in altered)),
         missing=tuple(sorted(r.path for r in missing)),
         blocked=frozenset(d for r in (*altered, *missing, *disputed) for d in {*r.days, *r.used_days}),
-        let_go=tuple(sorted(r.path for r in comparison.lapsed if not r.is_basis)),
+        lapsed=tuple(sorted(r.path for r in comparison.lapsed if not r.may_be_in_raw)),
         known=len(records),
         example=example,
     )
@@ -139,7 +139,7 @@ class _Rules:
         return record.counted_under == self.today and not record.is_refused_for_totals
 
 
-def _taken(lake_session: LakeSession, fresh: Sequence[LandedFile]) -> tuple[Intakes, dict[str, str]]:
+def _ingested_or_waiting(lake_session: LakeSession, fresh: Sequence[LandedFile]) -> tuple[Intakes, dict[str, str]]:
     """The new files taken into the content store, and those that have to wait: path -> why."""
     taken, waits = [], {}
     for file in fresh:
@@ -148,7 +148,7 @@ def _taken(lake_session: LakeSession, fresh: Sequence[LandedFile]) -> tuple[Inta
                 raise StillChanging(str(file.path))
             stat = os.lstat(file.path)
             settled = replace(file, size=stat.st_size, mtime_ns=stat.st_mtime_ns)
-            taken.append((settled, taken_in(lake_session, settled)))
+            taken.append((settled, ingested(lake_session, settled)))
         except (StillChanging, FileNotFoundError):
             waits[file.name] = "still being written; the next scan reads it"
     return taken, waits
@@ -179,7 +179,7 @@ def _recorded(
     ]
     again = [replace(r, first_scan=seen.get(r.sha256, moment)) for r in recount]
     uncounted = [r for r in (*again, *new) if r.sha256 not in known]
-    files = {f.sha256: replace(f, home_day=None) for f in taken_again(lake_session, uncounted)}
+    files = {f.sha256: replace(f, home_day=None) for f in contents_of(lake_session, uncounted)}
     if files:
         lake_session.expect(sum(f.rows for f in files.values()))
     is_gone = is_forgotten(lake_session.lake)
@@ -213,7 +213,7 @@ def _disagreeing(
 ) -> dict[str, str]:
     """Per content why it differs from the totals that manifests declare; `files`: contents that this scan proved."""
     others = {r.sha256: r for r in held if r.sha256 not in files}
-    stored = {**files, **{f.sha256: f for f in taken_again(lake_session, list(others.values()))}}
+    stored = {**files, **{f.sha256: f for f in contents_of(lake_session, list(others.values()))}}
     return {r.sha256: disagreement(lake_session.lake, stored[r.sha256], rules.declared[r.sha256]) for r in held}
 
 
@@ -277,7 +277,7 @@ def follow(lake_session: LakeSession, records: Sequence[FileRecord], note: str) 
     It keeps their first scan, so that the remaining rows are judged as before. Safe to repeat after an interruption.
     """
     replaced, (_, listing, known) = {r.path: r for r in records}, compared(lake_session)
-    intakes, _ = _taken(lake_session, [f for f in listing.files if f.name in replaced])
+    intakes, _ = _ingested_or_waiting(lake_session, [f for f in listing.files if f.name in replaced])
     heirs = [replace(replaced[f.name], sha256=i.sha256, counted_by="", withdrawn=True) for f, i in intakes]
     contents = of_contents(listing.declared, [(f.name, i.sha256) for f, i in intakes])
     rules, now = _Rules(counting_digest(lake_session.lake.settings), contents, ()), utc_now()

@@ -49,7 +49,7 @@ def refuse_unsteady(
     if not table.brings_code:
         return
     if found := undecided(frame, inputs):
-        reason, fix = f"the same inputs may give other rows: {_few(found)}", next(iter(found.values()))
+        reason, fix = f"the same inputs may give other rows: {_first_texts(found)}", next(iter(found.values()))
     elif differing := engine_of(session).plan_differences(frame, inputs, [contracts[name] for name in inputs]):
         reason, fix = culprit(differing, engine_of(session)), advice(differing)
     else:
@@ -65,14 +65,14 @@ def refuse_changed_settings(session: "SparkSession", named: str) -> None:
         return
     changes = (f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in changed.items())
     raise ContractBroken(
-        named, f"settings of the Spark session that all tables share were changed: {_few(changes)}",
+        named, f"settings of the Spark session that all tables share were changed: {_first_texts(changes)}",
         "Nothing was written, and they were put back",
         "Name the zone or the format in the expressions themselves, or set it for the whole lake: `[spark.confs]` in "
         "lake.toml",
     )  # fmt: skip
 
 
-def _few(texts: Iterable[str]) -> str:
+def _first_texts(texts: Iterable[str]) -> str:
     """The first texts, and the number of further ones."""
     every = list(texts)
     return "; ".join([*every[:SHOWN], *([f"and {len(every) - SHOWN} more"] if len(every) > SHOWN else [])])

@@ -83,9 +83,9 @@ def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Accoun
     """Return the account of a source by the `records` of its ledger `files`. A content at two paths is one file."""
     contents = {r.sha256: r for r in records if not r.withdrawn}
     landed = landed_rows(contents.values())
-    loaded = {day: stamp.entry for day, stamp in source.loaded.stamps.items()}
+    loaded = {day: receipt.entry for day, receipt in source.loaded.latest.items()}
     quarantine, too_late = (
-        {d: s.entry.rows for d, s in lake.store.view(named(name, source.name), "arrival_date").stamps.items()}
+        {d: s.entry.rows for d, s in lake.store.view(named(name, source.name), "arrival_date").latest.items()}
         for name in (QUARANTINE.name, TOO_LATE)
     )
     duplicates = {day: entry.counts.get(DUPLICATES) for day, entry in loaded.items()}
@@ -121,7 +121,7 @@ def is_whole(source: Source, day: date) -> bool:
     """Whether raw holds all that landed for the day so far. Where `as_of` cuts the day in two, the later rows wait."""
     as_of = source.view.as_of
     is_cut = as_of is not None and as_of.date() == day and as_of > midnight(day)
-    return day in source.loaded.stamps and not is_cut and day not in source.loaded.foreign and is_loaded(day, source)
+    return day in source.loaded.latest and not is_cut and day not in source.loaded.foreign and is_loaded(day, source)
 
 
 def together(parts: Iterable[Account]) -> Account:
@@ -159,7 +159,7 @@ class Repeats:
 def repeats_of(lake: Lake, states: States, source: Source, newest: int | None = None) -> Repeats:
     """Count the rows of a source that repeat others, of all loaded days or the `newest` ones. Reads the rows; counts
     none where a file of them cannot be read, which `verify` names."""
-    days = sorted(source.loaded.stamps)[-newest if newest else 0 :]
+    days = sorted(source.loaded.latest)[-newest if newest else 0 :]
     if not days or source.table not in states.contracts:
         return Repeats()
     own = [name for name in states.contracts[source.table].column_names if name not in OF_DELIVERY]

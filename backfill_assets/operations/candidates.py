@@ -66,7 +66,7 @@ def candidate_status(lake: Lake, name: str, pipeline_of: Callable[[Lake], Pipeli
     except BackfillError as error:
         own_tables = sorted(read_json(folder / CANDIDATE_FILE).get("tables", ()))
         return CandidateStatus(name, folder, dict.fromkeys(own_tables, ()), {}, f"it cannot be read: {error.culprit}")
-    built = {t: tuple(sorted(states.view.table(t).stamps)) for t in sorted(candidate.own)}
+    built = {t: tuple(sorted(states.view.table(t).latest)) for t in sorted(candidate.own)}
     behind = {t: tuple(d for d in days if states.of(t, d) not in FIT) for t, days in built.items()}
     return CandidateStatus(name, folder, built, {t: days for t, days in behind.items() if days})
 

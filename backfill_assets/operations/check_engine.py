@@ -55,7 +55,7 @@ def check_engine(
     for name in tables or ():
         pipeline.contract(name, "Nothing was computed")
     named = [table for table in pipeline.tables if tables is None or table.name in tables]
-    written = {table.name: lake.store.view(table.name, table.contract.day_column).stamps for table in named}
+    written = {table.name: lake.store.view(table.name, table.contract.day_column).latest for table in named}
     named = [table for table in named if any(days is None or day in days for day in written[table.name])]
     if not named:
         raise unwritten("the comparison of engines", "Nothing was computed")

@@ -61,12 +61,14 @@ def checked_days(lake: Lake, states: States) -> Iterator[tuple[str, Finding]]:
 
 def _judged(lake: Lake, states: States, table: str) -> Iterator[tuple[str, list[Finding]]]:
     """Yield each gate of a table with its verdicts on the written days."""
-    contract, stamps = states.contracts[table], states.view.table(table).stamps
-    judged = judged_by_receipts(lake.settings, states, contract, sorted(stamps))
+    contract, latest = states.contracts[table], states.view.table(table).latest
+    judged = judged_by_receipts(lake.settings, states, contract, sorted(latest))
     for gate in gates_of(contract):
         of_gate = [f for findings in judged.values() for f in findings if f.check == gate.name]
         if gate.name == PROFILE:
-            of_gate = [replace(f, passed=False, message=OTHER_ROWS) if stamps[f.day].unlike else f for f in of_gate]
+            of_gate = [
+                replace(f, passed=False, message=OTHER_ROWS) if latest[f.day].irreproducible else f for f in of_gate
+            ]
         yield gate.name, of_gate
 
 
@@ -75,7 +77,7 @@ def warnings(lake: Lake, states: States, days: Mapping[str, Collection[date]]) -
     most days first; empty where they find nothing. Reads receipts only."""
     found = Counter[str]()
     for name, wanted in days.items():
-        written = sorted(set(wanted) & states.view.table(name).stamps.keys())
+        written = sorted(set(wanted) & states.view.table(name).latest.keys())
         for findings in judged_by_receipts(lake.settings, states, states.contracts[name], written).values():
             found.update(cause for finding in findings if not finding.passed for cause in _causes(finding, name))
     shown = [f"{cause} on {n} day{'s' * (n > 1)}" for cause, n in found.most_common(MOST_WARNINGS)]

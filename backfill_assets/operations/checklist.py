@@ -47,7 +47,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _LakeState:
     """The lake as the items look at it: one state for all."""
 
     lake: Lake
@@ -57,7 +57,7 @@ class _Seen:
 
 def checklist(lake: Lake, pipeline: Pipeline) -> tuple[Item, ...]:
     """Judge the six items of loads that can be recovered, and the six of the newest plan; changes nothing."""
-    seen = _Seen(lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)))
+    seen = _LakeState(lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)))
     loads = (_item(LOAD, name, judge(seen)) for name, judge in LOADS.items())
     return (*loads, *plan_items(lake, pipeline))
 
@@ -70,10 +70,12 @@ def _item(about: str, name: str, answer: Answer) -> Item:
     return Item(about, name, holds, evidence, "" if holds else fix)
 
 
-def _idempotent(seen: _Seen) -> Answer:
+def _idempotent(seen: _LakeState) -> Answer:
     """A rerun of the same inputs, code and settings gives the same rows: shown by proofs, and by no receipt refuted."""
-    unlike = {n: [d for d, s in t.stamps.items() if s.unlike] for n, t in seen.states.view.tables.items()}
-    wrong = [f"{name} {ranges(days)}" for name, days in unlike.items() if days]
+    irreproducible = {
+        n: [d for d, s in t.latest.items() if s.irreproducible] for n, t in seen.states.view.tables.items()
+    }
+    wrong = [f"{name} {ranges(days)}" for name, days in irreproducible.items() if days]
     equal = [p for p in proofs(seen.lake) if p.outcome == EQUAL]
     wrong += [str(p) for failed in unproven(seen.lake, seen.pipeline).values() for p in failed]
     evidence = (
@@ -85,23 +87,23 @@ def _idempotent(seen: _Seen) -> Answer:
     return bool(equal) and not wrong, evidence, "backfill-assets prove --random 3"
 
 
-def _atomic(seen: _Seen) -> Answer:
+def _atomic(seen: _LakeState) -> Answer:
     """Every day is one commit of ours, and no switch of several tables stopped halfway."""
     foreign = [f"{n} {ranges(t.foreign)}" for n, t in seen.states.view.tables.items() if t.foreign]
     halfway = list(map(str, unfinished(seen.lake)))
-    days = sum(len(t.stamps) for t in seen.states.view.tables.values())
+    days = sum(len(t.latest) for t in seen.states.view.tables.values())
     well = f"all {days} days of tables are files of one commit with a receipt; no switch of tables stopped halfway"
     wrong = [f"another program wrote {'; '.join(foreign[:3])}"] if foreign else []
     wrong += halfway
     return bool(days) and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
 
 
-def _one_path(seen: _Seen) -> Answer:
+def _one_path(seen: _LakeState) -> Answer:
     """Daily loads, late data and backfills are the same function: the newest receipts carry one code per table."""
     view, codes = seen.states.view, seen.pipeline.codes
     runs = Counter(c.receipt.reason for n in view.tables for c in seen.lake.store.commits(n) if c.receipt)
-    stamps_of = {n: t.stamps.values() for n, t in view.tables.items() if n in codes}
-    outdated = {n: sum(s.code_digest != codes[n].code_digest for s in stamps) for n, stamps in stamps_of.items()}
+    latest_of = {n: t.latest.values() for n, t in view.tables.items() if n in codes}
+    outdated = {n: sum(s.code_digest != codes[n].code_digest for s in latest) for n, latest in latest_of.items()}
     wrong = [f"by other code than today's: {days} day(s) of {name}" for name, days in outdated.items() if days]
     reasons = ", ".join(f"{count} by {reason or 'hand'}" for reason, count in runs.most_common())
     well = f"{sum(runs.values())} commits ({reasons}), and every day's newest one is by today's code of its table"
@@ -110,7 +112,7 @@ def _one_path(seen: _Seen) -> Answer:
     return bool(runs) and not wrong, "; ".join(wrong) or well, mend
 
 
-def _event_time(seen: _Seen) -> Answer:
+def _event_time(seen: _LakeState) -> Answer:
     """Late rows reach the day they happened on: no day is stale, however late its rows came."""
     share, days = seen.lake.settings.lateness.watermark_share, known_days(seen.states.view)
     stale = {n: [d for d in days or () if seen.states.of(n, d) is State.STALE] for n in seen.states.contracts}
@@ -124,7 +126,7 @@ def _event_time(seen: _Seen) -> Answer:
     return not wrong, "; ".join(wrong[:3]) or well, fix
 
 
-def _deduplicated(seen: _Seen) -> Answer:
+def _deduplicated(seen: _LakeState) -> Answer:
     """Every landed row is accounted for, no hash decides which row of a key wins, and no key is current twice."""
     view, contracts = seen.states.view, seen.states.contracts
     landed = together(accounts(seen.lake, view).values())
@@ -149,7 +151,7 @@ def _deduplicated(seen: _Seen) -> Answer:
     return bool(landed.rows and versions), evidence, "backfill-assets doctor"
 
 
-def _current_twice(seen: _Seen, name: str) -> int:
+def _current_twice(seen: _LakeState, name: str) -> int:
     """Count the rows of a table of versions that are current and whose key another current row has."""
     if (version := seen.states.view.table(name).version) < 0:
         return 0
@@ -157,9 +159,9 @@ def _current_twice(seen: _Seen, name: str) -> int:
     return sum(batch.columns[0][0].as_py() for batch in seen.lake.store.query(query, {"t": (name, version)}))
 
 
-def _undecided(seen: _Seen, source: Source) -> int:
+def _undecided(seen: _LakeState, source: Source) -> int:
     """Count the keys of the source's newest days whose rows in several files only the default of `seq` orders."""
-    days = sorted(source.loaded.stamps)[-NEWEST_DAYS:]
+    days = sorted(source.loaded.latest)[-NEWEST_DAYS:]
     if not days or "seq" in names_of(seen.lake.settings.delivered[source.name].select):
         return 0
     when = "event_key, arrival_date, arrival_ts, version_ts"
@@ -175,7 +177,7 @@ def _undecided(seen: _Seen, source: Source) -> int:
     return sum(batch.columns[0][0].as_py() for batch in batches)
 
 
-def _skew(seen: _Seen) -> Answer:
+def _skew(seen: _LakeState) -> Answer:
     """The greatest key of each table that others group or join is known, and bounded."""
     days = known_days(seen.states.view)
     reads = {n: {i.table: [days] for i in c.inputs if i.by} for n, c in seen.states.contracts.items()} if days else {}
@@ -257,7 +259,7 @@ def _verified(current: Progress) -> Answer:
     return current.is_done and current.state == "finished", evidence, f"backfill-assets run {current.plan.id}"
 
 
-LOADS: dict[str, Callable[[_Seen], Answer]] = {
+LOADS: dict[str, Callable[[_LakeState], Answer]] = {
     "a rerun changes nothing": _idempotent,
     "a load is seen whole or not at all": _atomic,
     "one load path": _one_path,

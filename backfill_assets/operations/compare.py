@@ -187,7 +187,7 @@ def compare(pipeline: Pipeline, request: CompareRequest, before: Moment, after: 
     versions = before.of(request.table), after.of(request.table)
     moments = [*zip((before, after), versions, strict=True)]
     views = [m.lake.store.view(contract.name, contract.day_column, v) for m, v in moments]
-    if not any(day in view.stamps for view in views for day in request.days):
+    if not any(day in view.latest for view in views for day in request.days):
         raise BackfillError(
             f"the table {request.table}", f"neither side ever wrote {ranges(request.days)}", "Nothing was compared",
             "`backfill-assets status` shows which days were written",

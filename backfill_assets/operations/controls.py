@@ -85,12 +85,12 @@ def _expected(lake: Lake, pipeline: Pipeline, expected: str) -> str:
     if NUMBER.fullmatch(expected):
         return f"{QUERY}SELECT {expected} AS {VALUE}"
     if expected.startswith(LAKE):
-        return f"{LAKE}{_beside(lake, expected.removeprefix(LAKE))}"
+        return f"{LAKE}{_path_from_base_lake(lake, expected.removeprefix(LAKE))}"
     is_side = expected.startswith((QUERY, *DATABASE)) or expected.partition("@")[0] in known_tables(lake, pipeline)
-    return expected if is_side else str(_beside(lake, expected))
+    return expected if is_side else str(_path_from_base_lake(lake, expected))
 
 
-def _beside(lake: Lake, path: str) -> Path:
+def _path_from_base_lake(lake: Lake, path: str) -> Path:
     """The path from the lake; from the lake beside a candidate, whose lake.toml is a copy, unless it has its own."""
     own = lake.root / path
     return own if lake.shared is None or own.exists() else lake.shared / path

@@ -31,7 +31,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.landing.files import Hashes
 from backfill_assets.landing.paths import day_by_position
 from backfill_assets.landing.select import names_of
-from backfill_assets.load.landed_changes import compare, look
+from backfill_assets.load.landed_changes import compare, listing_and_ledger
 from backfill_assets.operations.account import accounts
 from backfill_assets.operations.check_engine import examine_engine
 from backfill_assets.operations.doctor_tables import (
@@ -42,9 +42,9 @@ from backfill_assets.operations.doctor_tables import (
     examine_snapshots,
     finding_of,
     fine,
+    first_names,
     odd,
     run_checks,
-    some,
 )
 from backfill_assets.operations.rejected import undeclared
 from backfill_assets.operations.verify import VerifyRequest, verify
@@ -91,7 +91,7 @@ def doctor(
         *machine,
         ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
         ("the lake", partial(_rights, lake)),
-        ("the lake's log", partial(_seen, lake)),
+        ("the lake's log", partial(_newest_lake_version, lake)),
         ("the engine", partial(_server, lake)),
         ("Dagster's home", partial(_dagster_home, lake)),
         ("Dagster's home", partial(sharing, lake)),
@@ -143,7 +143,7 @@ def _rights(lake: Lake) -> Iterator[Diagnosis]:
         yield odd(error.object, f"{error.culprit}: commands that write are refused", error.fix)
 
 
-def _seen(lake: Lake) -> Iterator[Diagnosis]:
+def _newest_lake_version(lake: Lake) -> Iterator[Diagnosis]:
     """The newest lake version, and the tables of which readers do not see the newest commit."""
     entry, name = newest(lake), "the lake's log"
     if entry is None:
@@ -179,7 +179,7 @@ def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
 def _landing(lake: Lake) -> Iterator[Diagnosis]:
     """The landing folder of a lake's source: is it there, and does it still hold what was loaded?"""
     with telling_source(lake.source):
-        listing, records = look(LakeSession(lake))
+        listing, records = listing_and_ledger(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:
         advice = f"Make it, or correct {section_of(lake.source)} files in lake.toml"
@@ -191,18 +191,18 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
     found = ("altered", comparison.altered, back), ("missing", comparison.missing, readable if unseen else back)
     for word, changed, advice in found:
         if changed:
-            paths = some(plain(r.path) for r in changed)
+            paths = first_names(plain(r.path) for r in changed)
             yield broken(name, f"{len(changed)} file(s) {word} since they were loaded: {paths}", advice)
     if disputed := [r for r in records if r.contradicted and not r.withdrawn]:
-        paths = some(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
+        paths = first_names(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
         what = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"
         yield broken(name, what, f"Correct the manifest, {ACCEPT}")
     if by_position := "arrival_ts" not in names_of(lake.settings.source.select) and reads_by_position(records):
-        paths = some(f"{plain(path)} as {day_by_position(path)}" for path in by_position)
+        paths = first_names(f"{plain(path)} as {day_by_position(path)}" for path in by_position)
         what = f"an earlier release read days by position from {len(by_position)} path(s): {paths}"
         yield odd(name, what, f"Name arrival_ts in {section_of(lake.source)} select, which makes these days outdated")
     if listing.refused:
-        paths = some(f"{r.name} ({r.reason})" for r in listing.refused)
+        paths = first_names(f"{r.name} ({r.reason})" for r in listing.refused)
         yield odd(name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them")
     fresh = f", {len(comparison.fresh)} wait for the next scan or load" if comparison.fresh else ""
     yield fine(name, f"{len(listing.files)} file(s){fresh}")
@@ -235,7 +235,7 @@ def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
         rows = account.wrong[first]
         yield broken(
             name,
-            f"{len(account.wrong)} loaded day(s) do not add up ({some(contiguous(account.wrong))}); {first}: "
+            f"{len(account.wrong)} loaded day(s) do not add up ({first_names(contiguous(account.wrong))}); {first}: "
             f"{abs(rows)} row(s) {'landed and are nowhere' if rows > 0 else 'more than landed'}",
             f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} --to {last}`",
         )

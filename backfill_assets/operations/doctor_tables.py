@@ -66,7 +66,7 @@ def broken(object: str, what: str, advice: str) -> Diagnosis:
     return Diagnosis(Level.ERROR, object, what, advice)
 
 
-def some(names: Iterable[object]) -> str:
+def first_names(names: Iterable[object]) -> str:
     """Join the first names of a list, and say how many more there are."""
     listed = [str(n) for n in names]
     more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
@@ -126,9 +126,9 @@ def _damage(lake: Lake, contract: Contract, report: Inspection, landed: str) -> 
 def _damage_of_log(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
     name, mend = f"the table {contract.name}", f"`backfill-assets mend {contract.name} --yes`"
     if report.lacking:
-        yield broken(name, f"its log lacks version(s) {some(report.lacking)}", RESTORE)
+        yield broken(name, f"its log lacks version(s) {first_names(report.lacking)}", RESTORE)
     if report.ended:
-        what = f"version(s) {some(report.ended)}, the newest of its log, are gone"
+        what = f"version(s) {first_names(report.ended)}, the newest of its log, are gone"
         yield broken(name, what, f"Restore them from a backup, or run {mend}, then `backfill-assets catch-up`")
     newest = report.commits + len(report.lacking) - 1
     for version in report.torn:
@@ -136,7 +136,9 @@ def _damage_of_log(contract: Contract, report: Inspection) -> Iterator[Diagnosis
         advice = f"Set it aside with {mend}, then run `backfill-assets catch-up`" if cause else RESTORE
         yield broken(name, f"version {version} of its log is torn{cause}", advice)
     if report.edited:
-        told = f"version(s) {some(report.edited)} of its log were edited: they hold other bytes than were committed"
+        told = (
+            f"version(s) {first_names(report.edited)} of its log were edited: they hold other bytes than were committed"
+        )
         advice = "Restore these files of its log from a backup; until then nothing proves who wrote these days, and why"
         yield broken(name, told, advice)
     elif report.false_states:  # of an edited log, the commits may be what is false
@@ -159,9 +161,11 @@ def _damage_of_files(contract: Contract, report: Inspection) -> Iterator[Diagnos
     words = ("of its newest version are gone", "have another size than written", "hold other bytes than were written")
     for names, what in zip(damaged, words, strict=True):
         if names:
-            yield broken(name, f"{len(names)} data file(s) {what}: {some(names)}", advice)
+            yield broken(name, f"{len(names)} data file(s) {what}: {first_names(names)}", advice)
     if before := report.flipped_before:
-        text = f"{len(before)} data file(s) of earlier versions hold other bytes than were written: {some(before)}"
+        text = (
+            f"{len(before)} data file(s) of earlier versions hold other bytes than were written: {first_names(before)}"
+        )
         yield broken(name, text, "Restore them from a backup; else a rollback to these versions brings other rows")
 
 
@@ -169,11 +173,11 @@ def _foreign(name: str, contract: Contract, report: Inspection, view: TableView,
     """Commits of other programs whose changes still stand; a day that we wrote again since is ours."""
     if not report.foreign:
         return
-    what = f"version(s) {some(report.foreign)} changed data and are not ours"
+    what = f"version(s) {first_names(report.foreign)} changed data and are not ours"
     if contract.columns == FILES.columns:
         yield odd(name, f"{what}: not read, what we wrote counts", "Keep other programs from writing here")
         return
-    days = view.foreign if contract.partition_column == contract.day_column else view.foreign & view.stamps.keys()
+    days = view.foreign if contract.partition_column == contract.day_column else view.foreign & view.latest.keys()
     if not days:
         return
     advice = (
@@ -182,7 +186,7 @@ def _foreign(name: str, contract: Contract, report: Inspection, view: TableView,
         else f"These days show as stale: `backfill-assets backfill --from {min(days)} --to {max(days)} --tables "
         f"{contract.name}`"
     )
-    what = f"{what} ({some(contiguous(days))})"
+    what = f"{what} ({first_names(contiguous(days))})"
     yield odd(name, what, f"{advice}, and keep other programs from writing here")
 
 
@@ -193,14 +197,14 @@ def _receipts(name: str, contract: Contract, report: Inspection, view: TableView
         if contract.partition_column == contract.day_column:
             yield odd(name, "its log does not say how many rows a day has", "Use `backfill-assets verify`")
         return
-    receipts = {d: s.entry.rows for d, s in view.stamps.items()}
+    receipts = {d: s.entry.rows for d, s in view.latest.items()}
     days = sorted({*counted, *receipts} - {*view.foreign})
     wrong = [d for d in days if counted.get(d, 0) != receipts.get(d, 0)]
     if wrong:
         first = wrong[0]
         yield broken(
             name,
-            f"{len(wrong)} day(s) hold other row counts than their receipts ({some(contiguous(wrong))}); "
+            f"{len(wrong)} day(s) hold other row counts than their receipts ({first_names(contiguous(wrong))}); "
             f"{first}: {counted.get(first, 0)} rows, receipt {receipts.get(first, 'none')}",
             f"Rebuild with `backfill-assets backfill --force --from {first} --to {wrong[-1]} --tables {contract.name}`",
         )
@@ -211,9 +215,11 @@ def examine_rows(lake: Lake, contract: Contract, seen: TableView, days: Collecti
     are gone or cannot be read are named, the others are compared all the same."""
     name = f"the contents of {contract.name}"
     profiles, unread = audit_readable(lake, contract, days)
-    receipts = {d: s.entry for d, s in seen.stamps.items() if (days is None or d in days) and str(d) not in unread}
+    receipts = {d: s.entry for d, s in seen.latest.items() if (days is None or d in days) and str(d) not in unread}
     if unread and contract.partition_column != contract.day_column:
-        return broken(name, f"files of it are gone or cannot be read, nothing was compared: {some(unread)}", RESTORE)
+        return broken(
+            name, f"files of it are gone or cannot be read, nothing was compared: {first_names(unread)}", RESTORE
+        )
     compared = {d: p for d, p in profiles.items() if d is None or d in receipts}
     differing = differing_days(lake, contract, receipts, compared)
     without_day = profiles[None].rows if None in profiles else 0
@@ -222,9 +228,13 @@ def examine_rows(lake: Lake, contract: Contract, seen: TableView, days: Collecti
         known = f"; of {older} only the count of rows, their receipts fingerprint in another way" if older else ""
         rows = sum(e.rows for e in receipts.values())
         return fine(name, f"{len(receipts)} day(s), {rows} rows equal their receipts{known}")
-    faults = [f"{len(differing)} day(s) differ from their receipts: {some(contiguous(differing))}"] if differing else []
+    faults = (
+        [f"{len(differing)} day(s) differ from their receipts: {first_names(contiguous(differing))}"]
+        if differing
+        else []
+    )
     faults += [f"{without_day} row(s) have no day"] if without_day else []
-    faults += [f"{len(unread)} day(s) cannot be read: {some(unread)}"] if unread else []
+    faults += [f"{len(unread)} day(s) cannot be read: {first_names(unread)}"] if unread else []
     wrong = sorted({*map(str, differing), *unread})
     span = f"--from {wrong[0]} --to {wrong[-1]} " if wrong else ""
     advice = f"Rebuild with `backfill-assets backfill --force {span}--tables {contract.name}`"
@@ -244,14 +254,14 @@ def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
         files = [file for table in snapshot.tables.values() for file in table.files]
         faults = [fault for file in files if (fault := _fault(lake.root / SNAPSHOTS / name, file, deep))]
         if faults:
-            yield broken(what, f"{len(faults)} of {len(files)} file(s) {some(faults)}", DROP.format(name))
+            yield broken(what, f"{len(faults)} of {len(files)} file(s) {first_names(faults)}", DROP.format(name))
             continue
         size, state = sum(f.size for f in files), "the bytes that were kept" if deep else "there"
         yield fine(what, f"{', '.join(snapshot.tables)}: {len(files)} file(s), {size} bytes; all are {state}")
     # A `create` that runs or was stopped, or a `drop` that was stopped.
     leftovers = [p for p in sorted((lake.root / SNAPSHOTS).glob("*/")) if p.name[0] == "." or not (p / FILE).is_file()]
     if leftovers and not deep:
-        what = f"left by a stopped command: {some(p.name for p in leftovers)}"
+        what = f"left by a stopped command: {first_names(p.name for p in leftovers)}"
         yield fine("snapshots", f"{what}; where none runs, `rm -r {shlex.quote(str(leftovers[0]))}` lets it go")
 
 

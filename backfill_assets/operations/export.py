@@ -60,7 +60,7 @@ def export(
     contract = pipeline.contract(table, "Nothing was exported")
     states = pipeline.states(settled_view(lake, pipeline.contracts, newest))
     view = states.view.table(table)
-    wanted = sorted(d for d in view.stamps if days is None or d in days)
+    wanted = sorted(d for d in view.latest if days is None or d in days)
     if not wanted:
         where = f" from {days.start} to {days.last}" if days else ""
         raise BackfillError(
@@ -74,7 +74,7 @@ def _export(lake: Lake, contract: Contract, states: States, wanted: Sequence[dat
     table, view = contract.name, states.view.table(contract.name)
     unfit, kept = unfit_days_now(states, table, wanted), sink.held()
     marks = columns_at(lake, contract, view.version), table_id(lake, contract)
-    ours = {d: HeldDay.of(view.version, view.stamps[d].entry, *marks) for d in wanted if d not in unfit}
+    ours = {d: HeldDay.of(view.version, view.latest[d].entry, *marks) for d in wanted if d not in unfit}
     newer = {d for d in ours if d in kept and kept[d].is_newer_than(ours[d])}
     changed = [d for d, held in ours.items() if d not in newer and (d not in kept or not kept[d].equals(held))]
     for first in range(0, len(changed), BATCH_DAYS):

@@ -78,12 +78,12 @@ class FirstSource:
     def select(self) -> str:
         """Spark SQL for `[source] select`; a value that is no time goes to quarantine when it is loaded."""
         types = {c.name: c for c in self.columns}
-        parts = [_named(role, in_spark(types[self.roles[role]], role)) for role in MACHINERY if role in self.roles]
+        parts = [_aliased(role, in_spark(types[self.roles[role]], role)) for role in MACHINERY if role in self.roles]
         if self.numbered and not self.is_ordered:
             parts.insert(0, BY_NUMBER)
         if "arrival_ts" not in self.roles and not self.path_names_day:
             parts.append(f"{in_spark(types[self.roles['event_ts']], 'event_ts')} AS arrival_ts")
-        return ", ".join([*parts, *(_named(ticked(name), ticked(c.name)) for name, c in self.payload.items())])
+        return ", ".join([*parts, *(_aliased(ticked(name), ticked(c.name)) for name, c in self.payload.items())])
 
     @property
     def remarks(self) -> list[str]:
@@ -222,7 +222,7 @@ def _first_day(engine: "DuckDBPyConnection", file: str, event_ts: str, files: Se
     return min([first, *named])
 
 
-def _named(name: str, expression: str) -> str:
+def _aliased(name: str, expression: str) -> str:
     return name if name == expression else f"{expression} AS {name}"
 
 

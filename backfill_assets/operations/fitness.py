@@ -47,10 +47,10 @@ def unfit_days_then(view: TableView, contract: Contract, days: Iterable[date]) -
     by_receipt = {Built.PENDING: State.PENDING, Built.INCOMPLETE: State.INCOMPLETE}
     unfit = {}
     for day in days:
-        stamp = view.stamps.get(day)
-        state = State.MISSING if stamp is None else by_receipt.get(stamp.entry.built)
+        receipt = view.latest.get(day)
+        state = State.MISSING if receipt is None else by_receipt.get(receipt.entry.built)
         state = State.STALE if state is None and day in view.foreign else state
-        lacking = lacking_columns(stamp.entry, contract.columns) if stamp is not None else []
+        lacking = lacking_columns(receipt.entry, contract.columns) if receipt is not None else []
         if reason := state.value if state is not None else without(lacking):
             unfit[day] = reason
     return unfit

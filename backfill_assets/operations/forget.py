@@ -57,7 +57,7 @@ class ForgetRequest:
         """The search for the entity."""
         return Search(self.lake, self.trace, self.homes)
 
-    def look(self) -> "Look":
+    def look(self) -> "FoundFiles":
         """Search the files of the lake, its landing folders and Dagster's home; not the records of erasures."""
         found = self.search.below([self.lake.root, *self._landings(), *self.homes])
         # Columns of these have names of their own, so that a short value cannot be told by that of its column.
@@ -69,7 +69,7 @@ class ForgetRequest:
         holding = [p for p, f in found.items() if f.held]
         mentions = self._of_rows(holding)
         unread = [p for p, f in found.items() if f.unread and not f.held and not self._is_passing(p)]
-        return Look([p for p in holding if p not in mentions], mentions, unread)
+        return FoundFiles([p for p in holding if p not in mentions], mentions, unread)
 
     def _of_rows(self, found: Collection[Path]) -> list[Path]:
         """Those of the files that hold it only as a part of longer values of others: of rows of tables, landed files
@@ -111,7 +111,7 @@ class ForgetRequest:
 
 
 @dataclass(frozen=True)
-class Look:
+class FoundFiles:
     """The files that a search found.
 
     `held`: they hold the entity.
@@ -157,13 +157,13 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
     for switch in unfinished(lake):
         yield _obstacle(str(switch), "Then forget")
     for contract in request.pipeline.contracts:
-        stamps = lake.store.view(contract.name, contract.day_column).stamps
-        if held := [d for d, s in stamps.items() if s.entry.built is Built.HELD]:
+        latest = lake.store.view(contract.name, contract.day_column).latest
+        if held := [d for d, s in latest.items() if s.entry.built is Built.HELD]:
             span = f"--from {min(held)} --to {max(held)}"
             fix = f"Release them: `backfill-assets release {contract.name} {span} --yes`"
             yield _obstacle(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
     for folder in DROPS:
-        names = [n for n in _named(request, folder, found) if not n.startswith(".")]
+        names = [n for n in _top_names(request, folder, found) if not n.startswith(".")]
         if names and folder not in request.drops:
             fix = f"Say --drop {folder.strip('.')} to delete them whole"
             yield _obstacle(f"{', '.join(names)} in {folder} would lose rows", fix)
@@ -173,7 +173,7 @@ def _obstacle(culprit: str, fix: str) -> BackfillError:
     return BackfillError("the entity", culprit, NOTHING, fix)
 
 
-def _named(request: ForgetRequest, folder: str, found: Collection[Path]) -> list[str]:
+def _top_names(request: ForgetRequest, folder: str, found: Collection[Path]) -> list[str]:
     below = request.lake.root / folder
     return sorted({p.relative_to(below).parts[0] for p in found if p.is_relative_to(below)})
 
@@ -184,8 +184,8 @@ def unknown_days(request: ForgetRequest) -> dict[str, list[date]]:
     states = request.pipeline.states(read_view(request.lake, request.pipeline.contracts))
     found = defaultdict[str, list[date]](list)
     for name in states.contracts:
-        for day, stamp in states.view.table(name).stamps.items():
-            if states.of(name, day) is State.OUTDATED and not states.digests.knows_parameters(stamp):
+        for day, receipt in states.view.table(name).latest.items():
+            if states.of(name, day) is State.OUTDATED and not states.digests.knows_parameters(receipt):
                 found[name].append(day)
     return found
 
@@ -205,11 +205,11 @@ def rebuilds(request: ForgetRequest, held: Collection[Path]) -> list[str]:
 def others(request: ForgetRequest) -> dict[str, dict[str, str]]:
     """Per table with the entity's columns, and day, the fingerprint of the newest rows of others, without the columns
     that depend on the bytes of files: their names and, where `select` gives no `seq`, the numbers of rows."""
-    found = ((c.name, _others(request, c)) for c in request.pipeline.contracts)
+    found = ((c.name, _fingerprints_of_others(request, c)) for c in request.pipeline.contracts)
     return {name: dict(sorted(days.items())) for name, days in found if days}
 
 
-def _others(request: ForgetRequest, contract: Contract) -> dict[str, str]:
+def _fingerprints_of_others(request: ForgetRequest, contract: Contract) -> dict[str, str]:
     lake, values = request.lake, request.trace.values
     if not {*values} <= {*contract.column_names} or not lake.store.exists(contract.name):
         return {}
@@ -254,7 +254,7 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
         raise BackfillError("the entity", culprit, kept, "Say --drop candidates to delete them whole")
     found = request.look().held
     for folder, drop in DROPS.items():
-        for name in {*_named(request, folder, found), *(behind if folder == CANDIDATES else ())}:
+        for name in {*_top_names(request, folder, found), *(behind if folder == CANDIDATES else ())}:
             if name.startswith("."):
                 delete_folder(lake.root / folder / name)
             elif folder in request.drops:
@@ -270,7 +270,7 @@ def old_logs(request: ForgetRequest, held: Collection[Path]) -> dict[str, int]:
     return dict(sorted(Counter(p.parts[0] for p in inside if is_of_log(p)).items()))
 
 
-def certify(request: ForgetRequest, erasure: Erasure) -> Look:
+def certify(request: ForgetRequest, erasure: Erasure) -> FoundFiles:
     """Search all bytes once more, and write the certificate; it is finished where nothing holds the entity, and every
     file was searched."""
     found = request.look()

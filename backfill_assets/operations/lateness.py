@@ -246,6 +246,6 @@ def _measure(
 
 def _newest(view: LakeView) -> dict[str, date]:
     """Return the newest day of each table with a receipt that is not pending."""
-    stamps = ((name, table.stamps.items()) for name, table in view.tables.items())
-    built = {name: [d for d, stamp in days if stamp.entry.built is not Built.PENDING] for name, days in stamps}
+    latest = ((name, table.latest.items()) for name, table in view.tables.items())
+    built = {name: [d for d, receipt in days if receipt.entry.built is not Built.PENDING] for name, days in latest}
     return {name: max(days) for name, days in built.items() if days}

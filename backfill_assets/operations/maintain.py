@@ -150,8 +150,8 @@ def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
     with load_lock(scoped.locks, scoped.source):
         ledger = of_source(ARRIVALS, scoped.source)
         recorded = lake.store.view(ledger.name, ledger.day_column).inputs.get(contract.name, -1)
-        stamps = lake.store.view(contract.name, contract.day_column).stamps.values()
-        if any(s.version > recorded for s in stamps):
+        latest = lake.store.view(contract.name, contract.day_column).latest.values()
+        if any(s.version > recorded for s in latest):
             return None
         result = work()
         head = lake.store.view(contract.name, contract.day_column).version

@@ -52,7 +52,7 @@ def prove(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputatio
     """Compute the days again and compare; raises BackfillError for an unknown table, and if no day is written."""
     names = [pipeline.contract(n, "Nothing was computed").name for n in request.tables]
     written = {
-        t.name: sorted(lake.store.view(t.name, t.contract.day_column).stamps)
+        t.name: sorted(lake.store.view(t.name, t.contract.day_column).latest)
         for t in pipeline.tables
         if not names or t.name in names
     }

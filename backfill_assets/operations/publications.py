@@ -17,7 +17,7 @@ from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
-from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.queries import unanswered
@@ -25,7 +25,7 @@ from backfill_assets.lake.replace import Provenance, Write, days_held, replace_d
 from backfill_assets.lake.staging import stage_links
 from backfill_assets.lake.versions import Unfinished, switching, unfinished
 from backfill_assets.lake.view import read_view, writes_of
-from backfill_assets.load.candidate import VERSIONS, made_with
+from backfill_assets.load.candidate import VERSIONS, state_tags
 from backfill_assets.load.making import version_read
 from backfill_assets.operations.candidates import FIT, publishing, refused
 from backfill_assets.operations.compare import CompareRequest, Moment, compare
@@ -144,13 +144,13 @@ def _chosen(request: PublishRequest) -> list[tuple[Table, TableView]]:
             continue
         _refuse_other_code(request, name)
         view = states.view.table(name)
-        stamps = {d: s for d, s in sorted(view.stamps.items()) if request.days is None or d in request.days}
-        if unfit := [d for d in stamps if states.of(name, d) not in FIT]:
+        latest = {d: s for d, s in sorted(view.latest.items()) if request.days is None or d in request.days}
+        if unfit := [d for d in latest if states.of(name, d) not in FIT]:
             unfit_states = ", ".join(sorted({states.of(name, d).value for d in unfit}))
             reason = f"{ranges(unfit)} of {name} are {unfit_states} there"
             raise refused(request.name, reason, NOTHING, f"`{_command(request, 'catch-up')}`, or publish other days")
-        if stamps:
-            chosen.append((table, replace(view, stamps=stamps)))
+        if latest:
+            chosen.append((table, replace(view, latest=latest)))
     if not chosen:
         fix = f"Build some: `{_command(request, 'backfill --from FIRST --to LAST')}`"
         raise refused(request.name, "it holds no such day", NOTHING, fix)
@@ -185,19 +185,19 @@ def _refuse_other_code(request: PublishRequest, name: str) -> None:
 
 
 def _preview(request: PublishRequest, table: Table, built: TableView) -> TablePublication:
-    stamps, current = built.stamps, request.lake.store.view(table.name, table.contract.day_column).stamps
-    replaced = [current[d].entry for d in stamps if d in current]
-    differing = [d for d, s in stamps.items() if d not in current or current[d].entry.content != s.entry.content]
-    rows = sum(e.rows for e in replaced), sum(s.entry.rows for s in stamps.values())
+    latest, current = built.latest, request.lake.store.view(table.name, table.contract.day_column).latest
+    replaced = [current[d].entry for d in latest if d in current]
+    differing = [d for d, s in latest.items() if d not in current or current[d].entry.content != s.entry.content]
+    rows = sum(e.rows for e in replaced), sum(s.entry.rows for s in latest.values())
     grounds = _grounds(request, table, built, differing)
-    return TablePublication(table.name, tuple(stamps), *rows, len(stamps) - len(differing), grounds)
+    return TablePublication(table.name, tuple(latest), *rows, len(latest) - len(differing), grounds)
 
 
 def _grounds(request: PublishRequest, table: Table, built: TableView, days: Sequence[date]) -> str:
     """What speaks for these days: the gates of the candidate's finished plans that made them, else a comparison of
     their rows with those of the lake, which is made now unless the request leaves it out."""
-    there, stamps = request.candidate, {d: built.stamps[d] for d in days}
-    made_by = {r.tags.get(PLAN_TAG, "") if r else "" for r, _ in writes_of(there.store, table.name, stamps)}
+    there, latest = request.candidate, {d: built.latest[d] for d in days}
+    made_by = {r.tags.get(PLAN_TAG, "") if r else "" for r, _ in writes_of(there.store, table.name, latest)}
     finished = {p for p in made_by & {*plan_ids(there)} if state_of(there, find_plan(there, p)) == FINISHED}
     if not days:
         return ""
@@ -217,13 +217,13 @@ def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableVi
     view = read_view(request.lake, request.pipeline.contracts)
     for table, built in chosen:
         current = view.table(table.name)
-        if held := [d for d in built.stamps if d in current.stamps and current.stamps[d].entry.built is Built.HELD]:
+        if held := [d for d in built.latest if d in current.latest and current.latest[d].entry.built is Built.HELD]:
             raise days_held(table.contract, held)
-        merged = replace(current, stamps={**current.stamps, **built.stamps}, foreign=current.foreign - {*built.stamps})
+        merged = replace(current, latest={**current.latest, **built.latest}, foreign=current.foreign - {*built.latest})
         view = replace(view, tables={**view.tables, table.name: merged})
     digests = request.pipeline.states(view).digests
     for table, built in chosen:
-        changed = [d for d, s in built.stamps.items() if digests.of(table.name, d) != s.entry.input_digest]
+        changed = [d for d, s in built.latest.items() if digests.of(table.name, d) != s.entry.input_digest]
         if changed:
             why = f"inputs of {table.name} {ranges(changed)} moved since they were built"
             raise refused(request.name, why, NOTHING, f"`{_command(request, 'catch-up')}`, again")
@@ -246,17 +246,17 @@ def _publish_tables(
                 published,
                 request.unfinished(plan).fix if done else "Do it again",
             ) from error
-        done.append(f"{table.name} {ranges(built.stamps)}")
+        done.append(f"{table.name} {ranges(built.latest)}")
 
 
 def _publish_table(request: PublishRequest, table: Table, built: TableView, tags: Mapping[str, str]) -> int:
     """Commit the days of one table, whose lock is held, as the candidate held them then; the version of the lake's
     table afterwards. `tags` are the receipt's."""
-    contract, states, stamps = table.contract, request.states(), built.stamps
-    staged = stage_links(request.lake, contract, request.candidate, stamps, built.version)
+    contract, states, latest = table.contract, request.states(), built.latest
+    staged = stage_links(request.lake, contract, request.candidate, latest, built.version)
     base = states.view.table(table.name).version
-    entries = {d: s.entry for d, s in stamps.items()}
-    write = Write(contract, staged, entries, base, _provenance(request, table, states, stamps, tags))
+    entries = {d: s.entry for d, s in latest.items()}
+    write = Write(contract, staged, entries, base, _provenance(request, table, states, latest, tags))
 
     def digests_now(days: Iterable[date]) -> Mapping[date, str]:
         """The input digests by the lake's heads as they are when it is called."""
@@ -270,13 +270,13 @@ def _publish_table(request: PublishRequest, table: Table, built: TableView, tags
 
 
 def _provenance(
-    request: PublishRequest, table: Table, states: States, stamps: Mapping[date, Stamp], tags: Mapping[str, str]
+    request: PublishRequest, table: Table, states: States, latest: Mapping[date, DayReceipt], tags: Mapping[str, str]
 ) -> Provenance:
     """Who published, and what computed the days: the engine of the candidate's newest write of them."""
     codes, view = request.pipeline.codes[table.name], states.view
-    receipts = [r for r, _ in writes_of(request.candidate.store, table.name, stamps) if r is not None]
+    receipts = [r for r, _ in writes_of(request.candidate.store, table.name, latest) if r is not None]
     engine_tags = {k: v for k, v in receipts[-1].tags.items() if k in (ENGINE, VERSIONS)} if receipts else {}
-    tags = {**engine_tags, **made_with(table.contract, states), **tags}
+    tags = {**engine_tags, **state_tags(table.contract, states), **tags}
     tags |= {BY: whoami(), CHUNK_TAG: "1", "candidate": request.name}
     return Provenance(
         PUBLISH, note=request.note, code_digest=codes.code_digest, settings_digest=codes.settings_digest,

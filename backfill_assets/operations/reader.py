@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange, asked_days, contiguous
+from backfill_assets.core.days import DayRange, contiguous, day_range
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
 from backfill_assets.lake.data_files import PlainFiles, read_plain
@@ -54,7 +54,7 @@ class Readable:
     """Chosen rows of a lake. Every call chooses files and judges days again; nothing is kept or written."""
 
     lake: Lake
-    theirs: Any = None  # a session of the project's own, as `LakeSession` takes it; None: the lake's engine
+    project_session: Any = None  # a session of the project's own, as `LakeSession` takes it; None: the lake's engine
 
     def pinned(self) -> PinnedRows:
         """Return the rows that a call would read now; raises as reading would."""
@@ -99,7 +99,9 @@ class Readable:
     def spark(self, session: Any = None) -> Any:
         """Return an unordered Spark DataFrame of `session`, or of the lake's own engine, which starts if it must."""
         pinned = self.pinned()
-        return self._frame(session or LakeSession(self.lake, theirs=self.theirs).for_reading(), pinned)
+        return self._frame(
+            session or LakeSession(self.lake, project_session=self.project_session).for_reading(), pinned
+        )
 
     def _arrow(self, pinned: PinnedRows) -> Any:
         contract = pinned.contract
@@ -117,7 +119,7 @@ class LakeReader:
     pipeline: Pipeline
     seen: Mapping[str, int] | None = None  # the version of each table; None: their heads at each call
     moment: Moment | None = None  # the past that was asked for
-    theirs: Any = None  # a session of the project's own, for Spark frames
+    project_session: Any = None  # a session of the project's own, for Spark frames
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -128,7 +130,7 @@ class LakeReader:
         """Return a table with all its days; raises BackfillError for an unknown name."""
         contract = self.pipeline.contract(name, NOTHING)
         return TableReader(
-            self.lake, self.pipeline, contract, moment=self.moment, seen=self.seen, theirs=self.theirs
+            self.lake, self.pipeline, contract, moment=self.moment, seen=self.seen, project_session=self.project_session
         )  # fmt: skip
 
     def snapshot(self, name: str) -> "SnapshotReader":
@@ -147,12 +149,12 @@ class TableReader(Readable):
     moment: Moment | None = None
     unfit: Unfit = "refuse"
     seen: Mapping[str, int] | None = None
-    theirs: Any = None
+    project_session: Any = None
 
     def days(self, first: str | date, last: str | date | None = None, unfit: Unfit = "refuse") -> "TableReader":
         """Choose the days `first` through `last`, both included (None: that one day). For missing, stale, incomplete or
         pending days reading raises UnfitDays, warns (`unfit="warn"`: UnfitDaysWarning), or reads them (`"take"`)."""
-        return replace(self, span=asked_days(first, last), unfit=unfit)
+        return replace(self, span=day_range(first, last), unfit=unfit)
 
     def at(
         self, version: int | None = None, time: datetime | str | None = None, write_id: str | None = None
@@ -178,7 +180,7 @@ class TableReader(Readable):
         else:
             states = self.pipeline.states(read_view(self.lake, self.pipeline.contracts, self.seen))
             view = states.view.table(contract.name)
-        days = sorted(d for d, stamp in view.stamps.items() if stamp.entry.built is not Built.PENDING)
+        days = sorted(d for d, receipt in view.latest.items() if receipt.entry.built is not Built.PENDING)
         days = days if self.span is None else list(self.span)
         unfit = unfit_days_now(states, contract.name, days) if states else unfit_days_then(view, contract, days)
         settle(contract, unfit, self.unfit)
@@ -244,7 +246,7 @@ class KeptTableReader(Readable):
     def days(self, first: str | date, last: str | date | None = None) -> "KeptTableReader":
         """Choose the days `first` through `last`, both included (None: that one day). Reading others than kept days
         raises BackfillError."""
-        return replace(self, span=asked_days(first, last))
+        return replace(self, span=day_range(first, last))
 
     def pinned(self) -> PinnedRows:
         """Return the files, each proven by its SHA-256, and the days."""

@@ -198,7 +198,7 @@ def _report(
 ) -> ReconcileReport:
     """Match the rows, and gather what was found."""
     nulls, doubled = matching.match([statement for side in sides for statement in side.setup])
-    days, columns, examples = matching.days(), matching.columns_found(), matching.examples()
+    days, columns, examples = matching.days(), matching.column_differences(), matching.examples()
     drawn = matching.spot_check(request.sample)
     digests = tuple(str(rows[0][0]) for rows in matching.digests()) if request.sha256 else ()
     found = matching.digests('"@day"') if request.sha256 and matching.day else ([], [])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import Basis, Contract, first_reading, versions_of
+from backfill_assets.core.contracts import Contract, InputKind, first_reading, versions_of
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
@@ -56,12 +56,12 @@ class LaterDelivery:
 def learning_tables(pipeline: Pipeline) -> LearningTables | None:
     """Return the tables by facts of their contracts; None for a lake without them. Features as known now have the same
     columns and read the same days of the same inputs, by content in place of the cut."""
-    as_known = first_reading(pipeline.contracts, Basis.KNOWN_AT_CUT)
+    as_known = first_reading(pipeline.contracts, InputKind.KNOWN_AT_CUT)
     if as_known is None:
         return None
     others = [c for c in pipeline.contracts if c is not as_known]
     read = {c.name: {i.table for i in c.inputs} for c in others}
-    as_now = tuple(replace(i, basis=Basis.CONTENT) for i in as_known.inputs)
+    as_now = tuple(replace(i, kind=InputKind.CONTENT) for i in as_known.inputs)
     now = next((c for c in others if c.inputs == as_now and c.column_names == as_known.column_names), None)
     labels = next((c for c in others if as_known.name in read[c.name] and len(c.inputs) > 1), None)
     learnt = next((c for c in others if labels and read[c.name] == {as_known.name, labels.name}), None)
@@ -93,7 +93,7 @@ def later_deliveries(lake: Lake, pipeline: Pipeline, days: Collection[date]) -> 
 
     By the ledger `arrivals`; ordered by day, then arrival day.
     """
-    as_known = first_reading(pipeline.contracts, Basis.KNOWN_AT_CUT)
+    as_known = first_reading(pipeline.contracts, InputKind.KNOWN_AT_CUT)
     if as_known is None or not days:
         return []
     contracts = {c.name: c for c in pipeline.contracts}
@@ -195,10 +195,10 @@ class _Counting:
     def landed(self) -> Iterator[Balance]:
         """Yield per arrival day and source: rows that landed against the tables that a load writes."""
         for raw in (c for c in self.pipeline.contracts if c.is_landed):
-            stamps = self.states.view.table(raw.name).stamps
+            latest = self.states.view.table(raw.name).latest
             parts = {raw.name: self._rows(raw.name)}
             parts |= {n: self._rows(named(n, raw.source)) for n in (QUARANTINE, TOO_LATE)}
-            parts["duplicates"] = {d: s.entry.counts.get(DUPLICATES, 0) for d, s in stamps.items()}
+            parts["duplicates"] = {d: s.entry.counts.get(DUPLICATES, 0) for d, s in latest.items()}
             landed = {"landed": landed_rows(read_files(self.lake.store, raw.source))}
             source = self.states.view.source(raw.name)
             for balance in self._balances(f"landed rows of {raw.name}", raw.name, landed, parts):
@@ -219,7 +219,7 @@ class _Counting:
         known = [] if tables is None else [(tables.now, NOW), (tables.as_known, AT_CUT.format(hours=hours))]
         for features, condition in known:
             staging, entity = features.inputs[0], [k for k in features.key if k != features.day_column]
-            if not (made := sorted(self.states.view.table(features.name).stamps)):
+            if not (made := sorted(self.states.view.table(features.name).latest)):
                 continue
             query = IN_WINDOW.format(
                 entity=", ".join(f"s.{quoted(k)}" for k in entity), days=", ".join(f"(DATE '{d}')" for d in made),

@@ -56,7 +56,7 @@ class Side:
 
     def refuse_changed(self) -> None:
         """Raise BackfillError if a file of the side changed since the side was opened."""
-        now = _stamps(path for path, *_ in self.files)
+        now = _file_stamps(path for path, *_ in self.files)
         if now != self.files:
             gone = {path for path, *_ in self.files} - {path for path, *_ in now}
             culprit = f"{min(gone)} is gone" if gone else "a file of it changed while it was read"
@@ -140,7 +140,7 @@ def _query(
         refuse_others(engine, query)
     named = named_tables(query)
     chosen = [c for n, c in (known or {}).items() if named is None or n in named]
-    lakes = [of for of in (lake, lake and lake.beside) if of is not None]
+    lakes = [of for of in (lake, lake and lake.base_lake) if of is not None]
     there = [c for c in chosen if any(of.store.exists(c.name) for of in lakes)]
     tables = {c.name: rows_as_published(lakes[0], c) for c in there}
     setup = [f"CREATE TEMP VIEW {quoted(name)} AS {rows}" for name, rows in tables.items()]
@@ -149,14 +149,14 @@ def _query(
             engine.execute(statement)
     with unreadable(query, CORRECT):
         refuse_writing(engine, query)
-        name, keeping = _kept(engine, query.rstrip().rstrip(";"))
+        name, keeping = _materialized(engine, query.rstrip().rstrip(";"))
     cleanup = [f"DROP VIEW {quoted(n)}" for n in tables]  # their names are free for the other side's
     for statement in cleanup:
         engine.execute(statement)
     return Side(QUERY + " ".join(query.split()), f"SELECT * FROM {name}", setup=(*setup, keeping, *cleanup))
 
 
-def _kept(engine: "DuckDBPyConnection", query: str) -> tuple[str, str]:
+def _materialized(engine: "DuckDBPyConnection", query: str) -> tuple[str, str]:
     """Keep the rows of a query as they are now; returns the temporary table and the statement that made it."""
     name = f"side_{engine.execute('SELECT count(*) FROM duckdb_tables()').fetchall()[0][0]}"
     engine.execute(statement := f"CREATE TEMP TABLE {name} AS {query}\n")  # the line ends a comment of the query's
@@ -171,7 +171,7 @@ def _database(engine: "DuckDBPyConnection", text: str) -> Side:
         cursor.execute(query)
         batches = cursor.fetch_record_batch()
         engine.register("from_database", batches)
-        table, _ = _kept(engine, "SELECT * FROM from_database")
+        table, _ = _materialized(engine, "SELECT * FROM from_database")
         numbers = [f.name for f in batches.schema if getattr(f.type, "type_name", "") == "numeric"]
         by_hand = _from_csv(engine, table, f"psql {name.partition('#')[0]} -c", query)
         return Side(name, _with_numbers(engine, f"SELECT * FROM {table}", numbers), setup=(by_hand,))
@@ -208,7 +208,7 @@ def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
     listed = f"[{', '.join(map(literal, files))}]"
     is_parquet = all(f.endswith(".parquet") for f in files)
     read = "read_parquet({}, union_by_name = true)" if is_parquet else "read_csv({}, union_by_name = true)"
-    return Side(text, f"SELECT * FROM {read.format(listed)}", None, _stamps(files))
+    return Side(text, f"SELECT * FROM {read.format(listed)}", None, _file_stamps(files))
 
 
 def by_grain(engine: "DuckDBPyConnection", side: Side, grain: str, columns: Collection[str]) -> Side:
@@ -222,7 +222,7 @@ def by_grain(engine: "DuckDBPyConnection", side: Side, grain: str, columns: Coll
     return replace(side, select=f"SELECT {chosen} FROM ({side.select}) WHERE {any_value}")
 
 
-def _stamps(files: Iterable[str]) -> FileStamps:
+def _file_stamps(files: Iterable[str]) -> FileStamps:
     stats = ((f, Path(f).stat()) for f in files if Path(f).exists())
     return tuple((f, stat.st_ino, stat.st_size, stat.st_mtime_ns) for f, stat in stats)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import section_of
-from backfill_assets.core.ledgers import BESIDE, TOO_LATE, named
+from backfill_assets.core.ledgers import LOAD_LEDGERS, TOO_LATE, named
 from backfill_assets.core.scans import shown
 from backfill_assets.core.texts import plain, shortened
 from backfill_assets.core.view import TableView
@@ -49,7 +49,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class SetAside:
+class LedgerCount:
     """A table beside raw at a version, and its `newest` arrival day with rows."""
 
     contract: Contract
@@ -59,7 +59,7 @@ class SetAside:
     reasons: Sequence[Reason] = ()
 
 
-def contracts_beside(raw: Contract) -> tuple[Contract, ...]:
+def ledger_contracts(raw: Contract) -> tuple[Contract, ...]:
     """Return the contracts of the tables that a load of `raw` writes beside it."""
     return (of_source(QUARANTINE, raw.source), too_late_contract(raw), of_source(ARRIVALS, raw.source))
 
@@ -73,16 +73,16 @@ def ledgers_of(contracts: Iterable[Contract]) -> list[Contract]:
 def undeclared(lake: Lake, contracts: Iterable[Contract]) -> list[str]:
     """Return the tables in the lake's folder that are neither tables of `contracts`, which are all, nor their
     ledgers, such as those of a source that was renamed."""
-    known = {name for c in contracts for name in (c.name, *(named(n, c.source) for n in (*BESIDE, FILES.name)))}
+    known = {name for c in contracts for name in (c.name, *(named(n, c.source) for n in (*LOAD_LEDGERS, FILES.name)))}
     return sorted(
         name for path in lake.tables.glob("*") if (name := path.name) not in known and lake.store.exists(name)
     )
 
 
-def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[SetAside]:
+def ledger_counts(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[LedgerCount]:
     """Return all three; left out are those that were never written, or are of the version that is `known` already."""
     tables = []
-    for contract in contracts_beside(raw):
+    for contract in ledger_contracts(raw):
         view = lake.store.view(contract.name, contract.day_column)
         if view.version < 0 or view.version == (known or {}).get(contract.name):
             continue
@@ -92,7 +92,7 @@ def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None)
             days = Counter(day for arrivals in found for day, _ in arrivals)
         elif contract.columns == QUARANTINE.columns and days:
             reasons = newest_reasons(lake, (contract.name, view.version), days)
-        tables.append(SetAside(contract, view.version, sum(days.values()), max(days, default=None), reasons))
+        tables.append(LedgerCount(contract, view.version, sum(days.values()), max(days, default=None), reasons))
     return tables
 
 
@@ -115,7 +115,7 @@ def refused_rows(lake: Lake, source: str, day: date | None = None) -> dict[str, 
 
 
 def _with_rows(view: TableView) -> dict[date, int]:
-    return {day: stamp.entry.rows for day, stamp in view.stamps.items() if stamp.entry.rows}
+    return {day: receipt.entry.rows for day, receipt in view.latest.items() if receipt.entry.rows}
 
 
 @dataclass(frozen=True)

@@ -154,11 +154,11 @@ def release(
     view, part = read_view(lake, pipeline.contracts), ChunkPart(lake, request)
     held_days: dict[str, tuple[date, ...]] = {}
     for contract in _contracts(pipeline, request):
-        stamps = view.table(contract.name).stamps
-        held = sorted(d for d, s in stamps.items() if s.entry.built is Built.HELD)
+        latest = view.table(contract.name).latest
+        held = sorted(d for d, s in latest.items() if s.entry.built is Built.HELD)
         if request.plan and held:
             receipts = dict(_history(lake, contract))
-            held = [d for d in held if request.names(r := receipts[stamps[d].version]) or part.holds(d, r)]
+            held = [d for d in held if request.names(r := receipts[latest[d].version]) or part.holds(d, r)]
         held = [d for d in held if request.days is None or d in request.days]
         held_days |= {contract.name: tuple(held)} if held else {}
     if not held_days:

@@ -10,7 +10,7 @@ from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.core.clock import utc_today
-from backfill_assets.core.contracts import Basis, Contract, Input, reads
+from backfill_assets.core.contracts import Contract, Input, InputKind, reads
 from backfill_assets.core.days import contiguous, cut_has_passed, cut_of, is_mature, ranges
 from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.downstream import will_change
@@ -75,9 +75,9 @@ def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
 
 def input_days(states: States, wanted: Input, day: date) -> list[date]:
     """Return the days of an input that a day is made from; none of landed files."""
-    if wanted.basis is Basis.ARRIVALS:
+    if wanted.kind is InputKind.ARRIVALS:
         return [arrival for arrival, _ in states.view.source(wanted.table).arrivals.get(day, ())]
-    return [] if wanted.basis is Basis.FILES else list(days_of(wanted, day, states.view))
+    return [] if wanted.kind is InputKind.FILES else list(days_of(wanted, day, states.view))
 
 
 def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterat
         receipt.inputs.get(wanted.table),
         states.view.table(wanted.table),
     )
-    newer = [d for d in days if read is not None and d in view.stamps and view.stamps[d].version > read]
+    newer = [d for d in days if read is not None and d in view.latest and view.latest[d].version > read]
     if newer:
         yield f"{wanted.table} {ranges(newer)} was written after version {read}, from which this day was made"
     foreign = [d for d in days if d in view.foreign]
@@ -100,18 +100,18 @@ def _why_missing(states: States, table: str, day: date) -> str:
     if contract.is_landed:
         landed = states.view.source(table).landed.get(day)
         return f"{early}never loaded; {len(landed.shas) if landed else 0} landed file(s) name it"
-    built = [i.table for i in contract.inputs if i.basis not in (Basis.ARRIVALS, Basis.FILES)]
-    absent = [f"{name} {day}" for name in built if day not in states.view.table(name).stamps]
+    built = [i.table for i in contract.inputs if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)]
+    absent = [f"{name} {day}" for name in built if day not in states.view.table(name).latest]
     return f"{early}never built" + (f"; first build {', '.join(absent)}" if absent and not early else "")
 
 
 def _why_stale(states: States, table: str, day: date) -> str:
     if day in states.view.table(table).foreign:
         return "a commit that is not ours touched it"
-    stamp = states.stamp(table, day)
+    receipt = states.latest(table, day)
     source = states.view.source(table)
-    if states.contracts[table].is_landed and stamp is not None:
-        if stamp.version > source.loaded_version:
+    if states.contracts[table].is_landed and receipt is not None:
+        if receipt.version > source.loaded_version:
             return "its load ended before the ledger arrivals named it"
         if source.is_doubted(day):
             return "a commit that is not ours touched its rows in a ledger"
@@ -119,19 +119,19 @@ def _why_stale(states: States, table: str, day: date) -> str:
         files = f"{len(landed.shas) if landed else 0} file(s) name it now"
         stop = f", as_of is {as_of:%Y-%m-%dT%H:%MZ}" if as_of else ""
         return f"its landed files, as_of or what `replay-late` released changed since: {files}{stop}"
-    if reads(states.contracts[table].inputs, Basis.ARRIVALS):
+    if reads(states.contracts[table].inputs, InputKind.ARRIVALS):
         return "deliveries for it were loaded or taken back since"
     return "its inputs changed since"
 
 
 def _why_outdated(states: States, table: str, day: date) -> str:
-    stamp, today = states.stamp(table, day), states.codes.get(table)
-    if stamp is None or today is None:
+    receipt, today = states.latest(table, day), states.codes.get(table)
+    if receipt is None or today is None:
         return "other code or settings"
-    if stamp.entry.built is Built.MERGED:
-        kept = stamp.entry.counts.get(KEPT, 0)
+    if receipt.entry.built is Built.MERGED:
+        kept = receipt.entry.counts.get(KEPT, 0)
         return f"merged: {kept} row(s) stand there that its inputs do not give; an overwrite takes them away"
-    moved = {"code": not today.has_code_of(stamp), "settings": not today.has_settings_of(stamp)}
+    moved = {"code": not today.has_code_of(receipt), "settings": not today.has_settings_of(receipt)}
     return f"made by other {' and '.join(name for name, is_so in moved.items() if is_so)}"
 
 
@@ -176,8 +176,8 @@ def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[H
     of_tables: list[Hold] = []
     for table, days in held.items():
         alone: list[date] = []
-        stamps = {d: stamp for d in sorted(days) if (stamp := states.stamp(table, d)) is not None}
-        for receipt, dates in writes_of(lake.store, table, stamps):
+        latest = {d: day_receipt for d in sorted(days) if (day_receipt := states.latest(table, d)) is not None}
+        for receipt, dates in writes_of(lake.store, table, latest):
             if receipt is not None and PLAN_TAG in receipt.tags:
                 key = (receipt.tags[PLAN_TAG], receipt.tags.get(CHUNK_TAG, ""))
                 of_plans.setdefault(key, {}).setdefault(table, []).extend(dates)
@@ -281,12 +281,12 @@ def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
 def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
     frontier = states.frontier(contract.name)
     required_of = {
-        (wanted.table, d): wanted.basis is Basis.ARRIVALS or is_required(d, day, frontier)
+        (wanted.table, d): wanted.kind is InputKind.ARRIVALS or is_required(d, day, frontier)
         for wanted in contract.inputs
         for d in input_days(states, wanted, day)
     }
     days = []
     for (table, d), required in sorted(required_of.items()):
-        stamp = states.stamp(table, d)
-        days.append(InputDay(table, d, states.of(table, d), stamp.entry.rows if stamp else None, required))
+        receipt = states.latest(table, d)
+        days.append(InputDay(table, d, states.of(table, d), receipt.entry.rows if receipt else None, required))
     return days

@@ -150,7 +150,7 @@ def _created(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapsh
         kept = {}
         for contract, version, entries, files in chosen:
             days = {d: (entry.rows, entry.fingerprint) for d, entry in entries.items()}
-            kept[contract.name] = KeptTable(contract, version, days, _kept(draft, contract, files))
+            kept[contract.name] = KeptTable(contract, version, days, _copied_files(draft, contract, files))
         for contract, version, entries, _ in chosen:  # after the copies: what altered a file before them is seen
             _refuse_differing(lake, request.name, contract, version, entries)
         snapshot = Snapshot(request.name, utc_now(), whoami(), request.note, kept)
@@ -173,7 +173,7 @@ def _chosen(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Ch
     chosen: list[Chosen] = []
     for contract in contracts:
         view = states.view.table(contract.name)
-        held = {d: s.entry for d, s in view.stamps.items() if request.days or s.entry.built is not Built.PENDING}
+        held = {d: s.entry for d, s in view.latest.items() if request.days or s.entry.built is not Built.PENDING}
         days = list(request.days) if request.days else sorted(held)
         if view.version < 0:
             raise _refused(request.name, f"the table {contract.name} was never made", "Name others with --tables")
@@ -212,7 +212,7 @@ def _refuse_differing(lake: Lake, name: str, contract: Contract, version: int, d
         )  # fmt: skip
 
 
-def _kept(folder: Path, contract: Contract, files: Collection[str]) -> tuple[KeptFile, ...]:
+def _copied_files(folder: Path, contract: Contract, files: Collection[str]) -> tuple[KeptFile, ...]:
     """Copy the files below the folder, in the table's layout."""
     kept = []
     for n, file in enumerate(sorted(files)):

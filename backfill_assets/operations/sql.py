@@ -166,7 +166,7 @@ def _tables(
         view = states.view.table(name)
         version = view.version if name in states.view.tables else None  # the newest of the ledger `files`
         tables.append((contract, store.data_files(contract, version) if name in written and version != -1 else []))
-        days = [d for d, stamp in view.stamps.items() if stamp.entry.built is not Built.PENDING]
+        days = [d for d, receipt in view.latest.items() if receipt.entry.built is not Built.PENDING]
         if name in states.contracts and (words := unfit_text(unfit_days_now(states, name, days))):
             unfit[name] = words
     return tables, unfit

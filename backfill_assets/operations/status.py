@@ -123,7 +123,7 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
         wrong=(
             *_raised(states),
             *map(str, unfinished(lake)),
-            *(line for _, line in unlike_days(view)),
+            *(line for _, line in irreproducible_days(view)),
             *_altered(lake, states),
         ),
     )
@@ -134,12 +134,12 @@ def day_rows(lake: Lake, states: States, days: Collection[date], why: bool = Fal
     changing = will_change(states)
 
     def row(table: str, day: date) -> DayStatus:
-        state, stamp = states.of(table, day), states.stamp(table, day)
-        rows, version = (stamp.entry.rows, stamp.version) if stamp else (None, None)
+        state, day_receipt = states.of(table, day), states.latest(table, day)
+        rows, version = (day_receipt.entry.rows, day_receipt.version) if day_receipt else (None, None)
         reason = brief(states, table, day, state)
         culprits: tuple[str, ...] = ()
-        if why and stamp and state is State.STALE:
-            receipt = lake.store.receipt(table, stamp.version)
+        if why and day_receipt and state is State.STALE:
+            receipt = lake.store.receipt(table, day_receipt.version)
             culprits = tuple(r for r in in_full(states, table, day, receipt) if r != reason)
         return DayStatus(table, day, state, rows, version, reason, culprits, day in changing[table])
 
@@ -166,7 +166,7 @@ def _altered(lake: Lake, states: States) -> Iterator[str]:
 def known_days(view: LakeView) -> DayRange | None:
     """Return the days from the lake's first to the last that a receipt or a delivery names; None without any.
     Deliveries at or after `as_of` do not count: they wait until `as_of` is raised."""
-    named = [d for table in view.tables.values() for d in table.stamps]
+    named = [d for table in view.tables.values() for d in table.latest]
     due = (d for source in view.sources.values() for d in source.landed if view.is_due(d))
     arrived = (d for source in view.sources.values() for d in source.arrivals)
     last = max((*named, *due, *arrived), default=None)
@@ -196,11 +196,11 @@ def _widens(column: Column, known: str) -> bool:
     return False
 
 
-def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
+def irreproducible_days(view: LakeView) -> Iterator[tuple[str, str]]:
     """Yield (table, line) for tables with days whose newest receipt has other rows than the same inputs, code and
     settings gave before."""
     for name, table in view.tables.items():
-        days = [d for d, stamp in table.stamps.items() if stamp.unlike]
+        days = [d for d, receipt in table.latest.items() if receipt.irreproducible]
         if days:
             spans = ", ".join(map(str, contiguous(days)))
             yield (

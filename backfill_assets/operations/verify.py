@@ -57,7 +57,7 @@ def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) ->
 def _holds(lake: Lake, days: Collection[date], contract: Contract) -> bool:
     """Whether a table has receipts of some of the days; also if its log is damaged, which is a finding."""
     try:
-        return not {*days}.isdisjoint(lake.store.view(contract.name, contract.day_column).stamps)
+        return not {*days}.isdisjoint(lake.store.view(contract.name, contract.day_column).latest)
     except BackfillError:
         return True
 
@@ -67,5 +67,5 @@ def _rows(lake: Lake, contract: Contract, days: Collection[date] | None) -> Iter
         view = lake.store.view(contract.name, contract.day_column)
     except BackfillError:  # its log is damaged, which is a finding already
         return
-    if view.stamps:
+    if view.latest:
         yield examine_rows(lake, contract, view, days)

@@ -15,7 +15,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.contracts import Contract, Input, InputKind
 from backfill_assets.core.days import DayRange, parse_days, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import QUARANTINE
@@ -114,7 +114,7 @@ def _deps(opened: Opened, contract: Contract) -> list[dg.AssetDep]:
     """The inputs of a table as Dagster shows them, a mapping each: several windows of one table become the widest."""
     windows: dict[str, list[Input]] = {}
     for wanted in contract.inputs:
-        if wanted.basis is not Basis.FILES:
+        if wanted.kind is not InputKind.FILES:
             windows.setdefault(wanted.table, []).append(wanted)
     as_windows = opened.appearance.mappings == "windows"
     contracts = {c.name: c for c in opened.pipeline.contracts}
@@ -127,7 +127,7 @@ def _deps(opened: Opened, contract: Contract) -> list[dg.AssetDep]:
 def _mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
     """The mapping of a day to the days that these inputs need of a table; of none, or of deliveries (which can be for
     any day), the same day."""
-    if not inputs or any(i.basis is Basis.ARRIVALS for i in inputs):
+    if not inputs or any(i.kind is InputKind.ARRIVALS for i in inputs):
         return dg.IdentityPartitionMapping()
     before, after = max(i.before for i in inputs), max(i.after for i in inputs)
     return dg.TimeWindowPartitionMapping(

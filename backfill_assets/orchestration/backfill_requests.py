@@ -51,7 +51,7 @@ class TickState:
         return self.now.astimezone(UTC).date()
 
     @property
-    def taken(self) -> dict[str, set[date]]:
+    def taken_days(self) -> dict[str, set[date]]:
         """Per table the days that are busy or planned."""
         return {n: {*self.busy.get(n, ()), *self.planned.get(n, ())} for n in {*self.busy, *self.planned}}
 
@@ -65,7 +65,7 @@ class TickState:
         So a day that fails keeps no other from its turn. A day is given up once it was tried as often as the settings
         allow; runs that never began do not count.
         """
-        limit, taken = self.lake.settings.lateness.attempts, self.taken
+        limit, taken_days = self.lake.settings.lateness.attempts, self.taken_days
         wanted: list[Work] = []
         texts: dict[str, str] = {}
         for name, days in ready.items():
@@ -75,7 +75,7 @@ class TickState:
             given_up = [day for day, found in tried.items() if found.counted >= limit]
             left = {day: identity for day, identity in known.items() if day not in given_up}
             most = limit + runs.MOST_UNBEGUN
-            wanted += run_requests(self.states, name, left, numbers, most, taken.get(name, frozenset()))[0]
+            wanted += run_requests(self.states, name, left, numbers, most, taken_days.get(name, frozenset()))[0]
             if given_up:
                 texts[name] = (
                     f"{ranges(given_up)} failed {limit} times from the same inputs, rules and code and will not be "
@@ -125,8 +125,8 @@ def as_request(work: Work, sensor: str, lake: Lake, naming: Naming = PLAIN) -> d
         job_name=naming.name(runs.REBUILD),
         asset_selection=[naming.key(name) for name in work.tables],
         partition_key=str(work.days.start) if single else None,
-        run_config={"ops": {naming.step(work.table): {"config": {"asked": dict(work.asked)}}}},
-        tags={**span, **again, **_sensor_tags(sensor, lake), **runs.asked_tags(work)},
+        run_config={"ops": {naming.step(work.table): {"config": {"asked": dict(work.needed)}}}},
+        tags={**span, **again, **_sensor_tags(sensor, lake), **runs.needed_tags(work)},
     )
 
 

@@ -108,7 +108,7 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
 def judge_standing(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:
     """Whether no written day of the table is stale or given up, with the metadata of the check. `given_up` is a text
     about days that no sensor requests any more."""
-    counted = {d: states.of(table, d) for d in states.view.table(table).stamps}
+    counted = {d: states.of(table, d) for d in states.view.table(table).latest}
     stale = sorted(d for d, s in counted.items() if s is State.STALE)
     facts: dict[str, Any] = {"stale days": len(stale)}
     if stale:
@@ -130,7 +130,7 @@ def changed_standing_checks(
     up day are left out.
     """
     for table in tables:
-        if not states.view.table(table).stamps and not given_up.get(table):
+        if not states.view.table(table).latest and not given_up.get(table):
             continue
         passed, facts = judge_standing(states, table, given_up.get(table, ""))
         key = naming.key(table)

@@ -24,7 +24,7 @@ def look_for_green_days(instance: dg.DagsterInstance, lake: Lake, states: States
     found: dict[str, str] = {}
     for contract in (c for c in states.contracts.values() if c.made_by):
         shown = instance.get_materialized_partitions(PLAIN.of(contract))
-        written = states.view.table(contract.name).stamps
+        written = states.view.table(contract.name).latest
         if days := [day for key in shown if (day := _day(key)) is not None and day not in written]:
             found[contract.name] = (
                 f"{contract.made_by} {days_text(sorted(days))}: green in Dagster, and no receipt names them: the asset "

@@ -9,7 +9,7 @@ import json
 
 import dagster as dg
 
-from backfill_assets.core.contracts import Basis
+from backfill_assets.core.contracts import InputKind
 from backfill_assets.core.errors import ALSO, DaysKeptBack
 from backfill_assets.core.plans import KEEP_GOOD, ON_BAD_DAYS_TAG
 from backfill_assets.load.good_days import OnBadDays, chosen_mode
@@ -48,9 +48,9 @@ def _tag(opened: Opened, table: str) -> str:
 
 def raise_at_the_end(context: dg.AssetExecutionContext, opened: Opened, table: str) -> None:
     """Raise DaysKeptBack for all tables of the run that kept days back, unless a table made from `table` follows."""
-    made = _made(context, opened)
+    made = _tables_of_run(context, opened)
     following = (c for c in opened.pipeline.contracts if c.name in made)
-    if any(i.table == table and i.basis is not Basis.FILES for c in following for i in c.inputs):
+    if any(i.table == table and i.kind is not InputKind.FILES for c in following for i in c.inputs):
         return
     if errors := remembered(context, opened):
         first, *others = errors
@@ -58,7 +58,7 @@ def raise_at_the_end(context: dg.AssetExecutionContext, opened: Opened, table: s
         raise DaysKeptBack(first.object, first.culprit, first.consequence, first.fix + more)
 
 
-def _made(context: dg.AssetExecutionContext, opened: Opened) -> set[str | None]:
+def _tables_of_run(context: dg.AssetExecutionContext, opened: Opened) -> set[str | None]:
     """The lake's tables that the run makes: of a run that is executed again, those of the steps that are."""
     run = context.run
     if run.step_keys_to_execute is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.operations.rejected import SetAside, contracts_beside, set_aside
+from backfill_assets.operations.rejected import LedgerCount, ledger_contracts, ledger_counts
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.metadata import VERSION, markdown_table, table_metadata
 
@@ -28,15 +28,15 @@ def ledger_specs(opened: Opened) -> list[dg.AssetSpec]:
         )
         for table in opened.pipeline.tables
         if table.is_landed
-        for contract in contracts_beside(table.contract)
+        for contract in ledger_contracts(table.contract)
     ]  # fmt: skip
 
 
 def report_ledgers(instance: dg.DagsterInstance, opened: Opened, raw: Contract, run_id: str) -> None:
     """Report the ledgers of the landed table `raw` whose version differs from the one in Dagster."""
     key = opened.naming.key
-    reported = {c.name: _reported_version(instance, key(c.name)) for c in contracts_beside(raw)}
-    for ledger in set_aside(opened.lake, raw, {n: int(v) for n, v in reported.items() if v.isdigit()}):
+    reported = {c.name: _reported_version(instance, key(c.name)) for c in ledger_contracts(raw)}
+    for ledger in ledger_counts(opened.lake, raw, {n: int(v) for n, v in reported.items() if v.isdigit()}):
         name = ledger.contract.name
         if reported[name] != str(ledger.version):
             event = dg.AssetMaterialization(key(name), metadata=_ledger_metadata(ledger, run_id))
@@ -51,7 +51,7 @@ def _reported_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:
     return ""
 
 
-def _ledger_metadata(ledger: SetAside, run_id: str) -> dict[str, Any]:
+def _ledger_metadata(ledger: LedgerCount, run_id: str) -> dict[str, Any]:
     metadata: dict[str, Any] = {"dagster/row_count": ledger.rows}
     if ledger.newest is not None:
         metadata["newest arrival day"] = str(ledger.newest)

@@ -177,7 +177,7 @@ def day_metadata(
     for day in candidate.settled:
         by_day[day] = {**by_day[day], **earlier.get(str(day), {}), **by_day[day]}
     after = {d: candidate.entries[d] for d in days}
-    before = {day: stamp.entry for day, stamp in candidate.before.stamps.items()}
+    before = {day: receipt.entry for day, receipt in candidate.before.latest.items()}
     same_rows = rewritten(candidate.before, after, published)
     for day in same_rows:
         by_day[day] |= {UNCHANGED: True, REWRITTEN: True}
@@ -248,7 +248,7 @@ def receipt_metadata(
 
 def rewritten(before: TableView, after: Mapping[date, DayEntry], published: Published) -> frozenset[date]:
     """The days whose rows a forced run replaced by the same rows."""
-    same = {d for d, s in before.stamps.items() if d in after and s.entry.content == after[d].content}
+    same = {d for d, s in before.latest.items() if d in after and s.entry.content == after[d].content}
     return frozenset(published.changed & same - before.foreign)
 
 

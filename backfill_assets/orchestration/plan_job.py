@@ -196,11 +196,13 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
         elif runs.is_active(instance, naming.name(BACKFILL_RANGE), str(lake.root), {PLAN_TAG: plan.id}):
             tick.notes.append(f"plan {plan.id}: its run is queued or starting")
         else:
-            _ask(tick, instance, lake, view, plan, naming)
+            _request_runner(tick, instance, lake, view, plan, naming)
     return tick
 
 
-def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan, naming: Naming) -> None:
+def _request_runner(
+    tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan, naming: Naming
+) -> None:
     heads = digest_of([f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables])
     base, limit = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
     tried = runs.attempts_at(instance, base)

@@ -20,7 +20,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.plans import PUBLISH, RELEASE, ROLLBACK
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
-from backfill_assets.core.view import Stamp
+from backfill_assets.core.view import DayReceipt
 from backfill_assets.lake.files import write_json
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
@@ -94,7 +94,7 @@ def _record(
         return False, []
     days = list(receipt.days)
     if undoing or run is None:
-        days = sorted(d for d, s in states.view.table(table).stamps.items() if s.version == version)
+        days = sorted(d for d, s in states.view.table(table).latest.items() if s.version == version)
     known = recorded_by(run.run_id) if run is not None else frozenset()
     lost = [d for d in days if (naming.key(table), str(d)) not in known]
     source = UNDONE_SOURCE if undoing else LOST_SOURCE if run is not None else ELSEWHERE_SOURCE
@@ -120,7 +120,7 @@ class Written(NamedTuple):
 
 
 def receipt_event(
-    naming: Naming, table: str, day: date, made: Written | Stamp, source: str = UNDONE_SOURCE
+    naming: Naming, table: str, day: date, made: Written | DayReceipt, source: str = UNDONE_SOURCE
 ) -> dg.AssetMaterialization:
     """The materialization that records a day from its receipt; by default after a rollback or release."""
     metadata = receipt_metadata(table, day, None, made.entry, made.version, source) | {WRITE_ID: made.write_id}
@@ -170,8 +170,8 @@ def unmade_days(
     plans = {d: run_id for p, run_id in planned.items() if (d := _day(p))}
     # After the plans: a run that began meanwhile has none among them.
     alive = {run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=runs.ACTIVE))}
-    stamps = states.view.table(contract.name).stamps
-    lost = [d for d, run_id in plans.items() if run_id not in alive and d in stamps]
+    latest = states.view.table(contract.name).latest
+    lost = [d for d, run_id in plans.items() if run_id not in alive and d in latest]
     refused = Verdicts(instance, lake, states, naming).refused(contract) if lost else frozenset()
     return sorted(d for d in lost if d not in refused and states.of(contract.name, d) is not State.STALE)
 
@@ -185,9 +185,9 @@ def _day(partition: str | None) -> date | None:
 
 def _repair(instance: dg.DagsterInstance, states: States, name: str, days: Sequence[date], naming: Naming) -> None:
     """One materialization per day."""
-    stamps, key = states.view.table(name).stamps, naming.key(name)
+    latest, key = states.view.table(name).latest, naming.key(name)
     before = newest_materializations(instance, key, map(str, days))
     for day in days:
-        stamp = stamps[day]
-        metadata = receipt_metadata(name, day, before.get(str(day)), stamp.entry, stamp.version, LOST_SOURCE)
-        instance.report_runless_asset_event(recorded(key, day, stamp.entry, metadata))
+        receipt = latest[day]
+        metadata = receipt_metadata(name, day, before.get(str(day)), receipt.entry, receipt.version, LOST_SOURCE)
+        instance.report_runless_asset_event(recorded(key, day, receipt.entry, metadata))

@@ -23,7 +23,7 @@ from backfill_assets.orchestration.reconcile import receipt_event
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.plans.policy import PutBack, Undone
 
-PUT_BACK, LET_GO = "put_days_back", "let_days_go"
+PUT_BACK, RELEASE_OP = "put_days_back", "let_days_go"
 
 
 class ReleaseConfig(dg.Config, Undone):
@@ -84,10 +84,10 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
 
 def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
     @dg.op(
-        name=lake_context.naming.name(LET_GO),
+        name=lake_context.naming.name(RELEASE_OP),
         description="Allow rebuilds of days that a rollback holds. Looks only, unless `act`.",
     )
-    def let_days_go(context: dg.OpExecutionContext, config: ReleaseConfig) -> None:
+    def release_held_days(context: dg.OpExecutionContext, config: ReleaseConfig) -> None:
         """One release."""
         with as_failures():
             found = release(*lake_context.open(), config.request(), _provenance(context), act=config.act)
@@ -97,7 +97,7 @@ def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
                 _materialize(context, lake_context, found)
 
     what = "Allow rebuilds of days that a rollback holds: stale ones are rebuilt."
-    return one_op_job(lake_context, RELEASE, let_days_go, ReleaseConfig.model_validate({}), what)
+    return one_op_job(lake_context, RELEASE, release_held_days, ReleaseConfig.model_validate({}), what)
 
 
 def one_op_job(
@@ -123,7 +123,7 @@ def _materialize(context: dg.OpExecutionContext, lake_context: LakeContext, days
     view = read_view(lake, pipeline.contracts)
     for name, mine in days.items():
         for day in mine:
-            context.log_event(receipt_event(lake_context.naming, name, day, view.table(name).stamps[day]))
+            context.log_event(receipt_event(lake_context.naming, name, day, view.table(name).latest[day]))
 
 
 def _provenance(context: dg.OpExecutionContext) -> Provenance:

@@ -34,9 +34,9 @@ LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lak
 REQUEST_TAG = ".dagster/backfill_assets_request"
 SENSOR_TAG = ".dagster/backfill_assets_sensor"  # our own: Dagster sets its tag only where its daemon launches
 ATTEMPT_TAG = "backfill_assets/attempt"  # from 1 on: the same was tried before
-ASKED_TAG = ".dagster/asked."  # then the table; its value: FIRST..LAST of the days that were asked for
+NEEDED_TAG = ".dagster/asked."  # then the table; its value: FIRST..LAST of the days that were asked for
 EXACT_DAYS_TAG = ".dagster/backfill_assets_days"  # of a run whose days are no range
-TAG_CHARS = 57  # 63 with `asked.`; Dagster warns of longer ones
+TAG_CHARS = 57  # 63 with `needed.`; Dagster warns of longer ones
 PARTITION, RANGE_START, RANGE_END = (
     "dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end",
 )  # fmt: skip
@@ -100,9 +100,9 @@ def records_of(instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventT
         cursor = page.cursor
 
 
-def asked_tags(work: Work) -> dict[str, str]:
+def needed_tags(work: Work) -> dict[str, str]:
     """The tags by which `attempts` finds the run of a request; which days it is for is in its config."""
-    return {_asked_tag(work.table): str(work.asked_span)} if work.asked else {}
+    return {_needed_tag(work.table): str(work.needed_span)} if work.needed else {}
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,14 @@ def attempts(
 ) -> dict[date, Attempts]:
     """Which runs were requested for the days of a table with these identities, ever; days never requested are left
     out."""
-    tag, step = _asked_tag(table), naming.step(table)
+    tag, step = _needed_tag(table), naming.step(table)
     spans = tag_values(instance, [tag]).get(tag, set()) if wanted else set[str]()
     reaching = [span for span in sorted(spans) if any(_reaches(span, str(day)) for day in wanted)]
     found: dict[date, list[dg.RunRecord]] = defaultdict(list)
     for record in instance.get_run_records(dg.RunsFilter(tags={tag: reaching})) if reaching else ():
-        asked = _asked_of(record.dagster_run, step)
+        needed = _needed_of(record.dagster_run, step)
         for day, identity in wanted.items():
-            if asked.get(str(day)) == identity:
+            if needed.get(str(day)) == identity:
                 found[day].append(record)
     return {day: Attempts.of(records) for day, records in found.items()}
 
@@ -155,14 +155,14 @@ def _reaches(span: str, day: str) -> bool:
     return first <= day <= (last or first)
 
 
-def _asked_of(run: dg.DagsterRun, step: str) -> Mapping[str, str]:
+def _needed_of(run: dg.DagsterRun, step: str) -> Mapping[str, str]:
     config: Any = run.run_config
-    asked: Mapping[str, str] = config.get("ops", {}).get(step, {}).get("config", {}).get("asked", {})
-    return asked
+    needed: Mapping[str, str] = config.get("ops", {}).get(step, {}).get("config", {}).get("asked", {})
+    return needed
 
 
-def _asked_tag(table: str) -> str:
-    return ASKED_TAG + table[-TAG_CHARS:]
+def _needed_tag(table: str) -> str:
+    return NEEDED_TAG + table[-TAG_CHARS:]
 
 
 def is_active(instance: dg.DagsterInstance, job: str, lake: str, tags: Mapping[str, str] | None = None) -> bool:

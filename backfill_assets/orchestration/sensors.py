@@ -181,8 +181,8 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     """
     lake, pipeline = lake_context.look()
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    loaded = (states.view.table(t.name).stamps for t in pipeline.tables if t.is_landed)
-    first = min((day for stamps in loaded for day in stamps), default=lake.settings.start_date)
+    loaded = (states.view.table(t.name).latest for t in pipeline.tables if t.is_landed)
+    first = min((day for latest in loaded for day in latest), default=lake.settings.start_date)
     days = [first + ONE_DAY * i for i in range((today - first).days)]
     yesterday = today - ONE_DAY
     planned = set().union(*days_of_active_plans(lake).values())

@@ -20,7 +20,7 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.files import is_complete
 from backfill_assets.load.landed_changes import Comparison, compared
-from backfill_assets.operations.status import unlike_days
+from backfill_assets.operations.status import irreproducible_days
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.backfill_requests import (
     GivenUp,
@@ -92,10 +92,10 @@ def late_data(state: TickState) -> Tick:
     """`late_data_tick` for a state that was read."""
     tick = Tick()
     given_up = _request_stale(tick, state)
-    for name, text in unlike_days(state.states.view):
+    for name, text in irreproducible_days(state.states.view):
         tick.alarm(f"other rows {name}", text)
     for name, table in state.states.view.tables.items():
-        if days := table.foreign & table.stamps.keys():
+        if days := table.foreign & table.latest.keys():
             culprit = f"{name} {ranges(days)}: another program wrote here, and these rows are not trusted"
             tick.alarm(f"foreign {name}", f"{culprit}; `backfill-assets verify --tables {name}` says what to do")
     tables = [name for name, contract in state.states.contracts.items() if not contract.made_by]
@@ -122,14 +122,14 @@ def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
             tick.notes.append(f"{name}: {ranges(waiting)} wait for their inputs, {day} for {table} {input_day}")
     _note_left_alone(tick, state, built)
     tick.notes += left_to_plans(state.planned, built)
-    wanted = with_downstream(state.states, requests, needed, state.taken)
+    wanted = with_downstream(state.states, requests, needed, state.taken_days)
     tick.request(state, LATE_DATA, [as_request(request, LATE_DATA, state.lake, state.naming) for request in wanted])
     return {**state.requests(free)[1], **given_up}
 
 
 def _note_left_alone(tick: Tick, state: TickState, names: list[str]) -> None:
     for name in names:
-        state_of = {d: state.states.of(name, d) for d in state.states.view.table(name).stamps}
+        state_of = {d: state.states.of(name, d) for d in state.states.view.table(name).latest}
         for kind in (State.HELD, State.OUTDATED):
             days = [d for d, s in state_of.items() if s is kind]
             if days:

@@ -101,10 +101,10 @@ class Verdicts:
         found = run or RunFindings()
         with FileLock(self.lake.locks / "verdicts.lock"):
             key = self.naming.of(contract)
-            before = {name: self._kept(key, name) for name in checks_of(contract)}
+            before = {name: self._kept_standing(key, name) for name in checks_of(contract)}
             target = newest_target(self.instance, key)
-            stamps = self.states.view.table(contract.name).stamps
-            unseen = set(stamps if afresh else self._unseen(contract, before.values())) - {*found.written}
+            latest = self.states.view.table(contract.name).latest
+            unseen = set(latest if afresh else self._unseen(contract, before.values())) - {*found.written}
             receipts = self._by_receipts(contract, unseen)
             for name, kept in before.items():
                 of_run = [f for f in found.findings if f.check == name]
@@ -120,7 +120,7 @@ class Verdicts:
     def refused(self, contract: Contract) -> frozenset[date]:
         """The days of a table whose newest write was refused."""
         key = self.naming.of(contract)
-        return frozenset(d for name in checks_of(contract) for d in self._kept(key, name).refused)
+        return frozenset(d for name in checks_of(contract) for d in self._kept_standing(key, name).refused)
 
     def are_behind(self, contract: Contract) -> bool:
         """Whether Dagster shows a check of the table as not evaluated, or one that knows no days of now."""
@@ -131,14 +131,14 @@ class Verdicts:
             newest: object = record.evaluation if record is not None else None
             if not isinstance(newest, dg.AssetCheckEvaluation) or newest.target_materialization_data != target:
                 return version >= 0
-            if self._of(newest).version < version:
+            if self._standing_of(newest).version < version:
                 return True
         return False
 
-    def _kept(self, key: dg.AssetKey, check: str) -> Standing:
-        return self._of(newest_evaluation(self.instance, dg.AssetCheckKey(key, check)))
+    def _kept_standing(self, key: dg.AssetKey, check: str) -> Standing:
+        return self._standing_of(newest_evaluation(self.instance, dg.AssetCheckKey(key, check)))
 
-    def _of(self, evaluation: dg.AssetCheckEvaluation | None) -> Standing:
+    def _standing_of(self, evaluation: dg.AssetCheckEvaluation | None) -> Standing:
         kept = Standing.of(evaluation)
         return kept if kept.lake == str(self.lake.root) else Standing()
 
@@ -147,14 +147,16 @@ class Verdicts:
         back to an older version."""
         table, bounds = self.states.view.table(contract.name), _bounds(self.lake)
         known = min(s.version if s.bounds == bounds and s.version <= table.version else -1 for s in kept)
-        return [day for day, stamp in table.stamps.items() if stamp.version > known]
+        return [day for day, receipt in table.latest.items() if receipt.version > known]
 
     def _by_receipts(self, contract: Contract, days: Collection[date]) -> list[Finding]:
         """Findings of written days, by their receipts."""
-        stamps = self.states.view.table(contract.name).stamps
+        latest = self.states.view.table(contract.name).latest
         judged = judged_by_receipts(self.lake.settings, self.states, contract, sorted(days)) if days else {}
         found = (finding for of_day in judged.values() for finding in of_day)
-        return [with_warning(f, OTHER_ROWS) if f.check == PROFILE and stamps[f.day].unlike else f for f in found]
+        return [
+            with_warning(f, OTHER_ROWS) if f.check == PROFILE and latest[f.day].irreproducible else f for f in found
+        ]
 
     def _after(
         self, contract: Contract, kept: Standing, of_run: Sequence[Finding], standing: Sequence[Finding]
@@ -162,9 +164,9 @@ class Verdicts:
         """How a check stands after the findings of a run, and those about rows that stand."""
         table = self.states.view.table(contract.name)
         tried, again = {f.day for f in of_run}, {f.day for f in standing}
-        newer = {d for d, stamp in table.stamps.items() if stamp.version > kept.version}
+        newer = {d for d, receipt in table.latest.items() if receipt.version > kept.version}
         refused = {d: why for d, why in kept.refused.items() if d not in tried | newer}
-        warned = {d: why for d, why in kept.warned.items() if d in table.stamps and d not in again}
+        warned = {d: why for d, why in kept.warned.items() if d in table.latest and d not in again}
         refused |= {f.day: f.message for f in of_run if f.refuses}
         warned |= {f.day: f.message for f in standing if not f.passed}
         return Standing(refused, warned, table.version, str(self.lake.root), _bounds(self.lake))
@@ -191,7 +193,7 @@ def _bounds(lake: Lake) -> str:
 
 def _metadata(table: str, check: str, now: Standing, run: RunFindings) -> dict[str, Any]:
     """What an evaluation of a check says: the first days that stand failed, their causes, and what a person does."""
-    facts: dict[str, Any] = {"what": _what(now)}
+    facts: dict[str, Any] = {"what": _in_words(now)}
     if now.days:
         first = min(now.refused or now.warned)
         facts["days"] = markdown_table(["day", "stands", "cause"], _lines(now))
@@ -202,7 +204,7 @@ def _metadata(table: str, check: str, now: Standing, run: RunFindings) -> dict[s
     return {**facts, STANDING: dg.MetadataValue.json(now.to_json())}
 
 
-def _what(now: Standing) -> str:
+def _in_words(now: Standing) -> str:
     """The verdict in words, with the first failed day's cause."""
     if not now.days:
         return "no written day fails"

@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any
 
 from backfill_assets.core import ledgers
-from backfill_assets.core.contracts import Basis, reads
+from backfill_assets.core.contracts import InputKind, reads
 from backfill_assets.core.errors import BackfillError, SettingsError, place_in, section_of
-from backfill_assets.core.ledgers import BESIDE, FILES
+from backfill_assets.core.ledgers import FILES, LOAD_LEDGERS
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.lake.audit import check_rules
 from backfill_assets.lake.code import SourceFile, code_input
@@ -49,7 +49,7 @@ def tables_at(root: Path) -> TablesOf:
         queries = sorted(root.glob(sql)) if sql else []
         if files := [*_files_of(root, named), *queries]:
             refuse_foreign(root, files)
-        python_tables = _own(root, named, settings) if named else _built_in(settings)
+        python_tables = _own_tables(root, named, settings) if named else _built_in(settings)
         sql_tables = [sql_table(path, settings) for path in queries]
         if sql and not sql_tables:
             raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
@@ -74,7 +74,7 @@ def _files_of(root: Path, named: str | None) -> Collection[Path]:
     return _own_files(root / place) if place.endswith(".py") else ()
 
 
-def _own(root: Path, named: str, settings: LakeSettings) -> list[Table]:
+def _own_tables(root: Path, named: str, settings: LakeSettings) -> list[Table]:
     place, _, name = named.rpartition(":")
     with _errors_with_line(root / place if place.endswith(".py") else place):
         module = _module_of(root, place)
@@ -180,7 +180,7 @@ def _in_order(named: str, given: Sequence[Table], settings: LakeSettings) -> tup
 def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[str, str]]:
     """Yield each fault of the tables, with what to do about it."""
     names, sources = [t.name for t in given], [t.contract.source for t in given if t.is_landed]
-    taken = {ledgers.named(ledger, source) for ledger in (*BESIDE, FILES) for source in {*sources, ""}}
+    taken = {ledgers.named(ledger, source) for ledger in (*LOAD_LEDGERS, FILES) for source in {*sources, ""}}
     bad = [n for n in names if not NAME.fullmatch(n) or n in taken]
     if bad:
         yield (
@@ -195,7 +195,7 @@ def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[st
         if unknown := sorted(set(wanted.columns or ()) - set(columns)):
             culprit = f"{table.name} reads {', '.join(unknown)} of {wanted.table}, which has no such column"
             yield culprit, f"Read columns of {', '.join(columns)}"
-        if wanted.basis is Basis.KNOWN_AT_CUT and not reads(known[wanted.table].inputs, Basis.ARRIVALS):
+        if wanted.kind is InputKind.KNOWN_AT_CUT and not reads(known[wanted.table].inputs, InputKind.ARRIVALS):
             culprit = f"{table.name} reads {wanted.table} as known at a cut, which has no versions"
             yield culprit, "Read so only a table made from arrivals, such as staging"
     take = "Take raw and staging from `backfill_assets.tables(settings)`"
@@ -208,7 +208,7 @@ def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[st
 
 
 def _inputs(table: Table) -> set[str]:
-    return {i.table for i in table.contract.inputs if i.basis is not Basis.FILES}
+    return {i.table for i in table.contract.inputs if i.kind is not InputKind.FILES}
 
 
 def _refused(named: str, culprit: str, fix: str) -> SettingsError:

@@ -221,10 +221,10 @@ def _file(folder: Path, parts: Parts) -> Path | None:
 @lru_cache(maxsize=256)
 def _imports(source: bytes, file: str, within: Parts) -> tuple[Parts, ...]:
     """The dotted names that the statements of a file may import, as absolute names below the folder."""
-    return tuple(dict.fromkeys(n for node in ast.walk(ast.parse(source, file)) for n in _named(node, within)))
+    return tuple(dict.fromkeys(n for node in ast.walk(ast.parse(source, file)) for n in _imported_names(node, within)))
 
 
-def _named(node: ast.AST, within: Parts) -> Iterator[Parts]:
+def _imported_names(node: ast.AST, within: Parts) -> Iterator[Parts]:
     if isinstance(node, ast.Import):
         yield from (tuple(alias.name.split(".")) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):

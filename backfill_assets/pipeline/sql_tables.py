@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
+from backfill_assets.core.contracts import Column, Contract, Input, InputKind, Rule
 from backfill_assets.core.errors import NOT_RUN, BackfillError, ContractBroken, SettingsError
 from backfill_assets.core.texts import reason
 from backfill_assets.lake.audit import check_rules
@@ -116,7 +116,7 @@ def _contract(path: Path, header: _Header) -> Contract:
             name,
             w.before,
             w.after,
-            Basis.KNOWN_AT_CUT if w.as_known else Basis.CONTENT,
+            InputKind.KNOWN_AT_CUT if w.as_known else InputKind.CONTENT,
             tuple(w.columns) if w.columns else None,
             tuple(w.by),
             w.isolate_nulls,

@@ -112,9 +112,9 @@ def writes_of_plan(lake: Lake, plan: Plan, table: str) -> PlanWrites:
 def held_against(lake: Lake, contract: Contract, writes: PlanWrites) -> tuple[Lake, int, Mapping[date, DayEntry]]:
     """What gates compare a plan's writes of a table with, as a lake, a version (-1: there is no table) and partition
     records: the table before the plan's first write; of a candidate, the table as it stands in the lake beside it."""
-    standing, version = (lake, writes.base) if lake.beside is None else (lake.beside, None)
+    standing, version = (lake, writes.base) if lake.base_lake is None else (lake.base_lake, None)
     view = standing.store.view(contract.name, contract.day_column, version)
-    return standing, view.version, {day: stamp.entry for day, stamp in view.stamps.items()}
+    return standing, view.version, {day: receipt.entry for day, receipt in view.latest.items()}
 
 
 @dataclass(frozen=True)
@@ -226,8 +226,8 @@ class Progress:
 
         def is_made(table: str, day: date) -> bool:
             """Whether nothing is left to do for the day."""
-            stamp = self.states.stamp(table, day)
-            if stamp is not None and stamp.write_id in ids[table] and self.states.is_whole(table, day, stamp):
+            receipt = self.states.latest(table, day)
+            if receipt is not None and receipt.write_id in ids[table] and self.states.is_whole(table, day, receipt):
                 return True
             if self.states.of(table, day) is State.HELD:
                 return True
@@ -239,9 +239,9 @@ class Progress:
     def written(self, todo: Mapping[str, Collection[date]]) -> frozenset[str]:
         """The tables of `todo` (from `undone`) whose days the plan wrote last: it was killed before raw's ledger named
         them, and need not write them again, even by force."""
-        stamps = {table: [self.states.stamp(table, d) for d in days] for table, days in todo.items()}
+        latest = {table: [self.states.latest(table, d) for d in days] for table, days in todo.items()}
         ids = {table: self.writes[table].ids() for table in todo}
-        return frozenset(t for t, own in stamps.items() if all(s is not None and s.write_id in ids[t] for s in own))
+        return frozenset(t for t, own in latest.items() if all(s is not None and s.write_id in ids[t] for s in own))
 
     def gate_is_passed(self, chunk: PlanChunk) -> bool:
         """Whether receipts prove that the gate was passed: a chunk of a later wave, which waits for it, wrote."""
@@ -255,10 +255,10 @@ class Progress:
             proofs += [newest > own.of(chunk.number).last] if newest is not None else []
         return bool(proofs) and all(proofs)
 
-    def held(self, chunk: PlanChunk) -> dict[str, list[date]]:
+    def held_days(self, chunk: PlanChunk) -> dict[str, list[date]]:
         """Per table the held days of the chunk: put back by a rollback, and not released."""
-        held = {t: [d for d in chunk.days if self.states.of(t, d) is State.HELD] for t in self.plan.tables}
-        return {table: days for table, days in held.items() if days}
+        held_days = {t: [d for d in chunk.days if self.states.of(t, d) is State.HELD] for t in self.plan.tables}
+        return {table: days for table, days in held_days.items() if days}
 
 
 def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
@@ -280,7 +280,7 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
 def _chunk(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
     """The progress of a chunk; a boundary chunk that `waits` is pending: its days are known once all else is made."""
     number, todo, writes = chunk.number, current.undone(chunk), current.writes.values()
-    is_held = chunk.kind is not ChunkKind.BOUNDARY and bool(current.held(chunk))
+    is_held = chunk.kind is not ChunkKind.BOUNDARY and bool(current.held_days(chunk))
     # Days of a finished plan that became stale since belong to those who look after new data.
     is_finished = current.state == FINISHED and not any(w.is_put_back(number) for w in writes)
     if is_held:

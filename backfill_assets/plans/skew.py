@@ -68,8 +68,8 @@ def key_shares(lake: Lake, states: States, reads: Reads) -> tuple[KeyShare, ...]
 
 
 def _share(lake: Lake, states: States, wanted: Input, readers: tuple[str, ...], days: set[date]) -> KeyShare | None:
-    stamps, key = states.view.table(wanted.table).stamps, key_name(wanted.by)
-    written = {d: stamps[d].entry for d in sorted(days) if d in stamps and stamps[d].entry.rows}
+    latest, key = states.view.table(wanted.table).latest, key_name(wanted.by)
+    written = {d: latest[d].entry for d in sorted(days) if d in latest and latest[d].entry.rows}
     known = {d: e for d, e in written.items() if key in counted_most(e.counts)}
     if not known:
         return None

@@ -24,10 +24,10 @@ def test_a_label_that_became_mature_since_is_told_as_matured(tmp_path: Path) -> 
     day = START + ONE_DAY * 3
     build(lake, pipeline, "labels", {day: 3}, digests={day: "of before"})
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    now, stamps = states.frontier("labels"), states.view.table("labels").stamps
+    now, latest = states.frontier("labels"), states.view.table("labels").latest
     assert now is not None
     for frontier, why in ((now - timedelta(days=8), "matured"), (now, "stale")):
-        written = replace(states.view.table("labels"), stamps={**stamps, day: replace(stamps[day], frontier=frontier)})
+        written = replace(states.view.table("labels"), latest={**latest, day: replace(latest[day], frontier=frontier)})
         then = pipeline.states(replace(states.view, tables={**states.view.tables, "labels": written}))
         (found,) = impacts(then, ("labels",), DayRange(day, day + ONE_DAY), Policy())[:1]
         assert list(found.write) == [why]

@@ -84,7 +84,7 @@ def test_landed_rows_that_are_nowhere_stop_every_plan(lake: Made) -> None:
     there, pipeline = lake
     plan, first = planned(*lake), DAYS.start
     raw = there.table_path("raw")
-    entry = read_view(there, pipeline.contracts).source("raw").loaded.stamps[first].entry
+    entry = read_view(there, pipeline.contracts).source("raw").loaded.latest[first].entry
     lacking = replace(entry, rows=2, counts={"duplicates": 0})
     make_commit(raw, len(versions(raw)), Receipt("w", "raw", "manual", {first: lacking}))
     ledger = there.table_path("arrivals")

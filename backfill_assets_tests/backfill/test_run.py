@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.backfill.run import ask_for, run_plan
+from backfill_assets.backfill.run import activate, run_plan
 from backfill_assets.core.errors import BackfillError, GateRefused
 from backfill_assets.core.plans import MODE_TAG, PLAN_TAG, WriteMode
 from backfill_assets.core.states import State
@@ -83,7 +83,7 @@ def test_a_finished_plan_that_is_run_again_is_finished_and_nothing_is_written(tm
     for today in (pipeline, moved):  # what moved since is of no concern to it
         worker = HandWorker(lake, today)
         now = run_plan(partial(_opened, lake, today), plan, worker)
-        assert (now.state, worker.told, ask_for(lake, today, plan)) == ("finished", [], False)
+        assert (now.state, worker.told, activate(lake, today, plan)) == ("finished", [], False)
         assert worker.lines == [f"plan {plan.id} is finished: nothing was left to run"]
     assert versions_of(lake) == before
 

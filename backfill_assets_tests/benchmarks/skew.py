@@ -28,7 +28,7 @@ from backfill_assets.core.contracts import Input
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.confs import EngineSettings, size_confs
 from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import drop_session, open_session, say
+from backfill_assets.engine.session import drop_session, open_session, set_confs
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, built_in_columns, trailing
 from backfill_assets.pipeline.transforms.declared import now
 from backfill_assets.pipeline.transforms.spread import spread_join
@@ -124,7 +124,7 @@ def tried(spark: "SparkSession", rows: int, root: Path, settings: EngineSettings
     """Every way once to compare its rows, which warms it, and once more to measure it."""
     before: tuple[int, int] | None = None
     for number, (work, choice, make, confs) in enumerate(ways(spark, rows, root)):
-        say(spark, {**size_confs(settings, rows), **PLAIN, **UNTOUCHED, **confs})
+        set_confs(spark, {**size_confs(settings, rows), **PLAIN, **UNTOUCHED, **confs})
         found = content(make().toDF(*(f"c{n}" for n, _ in enumerate(make().columns))))
         before, tag = found if work else before, f"way-{number}-"
         spark.addTag(tag)

@@ -8,7 +8,18 @@ import itertools
 import click
 import pytest
 
-from backfill_assets.cli.drawing import broken, draw_table, line_width, number, percent, remark, say, size, span, wanted
+from backfill_assets.cli.drawing import (
+    broken,
+    draw_table,
+    line_width,
+    number,
+    percent,
+    percent_as_typed,
+    remark,
+    say,
+    size,
+    span,
+)
 
 LONG = "a sentence that is much longer than thirty characters"
 
@@ -61,7 +72,7 @@ def test_heads_stand_above_their_cells_whatever_is_broken(
 
 
 def test_numbers_have_their_thousands_separated() -> None:
-    assert (number(None), number(0), number(1234567), wanted(0.995)) == ("-", "0", "1,234,567", "99.5 %")
+    assert (number(None), number(0), number(1234567), percent_as_typed(0.995)) == ("-", "0", "1,234,567", "99.5 %")
 
 
 def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,11 +26,11 @@ def test_a_chunk_is_shown_then_put_back_then_released(made: Planned) -> None:
     assert done["stale"] == {"features": [{"from": str(day(5)), "to": str(day(5))}]}
     assert made.values("staging")[3] == 1
     assert not read(run("release", *which, "--json", on=made))["done"]
-    assert "held" in {e.entry.built for e in made.view("staging").stamps.values()}
+    assert "held" in {e.entry.built for e in made.view("staging").latest.values()}
     let_go = run("release", *which, "--yes", on=made).stdout
     assert "released" in let_go
     assert "run p1" not in let_go, "no file of the plan p1 is there to run it by"
-    assert "held" not in {e.entry.built for e in made.view("staging").stamps.values()}
+    assert "held" not in {e.entry.built for e in made.view("staging").latest.values()}
 
 
 def test_days_of_a_table_go_back_to_a_version_and_the_command_that_ends_the_hold_is_told(made: Planned) -> None:

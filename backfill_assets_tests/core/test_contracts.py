@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.core.contracts import Basis, Column, Input, versions_of
+from backfill_assets.core.contracts import Column, Input, InputKind, versions_of
 from backfill_assets_tests.builders import STAGING, contract
 
 
 def test_a_table_of_versions_is_told_with_the_landed_table_whose_arrivals_it_reads() -> None:
     made = [
         contract("raw_b", "day"),
-        contract("versions", "day", Input("raw_a", basis=Basis.ARRIVALS)),
-        contract("more", "day", Input("raw_b", basis=Basis.ARRIVALS), Input("versions")),
+        contract("versions", "day", Input("raw_a", kind=InputKind.ARRIVALS)),
+        contract("more", "day", Input("raw_b", kind=InputKind.ARRIVALS), Input("versions")),
         contract("sums", "day", Input("versions")),
     ]
     assert versions_of(made) == {"versions": "raw_a", "more": "raw_b"}

@@ -279,10 +279,10 @@ def test_digests_contain_neither_versions_nor_runs_nor_code() -> None:
     story = _labelled(10, 10).build("features", *map(day, range(10))).build("labels", day(4))
     before = [story.digest(c.name, day(4)) for c in CONTRACTS]
     for name, table in story.tables.items():
-        found = table.stamps.items()
-        stamps = {d: replace(s, write_id="w", code_digest="c", settings_digest="s", run_id="r") for d, s in found}
+        found = table.latest.items()
+        latest = {d: replace(s, write_id="w", code_digest="c", settings_digest="s", run_id="r") for d, s in found}
         newer = {"raw": table.inputs["raw"] + 50} if table.inputs else {}
-        story.tables[name] = replace(table, version=table.version + 50, stamps=stamps, inputs=newer)
+        story.tables[name] = replace(table, version=table.version + 50, latest=latest, inputs=newer)
         story.codes[name] = Codes("c", "s")  # as in the receipts: days of old code count by their write
     assert [story.digest(c.name, day(4)) for c in CONTRACTS] == before
 
@@ -292,7 +292,7 @@ def test_digests_do_not_depend_on_the_order_of_what_was_read() -> None:
     view = story.view()
     mirrored = replace(
         view,
-        tables={n: replace(t, stamps=turned(t.stamps)) for n, t in turned(view.tables).items()},
+        tables={n: replace(t, latest=turned(t.latest)) for n, t in turned(view.tables).items()},
         delivered={"raw": Deliveries(turned(view.source("raw").landed), turned(view.source("raw").arrivals))},
     )
     there, here = States(CONTRACTS, mirrored, story.codes).digests, story.states().digests

@@ -96,7 +96,7 @@ def late(*events: int) -> Story:
     return story.load(day(MANY - 1), touching=[day(MANY - 1), *map(day, events)])
 
 
-def asked(story: Story, busy: dict[str, set[date]] | None = None, tried: int = 0) -> list[Work]:
+def requested(story: Story, busy: dict[str, set[date]] | None = None, tried: int = 0) -> list[Work]:
     """What a look at the lake asks for."""
     taken, states = busy or {}, story.states()
     found = needs(states, taken)
@@ -108,36 +108,36 @@ def asked(story: Story, busy: dict[str, set[date]] | None = None, tried: int = 0
 
 
 def test_late_rows_of_days_far_apart_are_one_run_of_all_levels() -> None:
-    (request,) = asked(late(5, 12))
-    assert (request.table, set(request.asked)) == ("staging", {str(day(n)) for n in (5, 12, MANY - 1)})
+    (request,) = requested(late(5, 12))
+    assert (request.table, set(request.needed)) == ("staging", {str(day(n)) for n in (5, 12, MANY - 1)})
     assert request.tables[1:] == ("features", "features_as_known", "labels", "training")
     assert request.days.start == day(5 - HORIZON)
 
 
 def test_what_the_run_covers_holds_all_that_follows() -> None:
     story = late(5)
-    (request,) = asked(story)
-    before = {n: set(story.tables[n].stamps) for n in story.tables}
+    (request,) = requested(story)
+    before = {n: set(story.tables[n].latest) for n in story.tables}
     for name in request.tables:
         states = story.states()
         story.build(name, *(d for d in request.days if not states.is_settled(name, d)))
-    assert {n: set(story.tables[n].stamps) for n in before} == before
+    assert {n: set(story.tables[n].latest) for n in before} == before
     left = needs(story.states(), {}).needed
     assert not any(left[name] for name in request.tables)
 
 
 def test_a_request_that_was_tried_in_vain_stays_alone() -> None:
-    assert all(r.tables[1:] == () and len(r.days) == 1 for r in asked(late(5), tried=1))
+    assert all(r.tables[1:] == () and len(r.days) == 1 for r in requested(late(5), tried=1))
 
 
 def test_a_table_with_a_day_in_between_that_may_not_be_made_does_not_ride_along() -> None:
     story = late(5, 12)
     story.rewrite("features", day(9), built=Built.HELD)
-    (request,) = asked(story)
+    (request,) = requested(story)
     assert request.tables[1:] == ()
     assert request.days == DayRange(day(5), day(MANY - 1) + ONE_DAY)
 
 
 def test_a_table_that_another_run_works_on_does_not_ride_along() -> None:
-    requests = asked(late(5), busy={"features": {day(6)}})
+    requests = requested(late(5), busy={"features": {day(6)}})
     assert requests[0].tables[1:] == ()

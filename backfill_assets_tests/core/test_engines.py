@@ -9,11 +9,11 @@ import pytest
 
 from backfill_assets.core.engines import disagreement
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.view import Stamp
+from backfill_assets.core.view import DayReceipt
 
 ENTRY = DayEntry(3, "f", "inputs")
 CODE = ("code", "settings")
-BEFORE = Stamp(ENTRY, 1, "write", *CODE, "run", engine="spark 4.2.0")
+BEFORE = DayReceipt(ENTRY, 1, "write", *CODE, "run", engine="spark 4.2.0")
 
 
 def test_another_engine_that_gives_the_same_rows_is_no_news() -> None:
@@ -44,5 +44,7 @@ def test_other_rows_by_the_same_engine_say_that_the_transform_depends_on_more_th
         (BEFORE, replace(ENTRY, fingerprint="g", scheme=1), CODE, "sail 0.7.2"),
     ],
 )
-def test_what_cannot_be_compared_is_no_alarm(before: Stamp, now: DayEntry, code: tuple[str, str], engine: str) -> None:
+def test_what_cannot_be_compared_is_no_alarm(
+    before: DayReceipt, now: DayEntry, code: tuple[str, str], engine: str
+) -> None:
     assert disagreement(before, now, code, engine) == ""

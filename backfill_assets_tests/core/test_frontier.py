@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.contracts import Basis, Input
+from backfill_assets.core.contracts import Input, InputKind
 from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.frontier import FRONTIERS, Frontiers, frontier_of, frontiers_in, is_loaded
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.view import Deliveries, LakeView, LandedDay, Stamp, TableView
+from backfill_assets.core.view import DayReceipt, Deliveries, LakeView, LandedDay, TableView
 from backfill_assets_tests.builders import START, Story, contract, day, loaded
 from backfill_assets_tests.strategies import lake_steps, orders_of_loading
 
@@ -153,10 +153,10 @@ def test_where_it_ends_does_not_depend_on_the_order_of_loading(order: list[int])
 # several sources
 
 TWO = (
-    contract("raw_a", "arrival_date", Input("landing_a", basis=Basis.FILES)),
-    contract("raw_b", "arrival_date", Input("landing_b", basis=Basis.FILES)),
-    contract("staging_a", "event_date", Input("raw_a", basis=Basis.ARRIVALS)),
-    contract("staging_b", "event_date", Input("raw_b", basis=Basis.ARRIVALS)),
+    contract("raw_a", "arrival_date", Input("landing_a", kind=InputKind.FILES)),
+    contract("raw_b", "arrival_date", Input("landing_b", kind=InputKind.FILES)),
+    contract("staging_a", "event_date", Input("raw_a", kind=InputKind.ARRIVALS)),
+    contract("staging_b", "event_date", Input("raw_b", kind=InputKind.ARRIVALS)),
     contract("features", "feature_date", Input("staging_a", before=2)),
     contract("labels", "label_date", Input("staging_b", after=2), Input("features"), matures=2),
     contract("truth", "day", Input("staging_b")),
@@ -177,9 +177,9 @@ def view_of(landed: Mapping[str, Set[int]], loaded: Mapping[str, Set[int]], **to
     for name, days in loaded.items():
         source = bare.source(f"raw_{name}")
         entries = {day(n): DayEntry(1, "F", raw_digest(day(n), source)) for n in days}
-        stamps = {d: Stamp(entry, 0, "write", "code", "settings", "run") for d, entry in entries.items()}
-        tables[f"raw_{name}"] = TableView(0, stamps) if stamps else TableView()
-        tables[f"arrivals_{name}"] = TableView(0, inputs={f"raw_{name}": 0}) if stamps else TableView()
+        latest = {d: DayReceipt(entry, 0, "write", "code", "settings", "run") for d, entry in entries.items()}
+        tables[f"raw_{name}"] = TableView(0, latest) if latest else TableView()
+        tables[f"arrivals_{name}"] = TableView(0, inputs={f"raw_{name}": 0}) if latest else TableView()
     return replace(bare, tables=tables)
 
 

@@ -6,11 +6,11 @@ Tested here: `core.lazy`. Not tested here: which names the public packages have 
 import pytest
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.lazy import imported_when_asked
+from backfill_assets.core.lazy import imported_when_used
 
 
 def test_a_name_comes_from_the_module_that_has_it_and_another_one_is_no_attribute() -> None:
-    find = imported_when_asked("backfill_assets", {"core.days": ("DayRange",)})
+    find = imported_when_used("backfill_assets", {"core.days": ("DayRange",)})
     assert find("DayRange") is DayRange
     with pytest.raises(AttributeError, match="module 'backfill_assets' has no attribute 'some_days'"):
         find("some_days")

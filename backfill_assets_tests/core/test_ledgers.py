@@ -12,4 +12,4 @@ def test_contracts_are_called_what_the_names_say() -> None:
 
 
 def test_what_a_load_writes_besides_the_landed_table_is_every_ledger_but_the_account_of_files() -> None:
-    assert set(ledgers.BESIDE) == {ledgers.ARRIVALS, ledgers.QUARANTINE, ledgers.TOO_LATE}
+    assert set(ledgers.LOAD_LEDGERS) == {ledgers.ARRIVALS, ledgers.QUARANTINE, ledgers.TOO_LATE}

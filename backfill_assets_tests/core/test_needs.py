@@ -35,8 +35,8 @@ def late(story: Story, arrival: int = 10, touches: Iterable[int] = (5,)) -> Stor
 def forgotten(story: Story, table: str, *days: date) -> Story:
     """The table without receipts for these days."""
     before = story.tables[table]
-    stamps = {d: s for d, s in before.stamps.items() if d not in days}
-    story.tables[table] = before.__class__(before.version, stamps, before.inputs, before.frontier)
+    latest = {d: s for d, s in before.latest.items() if d not in days}
+    story.tables[table] = before.__class__(before.version, latest, before.inputs, before.frontier)
     return story
 
 
@@ -65,7 +65,7 @@ def test_a_late_delivery_needs_its_event_day_and_its_own_in_staging_first_and_no
 
 def test_what_hangs_on_a_day_follows_once_it_is_made_and_only_if_its_content_changed() -> None:
     story = late(built())
-    same = story.tables["staging"].stamps[day(5)].entry.fingerprint
+    same = story.tables["staging"].latest[day(5)].entry.fingerprint
     story.build("staging", day(10)).build("staging", day(5), content=same)
     assert ready(story, "features") == {day(10)}, "early cut-off"
     story = late(built()).build("staging", day(5), day(10))
@@ -167,7 +167,7 @@ def test_doing_what_is_needed_ends_and_leaves_every_day_as_if_built_at_once(
         settled = {State.FRESH, State.PENDING, State.MISSING}
         states = story.states()
         for name in BUILT:
-            found = {d: states.of(name, d) for d in story.tables.get(name, story.tables["raw"]).stamps}
+            found = {d: states.of(name, d) for d in story.tables.get(name, story.tables["raw"]).latest}
             assert set(found.values()) <= settled, (name, found)
         assert not any(needed_days(states).values())
 
@@ -181,7 +181,7 @@ def stale(*days: int) -> Story:
     return story.load(day(10), touching=map(day, days))
 
 
-def asked(story: Story, tried: dict[int, int], *days: int, rules: str = "") -> tuple[list[Work], list[date]]:
+def requested(story: Story, tried: dict[int, int], *days: int, rules: str = "") -> tuple[list[Work], list[date]]:
     states = story.states()
     known = identities(states, "staging", map(day, days), rules)
     return run_requests(states, "staging", known, {day(n): count for n, count in tried.items()}, MOST, frozenset())
@@ -192,36 +192,36 @@ def one(number: int) -> DayRange:
 
 
 def test_neighbouring_days_are_one_request_that_names_only_the_days_that_need_it() -> None:
-    (ask,), given_up = asked(stale(2, 5), {}, 2, 5)
+    (ask,), given_up = requested(stale(2, 5), {}, 2, 5)
     assert (ask.days, ask.attempt, given_up) == (DayRange(day(2), day(6)), 0, [])
-    assert list(ask.asked) == [str(day(2)), str(day(5))]
+    assert list(ask.needed) == [str(day(2)), str(day(5))]
 
 
 def test_the_same_look_gives_the_same_key_and_a_changed_input_another() -> None:
     story = stale(2)
-    (first,), _ = asked(story, {}, 2)
-    (again,), _ = asked(story, {}, 2)
+    (first,), _ = requested(story, {}, 2)
+    (again,), _ = requested(story, {}, 2)
     assert first.key == again.key
     story.land(day(11), "later").load(day(11), touching=[day(2)])
-    (changed,), _ = asked(story, {}, 2)
+    (changed,), _ = requested(story, {}, 2)
     assert changed.key != first.key
 
 
 def test_inputs_that_return_to_what_they_were_are_a_new_request_because_of_the_write_in_between() -> None:
     story = stale(2)
-    (first,), _ = asked(story, {}, 2)
+    (first,), _ = requested(story, {}, 2)
     before = {d: dict(rows) for d, rows in story.ledger.items()}
     story.land(day(11), "later").load(day(11), touching=[day(2)]).build("staging", day(2))
     story.ledger = before
-    assert story.digest("staging", day(2)).startswith(first.asked[str(day(2))].split(".")[0]), (
+    assert story.digest("staging", day(2)).startswith(first.needed[str(day(2))].split(".")[0]), (
         "the inputs are as before"
     )
-    (back,), _ = asked(story, {}, 2)
+    (back,), _ = requested(story, {}, 2)
     assert back.key != first.key
 
 
 def test_a_day_that_was_tried_in_vain_is_asked_for_alone_and_last_so_that_it_holds_no_other_back() -> None:
-    found, given_up = asked(stale(2, 3, 4), {3: 1}, 2, 3, 4)
+    found, given_up = requested(stale(2, 3, 4), {3: 1}, 2, 3, 4)
     assert [(a.days, a.attempt) for a in found] == [(one(2), 0), (one(4), 0), (one(3), 1)]
     assert not given_up
     assert len({a.key for a in found}) == len(found)
@@ -229,18 +229,18 @@ def test_a_day_that_was_tried_in_vain_is_asked_for_alone_and_last_so_that_it_hol
 
 def test_every_attempt_has_a_key_of_its_own_and_they_are_bounded() -> None:
     story = stale(3)
-    keys = {asked(story, {3: n}, 3)[0][0].key for n in range(MOST)}
+    keys = {requested(story, {3: n}, 3)[0][0].key for n in range(MOST)}
     assert len(keys) == MOST
-    assert asked(story, {3: MOST}, 3) == ([], [day(3)])
+    assert requested(story, {3: MOST}, 3) == ([], [day(3)])
 
 
 def test_whatever_an_attempt_was_tried_with_makes_another_request_when_it_changes() -> None:
     story = stale(3)
-    keys = [asked(story, {}, 3)[0][0].key, asked(story, {}, 3, rules="relaxed gates")[0][0].key]
+    keys = [requested(story, {}, 3)[0][0].key, requested(story, {}, 3, rules="relaxed gates")[0][0].key]
     states = story.states()
     codes = {**states.codes, "staging": Codes("other code", "settings-1")}
     changed = States(states.contracts.values(), states.view, codes)
     keys += [run_requests(changed, "staging", identities(changed, "staging", [day(3)]), {}, MOST, set())[0][0].key]
     story.land(day(12), "new input").load(day(12), touching=[day(3)])
-    keys += [asked(story, {}, 3)[0][0].key]
+    keys += [requested(story, {}, 3)[0][0].key]
     assert len(set(keys)) == len(keys)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.contracts import Contract, Input, InputKind
 from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.needs import needed_days
 from backfill_assets.core.parameters import Parameters, parse_parameters
@@ -36,7 +36,7 @@ OTHER = Codes("code-1", "settings-2")
 WIDER = replace(FEATURES, inputs=(Input("staging", before=WINDOW + 1),))
 FARTHER = replace(LABELS, inputs=(Input("staging", before=-1, after=HORIZON + 1), LABELS.inputs[1]))
 RIPER = replace(TRAINING, matures_after_days=HORIZON + MATURITY + 2)
-KNOWN_LONGER = replace(AS_KNOWN, inputs=(Input("staging", before=WINDOW + 1, basis=Basis.KNOWN_AT_CUT),))
+KNOWN_LONGER = replace(AS_KNOWN, inputs=(Input("staging", before=WINDOW + 1, kind=InputKind.KNOWN_AT_CUT),))
 parameters = st.builds(
     Parameters,
     st.lists(
@@ -45,7 +45,7 @@ parameters = st.builds(
             texts,
             st.integers(0, 400),
             st.integers(0, 400),
-            st.sampled_from([b for b in Basis if b is not Basis.FILES]),
+            st.sampled_from([b for b in InputKind if b is not InputKind.FILES]),
         ),
         max_size=3,
     ).map(tuple),
@@ -142,8 +142,8 @@ def test_a_day_left_empty_for_a_long_grace_is_made_when_a_shorter_one_has_passed
 def forgetful(story: Story, table: str) -> Story:
     """The story as an earlier version would have written it: its receipts name no parameters."""
     view = story.tables[table]
-    stamps = {d: replace(s, parameters="") for d, s in view.stamps.items()}
-    story.tables[table] = replace(view, stamps=stamps)
+    latest = {d: replace(s, parameters="") for d, s in view.latest.items()}
+    story.tables[table] = replace(view, latest=latest)
     return story
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import Digests
 from backfill_assets.core.parameters import parameters_of, parse_parameters
@@ -25,7 +25,7 @@ from backfill_assets.core.readings import (
 )
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
-from backfill_assets.core.view import Deliveries, LakeView, LandedDay, Stamp, TableView
+from backfill_assets.core.view import DayReceipt, Deliveries, LakeView, LandedDay, TableView
 from backfill_assets_tests.builders import CODE, RAW, STAGING, START, day
 
 MORE = Column("more", "STRING", "what nobody reads", nullable=True)
@@ -37,10 +37,10 @@ def wider(contract: Contract) -> Contract:
     return replace(contract, columns=(*contract.columns, MORE))
 
 
-def reader(basis: Basis, columns: tuple[str, ...] | None) -> Contract:
+def reader(kind: InputKind, columns: tuple[str, ...] | None) -> Contract:
     return Contract(
         "sums", "sums", (Column("entity", "STRING", "e"), Column("day", "DATE", "d")), "day", ("entity",),
-        (Input("staging", before=1, basis=basis, columns=columns),), waits_for_cut=basis is Basis.KNOWN_AT_CUT,
+        (Input("staging", before=1, kind=kind, columns=columns),), waits_for_cut=kind is InputKind.KNOWN_AT_CUT,
     )  # fmt: skip
 
 
@@ -50,16 +50,16 @@ def entry(whole: str, digest: str = "", **parts: str) -> DayEntry:
 
 def lake(staging: DayEntry, arrivals: str, *made: tuple[Contract, DayEntry, str]) -> LakeView:
     """One day of everything; staging is what its deliveries give."""
-    stamps = {"staging": Stamp(staging, 0, "w", "", "", "")}
-    stamps |= {c.name: Stamp(e, 0, "w", CODE.code_digest, CODE.settings_digest, "", text) for c, e, text in made}
-    tables = {name: TableView(0, {day(0): stamp}) for name, stamp in stamps.items()}
+    latest = {"staging": DayReceipt(staging, 0, "w", "", "", "")}
+    latest |= {c.name: DayReceipt(e, 0, "w", CODE.code_digest, CODE.settings_digest, "", text) for c, e, text in made}
+    tables = {name: TableView(0, {day(0): receipt}) for name, receipt in latest.items()}
     tables["arrivals"] = TableView(0, {}, {"raw": 0}, midnight(day(0)) + timedelta(days=2))
     landed = {day(0): LandedDay(frozenset({"a"}), 1)}
     rows = {day(0): ((day(0), arrivals),)}
     view = LakeView(START, None, timedelta(), tables, {"raw": Deliveries(landed, rows)})
     contracts = (wider(RAW), wider(STAGING))
     digest = Digests(contracts, view, lambda _: None).of("staging", day(0))
-    fresh = replace(stamps["staging"], entry=replace(staging, input_digest=digest))
+    fresh = replace(latest["staging"], entry=replace(staging, input_digest=digest))
     return replace(view, tables=tables | {"staging": TableView(0, {day(0): fresh})})
 
 
@@ -84,56 +84,56 @@ BEFORE = entry("old"), "old"
 ADDED = entry("new", **{PART: "old"}), told("new", {DELIVERY: "old"})
 CHANGED = entry("new", **{PART: "newer"}), told("new", {DELIVERY: "newer"})
 UNKNOWN = entry("new"), "new"
-BASES = [Basis.CONTENT, Basis.KNOWN_AT_CUT]
+KINDS = [InputKind.CONTENT, InputKind.KNOWN_AT_CUT]
 
 
-@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("now", "found"), [(BEFORE, "fresh"), (ADDED, "fresh"), (CHANGED, "stale"), (UNKNOWN, "stale")]
 )
 def test_a_day_is_stale_only_where_a_column_that_is_read_has_changed(
-    basis: Basis, now: tuple[DayEntry, str], found: str
+    kind: InputKind, now: tuple[DayEntry, str], found: str
 ) -> None:
-    narrow = reader(basis, READ)
+    narrow = reader(kind, READ)
     assert state(lake(*now, made_of(narrow, *BEFORE)), narrow) == found
 
 
-@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("now", "found"), [(BEFORE, "fresh"), (ADDED, "fresh"), (CHANGED, "stale")])
 def test_days_of_before_columns_could_be_named_are_judged_by_them_too(
-    basis: Basis, now: tuple[DayEntry, str], found: str
+    kind: InputKind, now: tuple[DayEntry, str], found: str
 ) -> None:
-    assert state(lake(*now, made_of(reader(basis, None), *BEFORE)), reader(basis, READ)) == found
+    assert state(lake(*now, made_of(reader(kind, None), *BEFORE)), reader(kind, READ)) == found
 
 
-@pytest.mark.parametrize("basis", BASES)
-def test_rows_that_only_get_fingerprints_of_their_parts_are_the_same_rows(basis: Basis) -> None:
-    narrow = reader(basis, READ)
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_only_get_fingerprints_of_their_parts_are_the_same_rows(kind: InputKind) -> None:
+    narrow = reader(kind, READ)
     parts = entry("old", **{PART: "of a part"}), told("old", {DELIVERY: "of a part"})
     assert state(lake(*parts, made_of(narrow, *BEFORE)), narrow) == "fresh"
 
 
-@pytest.mark.parametrize("basis", BASES)
-def test_who_reads_every_column_is_stale_by_any(basis: Basis) -> None:
-    whole = reader(basis, None)
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_reads_every_column_is_stale_by_any(kind: InputKind) -> None:
+    whole = reader(kind, None)
     assert state(lake(*ADDED, made_of(whole, *BEFORE)), whole) == "stale"
 
 
 def test_the_sets_that_are_asked_for_are_proper_parts_and_named_by_their_columns() -> None:
-    contracts = (wider(RAW), wider(STAGING), reader(Basis.CONTENT, READ))
+    contracts = (wider(RAW), wider(STAGING), reader(InputKind.CONTENT, READ))
     assert rows_read(contracts, "staging") == {PART: READ}
     assert deliveries_read(contracts, (*DELIVERED, "more")) == {}
-    known = (*contracts[:2], reader(Basis.KNOWN_AT_CUT, READ))
+    known = (*contracts[:2], reader(InputKind.KNOWN_AT_CUT, READ))
     assert (rows_read(known, "staging"), deliveries_read(known, (*DELIVERED, "more"))) == ({}, {DELIVERY: DELIVERED})
-    everything = reader(Basis.CONTENT, wider(STAGING).column_names)
+    everything = reader(InputKind.CONTENT, wider(STAGING).column_names)
     assert rows_read((*contracts[:2], everything), "staging") == {}
     assert name_of(("a", "b")) == name_of(("b", "a")) != name_of(("ab",))
 
 
 def test_what_decides_which_version_is_current_reaches_who_reads_none_of_it() -> None:
     columns = tuple(Column(c, "STRING", c) for c in ("event_key", "version_ts", "paid", "more", "event_date"))
-    versions = Contract("staging", "s", columns, "event_date", ("event_key",), (Input("raw", basis=Basis.ARRIVALS),))
-    wanted = Input("staging", basis=Basis.KNOWN_AT_CUT, columns=("event_key", "paid", "event_date"))
+    versions = Contract("staging", "s", columns, "event_date", ("event_key",), (Input("raw", kind=InputKind.ARRIVALS),))
+    wanted = Input("staging", kind=InputKind.KNOWN_AT_CUT, columns=("event_key", "paid", "event_date"))
     delivered = ("seq", "event_key", "version_ts", "op", "paid", "more")
     assert delivery_columns(wanted, {"staging": versions}, delivered) == delivered[:-1]
 
@@ -142,12 +142,12 @@ def test_an_input_takes_the_columns_that_another_reads_of_the_same() -> None:
     wide, narrow = Input("staging", before=1), Input("staging", columns=("entity",))
     assert narrowed(wide, [narrow]) == replace(wide, columns=("entity",))
     assert narrowed(narrow, [replace(narrow, columns=("value",))]) == narrow
-    assert narrowed(wide, [replace(narrow, table="raw"), replace(narrow, basis=Basis.KNOWN_AT_CUT)]) == wide
+    assert narrowed(wide, [replace(narrow, table="raw"), replace(narrow, kind=InputKind.KNOWN_AT_CUT)]) == wide
 
 
 def test_parameters_say_which_columns_were_read_and_nothing_where_it_was_all() -> None:
     view = lake(*BEFORE)
     for columns in (None, READ):
-        made = parameters_of(reader(Basis.CONTENT, columns), view)
+        made = parameters_of(reader(InputKind.CONTENT, columns), view)
         assert parse_parameters(made.to_json()) == made
-    assert '["staging",1,0,"content"]' in parameters_of(reader(Basis.CONTENT, None), view).to_json()
+    assert '["staging",1,0,"content"]' in parameters_of(reader(InputKind.CONTENT, None), view).to_json()

@@ -24,9 +24,9 @@ def _built() -> Story:
 @pytest.mark.parametrize("table", [c.name for c in CONTRACTS])
 def test_a_day_without_a_receipt_is_missing(table: str) -> None:
     story = _built()
-    stamps = dict(story.tables[table].stamps)
-    del stamps[day(5)]
-    story.tables[table] = story.tables[table].__class__(9, stamps, story.tables[table].inputs)
+    latest = dict(story.tables[table].latest)
+    del latest[day(5)]
+    story.tables[table] = story.tables[table].__class__(9, latest, story.tables[table].inputs)
     assert story.state(table, day(5)) is State.MISSING
 
 
@@ -54,7 +54,7 @@ def test_a_day_whose_inputs_changed_is_stale() -> None:
 def test_staleness_travels_down_only_as_far_as_content_changes() -> None:
     story = _built()
     story.land(day(9), "late for 5").load(day(9), touching=[day(9), day(5)])
-    same = story.tables["staging"].stamps[day(5)].entry.fingerprint
+    same = story.tables["staging"].latest[day(5)].entry.fingerprint
     story.build("staging", day(5), content=same)
     assert {story.state("features", d) for d in ALL_DAYS[5:8]} == {State.FRESH}
     story.build("staging", day(5), content="other")
@@ -142,9 +142,9 @@ def test_the_first_match_counts() -> None:
     """One day, and one reason after another taken away: each uncovers the next state of the rule."""
     story = loaded(3).build_all(*ALL_DAYS[:3])
     table, last = "features_as_known", day(3)
-    stamp = DayEntry(1, "A", "digest of other inputs", Built.HELD)
+    receipt = DayEntry(1, "A", "digest of other inputs", Built.HELD)
     story.codes[table] = Codes("code-2", "settings-2")
-    story.stamp(table, last, stamp)
+    story.receipt(table, last, receipt)
     story.codes[table] = Codes("code-3", "settings-3")
     seen = [story.state(table, last)]
     story.rewrite(table, last, built=Built.INCOMPLETE)

@@ -11,19 +11,19 @@ from backfill_assets.core.plans import KEEP_GOOD, MODE_TAG, ON_BAD_DAYS_TAG, PLA
 from backfill_assets.core.work import Work, forced
 
 DAY = date(2024, 3, 1)
-WORK = Work(DayRange(DAY, DAY + ONE_DAY * 2), ("staging", "features"), asked={str(DAY): "as it is"})
+WORK = Work(DayRange(DAY, DAY + ONE_DAY * 2), ("staging", "features"), needed={str(DAY): "as it is"})
 
 
 def test_a_key_names_table_days_what_was_asked_and_the_attempt_and_no_words_of_people() -> None:
     others = [
         replace(WORK, attempt=1),
-        replace(WORK, asked={str(DAY): "other"}),
+        replace(WORK, needed={str(DAY): "other"}),
         replace(WORK, tables=("raw",)),
     ]
     assert len({WORK.key, *(other.key for other in others)}) == 4
     assert replace(WORK, note="again", days=DayRange(DAY, DAY + ONE_DAY)).key == WORK.key
     assert WORK.key.startswith(f"staging {DAY} ")
-    assert WORK.asked_days == {DAY}
+    assert WORK.needed_days == {DAY}
 
 
 def test_what_a_plan_has_written_is_not_forced_again() -> None:

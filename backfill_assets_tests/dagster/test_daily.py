@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from backfill_assets.core.contracts import Basis
+from backfill_assets.core.contracts import InputKind
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import Input, LakeIOManager, daily_table
 from backfill_assets_tests.dagster.projects import Deliveries, cause, materialize, rows
@@ -160,7 +160,7 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
         orders_in, {"inputs": ["eu/orders", "us/orders"]}, "eu/orders and us/orders would both be the parameter orders",
     ),
     "a choice that only tables of a lake.toml have": (
-        orders_in, {"inputs": [Input("orders", basis=Basis.ARRIVALS)]}, "the input orders has more than days",
+        orders_in, {"inputs": [Input("orders", kind=InputKind.ARRIVALS)]}, "the input orders has more than days",
     ),
     "no first day": (nothing, {"start": None}, "it has no first day"),
     "two first days": (

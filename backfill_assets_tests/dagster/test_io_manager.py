@@ -41,7 +41,7 @@ def states(lake: Path, table: str) -> dict[str, str]:
 
     reader = open_lake(lake, newest=True)
     known = reader.pipeline.states(read_view(reader.lake, reader.pipeline.contracts))
-    return {str(d): known.of(table, d).value for d in known.view.table(table).stamps}
+    return {str(d): known.of(table, d).value for d in known.view.table(table).latest}
 
 
 def test_days_that_read_a_changed_day_are_stale_until_they_are_made_again(

@@ -103,10 +103,10 @@ def test_a_lake_that_is_not_there_yet_has_no_stale_days(tmp_path: Path, instance
 def test_all_assets_of_a_lake_share_one_look_per_tick(lake: Made) -> None:
     tables = _tables_of(lake[0].root, ())
     assert tables is _tables_of(lake[0].root, ())
-    first = tables.looked(NOW)
+    first = tables.lake_at_tick(NOW)
     assert first is not None
-    assert tables.looked(NOW) is first
-    assert tables.looked(NOW + timedelta(seconds=30)) is not first
+    assert tables.lake_at_tick(NOW) is first
+    assert tables.lake_at_tick(NOW + timedelta(seconds=30)) is not first
 
 
 def test_the_sensor_of_a_lake_requests_what_is_stale_upstream_first_in_the_users_code(

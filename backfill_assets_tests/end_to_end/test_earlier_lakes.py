@@ -52,15 +52,15 @@ def looked(root: Path) -> States:
 
 def states(root: Path) -> dict[str, set[State]]:
     found = looked(root)
-    return {name: {found.of(name, day) for day in found.view.table(name).stamps} for name in found.contracts}
+    return {name: {found.of(name, day) for day in found.view.table(name).latest} for name in found.contracts}
 
 
 def test_the_columns_of_an_earlier_lake_s_files_are_those_of_its_contracts(root: Path) -> None:
     found = looked(root)
     for contract in found.contracts.values():
-        for stamp in found.view.table(contract.name).stamps.values():
-            assert {*(stamp.entry.columns or contract.column_names)} == {*contract.column_names}, contract.name
-            assert bool(stamp.entry.rows) == (stamp.entry.columns is not None)
+        for receipt in found.view.table(contract.name).latest.values():
+            assert {*(receipt.entry.columns or contract.column_names)} == {*contract.column_names}, contract.name
+            assert bool(receipt.entry.rows) == (receipt.entry.columns is not None)
 
 
 def test_an_earlier_lake_is_fresh_everywhere_and_takes_a_late_delivery_and_a_rollback(

@@ -90,9 +90,9 @@ class World(plans.World):
             self._write(self.contract("raw"), rows, {d: states.digests.of("raw", d) for d in days})
         source = read_view(self.lake, self.pipeline.contracts).source("raw")
         doubted = bool(source.doubted_arrivals())
-        moved = {d for d, s in source.loaded.stamps.items() if s.version > source.loaded_version}
+        moved = {d for d, s in source.loaded.latest.items() if s.version > source.loaded_version}
         if moved or doubted:
-            days = sorted(source.loaded.stamps if doubted else moved)
+            days = sorted(source.loaded.latest if doubted else moved)
             said = Provenance("test", inputs={"raw": source.loaded.version})
             rows = [arrival(d, self._content(d)) for d in days]
             self._write(ARRIVALS, rows, dict.fromkeys(days, ""), said, force=doubted)

@@ -84,8 +84,8 @@ def outcomes(world: World, loaded: Candidate) -> Counter[str]:
 
 def _receipts_tell_the_same(world: World, told: Counter[str]) -> None:
     """The receipts of raw count what landed and is elsewhere, per arrival day; zeros too."""
-    stamps = world.look().view.table("raw").stamps
-    counted = [dict(s.entry.counts) for s in stamps.values() if "duplicates" in s.entry.counts]  # days that were due
+    latest = world.look().view.table("raw").latest
+    counted = [dict(s.entry.counts) for s in latest.values() if "duplicates" in s.entry.counts]  # days that were due
     assert counted
     assert all(set(c) >= {"duplicates", "quarantine", "too late", "not due"} for c in counted)
     assert sum(c["duplicates"] for c in counted) == told[TWIN]

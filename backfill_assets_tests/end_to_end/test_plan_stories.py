@@ -110,11 +110,11 @@ class World(Planned):
         staged = stage_by_hand(lake, contract, rows)
         found, digests = audit(lake, staged.paths, contract), {d: states.digests.of(table, d) for d in todo}
         entries = {d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in todo}
-        made_with = {PARAMETERS: parameters_of(contract, states.view).to_json()}
+        state_tags = {PARAMETERS: parameters_of(contract, states.view).to_json()}
         codes = pipeline.codes[table]
         said = Provenance(
             PLAN_REASON if tags else "test", "run", "", codes.code_digest, codes.settings_digest,
-            tags={**made_with, **tags},
+            tags={**state_tags, **tags},
         )  # fmt: skip
         version = states.view.table(table).version
         replace_days(lake, Write(contract, staged, entries, version, said, force=force), lambda _: digests)

@@ -93,19 +93,19 @@ class World:
         """Per table and day the rows and fingerprint that the newest receipt names."""
         found = self.look()
         return {
-            name: {d: (s.entry.rows, s.entry.fingerprint) for d, s in found.view.table(name).stamps.items()}
+            name: {d: (s.entry.rows, s.entry.fingerprint) for d, s in found.view.table(name).latest.items()}
             for name in (*found.contracts, "arrivals", "quarantine")
         }
 
     def days_in(self, state: str, table: str) -> set[date]:
         """The days of a table that have this state, and a receipt."""
         found = self.look()
-        return {d for d in found.view.table(table).stamps if found.of(table, d) == state}
+        return {d for d in found.view.table(table).latest if found.of(table, d) == state}
 
     def states(self) -> dict[str, set[str]]:
         """Per table the states of the days that have a receipt."""
         found = self.look()
-        return {name: {found.of(name, d) for d in found.view.table(name).stamps} for name in found.contracts}
+        return {name: {found.of(name, d) for d in found.view.table(name).latest} for name in found.contracts}
 
 
 def run(request: RebuildRequest) -> Candidate:

@@ -24,7 +24,7 @@ from backfill_assets.engine.foreign import (
     session_of,
     write_parquet,
 )
-from backfill_assets.engine.session import is_theirs, open_session, own_server
+from backfill_assets.engine.session import is_project_session, open_session, own_server
 from backfill_assets.lake.session import LakeSession
 from backfill_assets_tests.lakes import make_lake
 
@@ -186,6 +186,6 @@ def test_a_session_that_a_project_gives_to_another_lake_stays_that_of_its_own(
     opened = LakeSession(make_lake(tmp_path / "own", [], "2024-01-01"))
     session = opened.spark()
     before = own_server(session)
-    assert open_session(tmp_path / "other", EngineSettings(THEIRS, theirs=session)) is session
-    assert not is_theirs(session)
+    assert open_session(tmp_path / "other", EngineSettings(THEIRS, project_session=session)) is session
+    assert not is_project_session(session)
     assert own_server(session) == before

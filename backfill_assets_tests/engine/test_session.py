@@ -18,7 +18,7 @@ from backfill_assets.engine.confs import EngineSettings, scrub
 from backfill_assets.engine.jvm import find_java, launch_options
 from backfill_assets.engine.loss import engine_lost, is_engine_loss
 from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import changed_settings, drop_session, open_session, say
+from backfill_assets.engine.session import changed_settings, drop_session, open_session, set_confs
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 pytestmark = pytest.mark.on_spark("it is Spark's sessions, server and driver")
@@ -107,7 +107,7 @@ def test_a_session_whose_settings_were_never_read_is_not_taken_for_changed_by_wh
     session.conf.getAll = {"spark.sql.extensions": "delta", "spark.sql.shuffle.partitions": "1"}
     opening._open[tmp_path] = opening._Open(session, EngineSettings(), None)
     try:
-        say(session, {"spark.sql.shuffle.partitions": "1"})
+        set_confs(session, {"spark.sql.shuffle.partitions": "1"})
         assert changed_settings(session) == {}
         assert not session.conf.unset.called
     finally:

@@ -58,14 +58,14 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def fingerprints(lake: Lake) -> dict[Any, str]:
-    stamps = lake.store.view("staging", "event_date").stamps
-    return {d: s.entry.fingerprint for d, s in stamps.items()}
+    latest = lake.store.view("staging", "event_date").latest
+    return {d: s.entry.fingerprint for d, s in latest.items()}
 
 
 def test_the_next_write_widens_the_schema_and_no_older_file_or_receipt_changes(lake: Lake) -> None:
     view = lake.store.view("staging", "event_date")
     assert columns(lake, "staging") == {c.name: c.type for c in WIDE.columns}
-    assert (len(view.stamps), view.foreign) == (4, frozenset())
+    assert (len(view.latest), view.foreign) == (4, frozenset())
     notes = [c.receipt.note for c in lake.store.commits("staging") if c.receipt and c.receipt.reason == REASON]
     assert notes == ["widens to value BIGINT, price DECIMAL(20,2), marks ARRAY<BIGINT>"]
     opened = DeltaTable(str(lake.table_path("staging")))
@@ -101,13 +101,13 @@ def test_readers_by_path_cast_older_files(lake: Lake) -> None:
 def test_a_day_of_narrow_files_is_put_back_as_it_was(lake: Lake) -> None:
     before = lake.store.view("staging", "event_date")
     old = next(c.version for c in lake.store.commits("staging") if c.names(day(0)))
-    asked = RestoreRequest(WIDE, {day(0): old}, {day(0): before.stamps[day(0)].version})
+    asked = RestoreRequest(WIDE, {day(0): old}, {day(0): before.latest[day(0)].version})
     version = restore_partitions(lake, asked, Provenance("rollback"))
-    held = lake.store.view("staging", "event_date").stamps[day(0)]
+    held = lake.store.view("staging", "event_date").latest[day(0)]
     assert (held.version, held.entry.built, held.entry.rows) == (version, Built.HELD, 1)
     audited = audit_table(lake, WIDE)[day(0)]
     assert (audited.fingerprint, audited.rows) == (held.entry.fingerprint, held.entry.rows)
-    assert held.entry.fingerprint != before.stamps[day(0)].entry.fingerprint, "the day has its first rows again"
+    assert held.entry.fingerprint != before.latest[day(0)].entry.fingerprint, "the day has its first rows again"
     found = inspect(lake, WIDE)
     assert (found.absent, found.altered, found.torn, found.lost) == ((), (), (), 0)
 

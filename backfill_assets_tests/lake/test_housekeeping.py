@@ -142,11 +142,11 @@ def test_no_version_since_the_time_loses_a_file(
         lake = bare_lake(Path(folder))
         publish(lake, {0: 1, 1: 1, 2: 1})
         for number, value, back in writes:
-            stamps = LOGS.state(lake.table_path("staging"), "event_date").stamps
-            if back and stamps[day(number)].version > 1:
-                wanted = RestoreRequest(STAGING, {day(number): 1}, {day(number): stamps[day(number)].version})
+            latest = LOGS.state(lake.table_path("staging"), "event_date").latest
+            if back and latest[day(number)].version > 1:
+                wanted = RestoreRequest(STAGING, {day(number): 1}, {day(number): latest[day(number)].version})
                 restore_partitions(lake, wanted, Provenance("back"))
-            elif stamps[day(number)].entry.built != "held":
+            elif latest[day(number)].entry.built != "held":
                 publish(lake, {number: value})
         history = list(commits(lake.table_path("staging")))
         since = history[min(newest, len(history) - 1)].at
@@ -208,7 +208,7 @@ def test_small_files_of_a_day_become_one_and_nothing_else_changes(in_parts: Lake
     assert [*compact(in_parts, STAGING, WHOLE)] == [str(day(0)), str(day(1))]
     assert files_by_day(in_parts) == [1, 1, 1]
     after = in_parts.store.view("staging", "event_date")
-    assert (after.stamps, after.foreign, after.version) == (view.stamps, view.foreign, view.version + 1)
+    assert (after.latest, after.foreign, after.version) == (view.latest, view.foreign, view.version + 1)
     assert audit_table(in_parts, STAGING) == held
     path = in_parts.table_path("staging")
     changes = [*file_changes(path, after.version)]
@@ -221,7 +221,7 @@ def test_small_files_of_a_day_become_one_and_nothing_else_changes(in_parts: Lake
 def test_a_day_is_put_back_across_it_and_a_held_or_foreign_one_is_left_alone(in_parts: Lake) -> None:
     publish_in_parts(in_parts, 0, 1)  # version 4
     compact(in_parts, STAGING, WHOLE)
-    seen = {day(0): in_parts.store.view("staging", "event_date").stamps[day(0)].version}
+    seen = {day(0): in_parts.store.view("staging", "event_date").latest[day(0)].version}
     restore_partitions(in_parts, RestoreRequest(STAGING, {day(0): 3}, seen), Provenance("rollback"))
     assert files_by_day(in_parts) == [3, 1, 1], "as it was written"
     assert uneven_files(in_parts, STAGING, WHOLE) == {}, "held"

@@ -185,7 +185,7 @@ def test_a_mend_whose_own_commit_was_torn_is_made_again_by_one_more(tmp_path: Pa
     table = lake.table_path("files")
     commit_file(table, versions(table)[-1]).write_bytes(b"")
     found = mend(lake, FILES, SAID)
-    assert (len(found.aside), len(found.lost)) == (1, 1)
+    assert (len(found.torn), len(found.lost)) == (1, 1)
     assert [r.path for r in read_files(lake.store)] == ["a"]
 
 

@@ -140,17 +140,17 @@ def test_the_newest_receipt_of_each_day_counts(table: Path) -> None:
     commit_days(table, 2, 2, 3)
     found = LOGS.state(table, COLUMN)
     assert found.version == 2
-    assert {d: s.version for d, s in found.stamps.items()} == {day(0): 0, day(1): 1, day(2): 2, day(3): 2}
-    assert found.stamps[day(1)].entry == DayEntry(1, "content-1", "digest-1")
-    assert found.stamps[day(1)].write_id == "write-1"
+    assert {d: s.version for d, s in found.latest.items()} == {day(0): 0, day(1): 1, day(2): 2, day(3): 2}
+    assert found.latest[day(1)].entry == DayEntry(1, "content-1", "digest-1")
+    assert found.latest[day(1)].write_id == "write-1"
 
 
 def test_a_stamp_keeps_who_wrote_it_with_which_code(table: Path) -> None:
     held = {day(0): DayEntry(7, "A", "d", Built.HELD)}
     make_commit(table, 0, receipt(days=held, run_id="run-7", code_digest="code", settings_digest="settings"))
-    stamp = LOGS.state(table, COLUMN).stamps[day(0)]
-    assert (stamp.run_id, stamp.code_digest, stamp.settings_digest) == ("run-7", "code", "settings")
-    assert stamp.entry.built is Built.HELD
+    day_receipt = LOGS.state(table, COLUMN).latest[day(0)]
+    assert (day_receipt.run_id, day_receipt.code_digest, day_receipt.settings_digest) == ("run-7", "code", "settings")
+    assert day_receipt.entry.built is Built.HELD
 
 
 def test_input_versions_are_the_newest_named_and_the_frontier_the_greatest(table: Path) -> None:
@@ -173,7 +173,7 @@ def test_days_that_a_foreign_commit_changes_are_not_trusted(table: Path) -> None
     make_commit(table, 1, actions=[add(str(day(1))), remove])
     found = LOGS.state(table, COLUMN)
     assert found.foreign == {day(1), day(2)}
-    assert found.stamps[day(1)].version == 0, "the receipt stays"
+    assert found.latest[day(1)].version == 0, "the receipt stays"
     assert found.version == 1
 
 
@@ -248,4 +248,4 @@ def test_a_log_whose_beginning_is_lost_has_a_gap(table: Path) -> None:
 
 def test_day_keys_are_dates(table: Path) -> None:
     commit_days(table, 0, 0)
-    assert all(type(d) is date for d in LOGS.state(table, COLUMN).stamps)
+    assert all(type(d) is date for d in LOGS.state(table, COLUMN).latest)

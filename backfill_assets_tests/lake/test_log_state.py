@@ -30,7 +30,7 @@ def test_a_second_look_reads_nothing_and_a_later_one_only_what_is_new(table: Pat
     commit_days(table, 5, 2)
     assert logs.state(table, COLUMN) == LogCache().state(table, COLUMN)
     assert (read[5], read[6:]) == (5, [0, 1, 2, 3, 4, 5]), "the last six by the look without memory"
-    assert first.stamps[day(2)].version == 2, "what was handed out stays as it was"
+    assert first.latest[day(2)].version == 2, "what was handed out stays as it was"
 
 
 def test_the_commits_of_a_table_are_read_once_too(table: Path, read: list[int]) -> None:
@@ -51,7 +51,7 @@ def test_a_log_that_was_replaced_is_read_again(table: Path, read: list[int]) -> 
     for version in range(3):
         commit_file(table, version).unlink()
     commit_days(table, 0, 9)
-    assert set(logs.state(table, COLUMN).stamps) == {day(9)}
+    assert set(logs.state(table, COLUMN).latest) == {day(9)}
 
 
 def test_a_newest_commit_rewritten_in_place_with_its_size_and_time_is_noticed(table: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_newest_commit_rewritten_in_place_with_its_size_and_time_is_noticed(ta
     before = path.stat()
     path.write_text(path.read_text().replace(str(day(2)), str(day(3))))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert set(logs.state(table, COLUMN).stamps) == {day(1), day(3)}
+    assert set(logs.state(table, COLUMN).latest) == {day(1), day(3)}
 
 
 def test_a_newest_commit_that_is_torn_later_is_refused_and_once_restored_read(table: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.contracts import Basis, Column, Input
+from backfill_assets.core.contracts import Column, Input, InputKind
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets.lake import model
@@ -164,8 +164,8 @@ COLUMNS: Mapping[str, dict[str, Any]] = {
     "another type": {"columns": (*STAGING.columns[:1], Column("value", "INT", ""), *STAGING.columns[2:])},
     "NULL no more allowed": {"columns": tuple(replace(c, nullable=False) for c in STAGING.columns)},
     "another key": {"key": ("entity", STAGING.day_column)},
-    "another input": {"inputs": (Input("raw", basis=Basis.ARRIVALS), Input("features"))},
-    "a longer window": {"inputs": (Input("raw", before=1, basis=Basis.ARRIVALS),)},
+    "another input": {"inputs": (Input("raw", kind=InputKind.ARRIVALS), Input("features"))},
+    "a longer window": {"inputs": (Input("raw", before=1, kind=InputKind.ARRIVALS),)},
 }
 
 

@@ -88,9 +88,9 @@ def test_the_pipeline_gives_each_read_to_the_tables_that_it_names_and_makes_no_d
     path = tmp_path / "lake.toml"
     path.write_text(f'{path.read_text()}\n[gates]\nreads = ["SELECT 1 FROM Staging JOIN labels USING (entity)"]\n')
     reading = chosen_pipeline(open_lake(lake.root))
-    assert {c.name for c in reading.contracts if c.asked} == {"staging", "labels"}
+    assert {c.name for c in reading.contracts if c.consumer_queries} == {"staging", "labels"}
     assert reading.codes == chosen_pipeline(lake).codes
-    assert plain.table("staging").contract.asked == ()
+    assert plain.table("staging").contract.consumer_queries == ()
 
 
 def test_what_is_no_single_select_fails_and_an_unknown_table_is_named(lake: Lake) -> None:
@@ -135,7 +135,7 @@ def test_files_series_and_values_may_be_read_beside_the_tables(lake: Lake, tmp_p
 
 
 def test_only_a_table_that_consumers_read_has_the_gate_of_reads_and_one_that_fails_refuses() -> None:
-    read = replace(STAGING, asked=("SELECT 1 FROM staging",))
+    read = replace(STAGING, consumer_queries=("SELECT 1 FROM staging",))
 
     def judged(*failed: str) -> Finding:
         return judge(Judged(read, day(0), DayProfile(), TableGate(), Surroundings(unanswered=failed)))[-1]

@@ -57,7 +57,7 @@ def test_days_that_hold_what_they_should_are_not_written_again(tmp_path: Path) -
 def test_a_day_whose_receipt_fingerprints_in_another_way_is_written_again_once(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     published(lake, 0, scheme=SCHEME - 1)
-    assert lake.store.view("staging", "event_date").stamps[day(0)].entry.scheme == SCHEME - 1
+    assert lake.store.view("staging", "event_date").latest[day(0)].entry.scheme == SCHEME - 1
     assert published(lake, 0, 1).changed == {day(0), day(1)}
     assert not published(lake, 0, 1).write_id
 

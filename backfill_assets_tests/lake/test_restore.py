@@ -54,12 +54,12 @@ def path_of(lake: Lake) -> Path:
 
 
 def entry(lake: Lake, of: date) -> DayEntry:
-    return LOGS.state(path_of(lake), "event_date").stamps[of].entry
+    return LOGS.state(path_of(lake), "event_date").latest[of].entry
 
 
 def back(lake: Lake, targets: Mapping[date, int]) -> int | None:
-    stamps = LOGS.state(path_of(lake), "event_date").stamps
-    return restore_partitions(lake, RestoreRequest(STAGING, targets, {d: stamps[d].version for d in targets}), SAID)
+    latest = LOGS.state(path_of(lake), "event_date").latest
+    return restore_partitions(lake, RestoreRequest(STAGING, targets, {d: latest[d].version for d in targets}), SAID)
 
 
 def content(lake: Lake, version: int | None = None) -> dict[date, int]:
@@ -214,8 +214,8 @@ class World:
             self.states.append({**self.states[-1], n: value})
 
     def roll_back(self, n: int, to: int) -> None:
-        stamps = LOGS.state(path_of(self.lake), "event_date").stamps
-        if day(n) not in stamps:
+        latest = LOGS.state(path_of(self.lake), "event_date").latest
+        if day(n) not in latest:
             return
         at = to % len(self.states)
         if back(self.lake, {day(n): at}) is not None:
@@ -250,9 +250,9 @@ def test_after_any_steps_every_version_reads_as_it_was_and_a_rollback_undone_is_
     for version, held in list(enumerate(world.states))[1:]:
         assert content(lake, version) == {day(n): v for n, v in held.items()}
     found = audit_table(lake, STAGING)  # DuckDB, over the files of the newest version
-    stamps = LOGS.state(path_of(lake), "event_date").stamps
-    for at, stamp in stamps.items():
-        assert stamp.entry.fingerprint == (found[at].fingerprint if at in found else "0")
+    latest = LOGS.state(path_of(lake), "event_date").latest
+    for at, receipt in latest.items():
+        assert receipt.entry.fingerprint == (found[at].fingerprint if at in found else "0")
     shutil.rmtree(lake.root)
 
 

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.view import Stamp
+from backfill_assets.core.view import DayReceipt
 from backfill_assets.lake.audit import audit_as_written
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import read_commit
@@ -42,18 +42,18 @@ def test_a_day_goes_back_across_a_column_that_was_added_or_dropped_and_forth_aga
     known = {v: table_at(lake, v) for v in (1, lake.store.view("staging", "event_date").version)}
     for target, held in known.items():
         for contract in (after, before):
-            seen = {day(0): stamp(lake).version}
+            seen = {day(0): receipt(lake).version}
             restore_partitions(lake, RestoreRequest(contract, {day(0): target}, seen), SAID)
             assert table_at(lake) == held
         said = read_commit(lake.table_path("staging"), target).receipt
         assert said is not None
         release_partitions(lake, after, [day(0)], SAID)
-        assert stamp(lake).entry == said.days[day(0)]
+        assert receipt(lake).entry == said.days[day(0)]
         assert audit_as_written(lake, after, [day(0)])[day(0)].fingerprint == said.days[day(0)].fingerprint
 
 
-def stamp(lake: Lake) -> Stamp:
-    return lake.store.view("staging", "event_date").stamps[day(0)]
+def receipt(lake: Lake) -> DayReceipt:
+    return lake.store.view("staging", "event_date").latest[day(0)]
 
 
 def table_at(lake: Lake, version: int | None = None) -> list[dict[str, Any]]:

@@ -118,7 +118,7 @@ def spark_server() -> Iterator[int]:
 
 def make_by(made: LakeSession) -> None:
     """Make both days by a session, which must stay as it was."""
-    lake, session = made.lake, made.spark() if made.theirs is None else made.for_reading()
+    lake, session = made.lake, made.spark() if made.project_session is None else made.for_reading()
     before = {key: session.conf.get(key, None) for key in WATCHED}
     publish(lake, session.createDataFrame(lines()))
     read = made.read("t", lake.store.head("t"), "day", [DAY])
@@ -144,12 +144,15 @@ def run_assets(root: Path) -> None:
     def again(t: pyspark.sql.DataFrame) -> pyspark.sql.DataFrame:
         return t
 
-    theirs = PySparkResource(spark_config=CONFS)
-    resources = {"io_manager": LakeIOManager(lake=str(root), spark=theirs), "pyspark_of_theirs": theirs}
+    project_session = PySparkResource(spark_config=CONFS)
+    resources = {
+        "io_manager": LakeIOManager(lake=str(root), spark=project_session),
+        "pyspark_of_theirs": project_session,
+    }
     with dg.DagsterInstance.ephemeral() as instance:
         testing.materialize([t, again], str(DAY), str(DAY + timedelta(1)), resources=resources, instance=instance)
     store = look_at(root).store
-    first, second = ({d: s.entry.content for d, s in store.view(n, "day").stamps.items()} for n in ("t", "again"))
+    first, second = ({d: s.entry.content for d, s in store.view(n, "day").latest.items()} for n in ("t", "again"))
     assert first == second
 
 
@@ -165,10 +168,10 @@ def make(kind: str, root: Path) -> dict[str, Any]:
         make_by(LakeSession(lake))
     else:
         with their_session(kind) as given:
-            make_by(LakeSession(lake, theirs=lambda: given))
-    stamps = lake.store.view("t", "day").stamps
+            make_by(LakeSession(lake, project_session=lambda: given))
+    latest = lake.store.view("t", "day").latest
     return {
-        "fingerprints": {str(day): stamp.entry.fingerprint for day, stamp in sorted(stamps.items())},
+        "fingerprints": {str(day): receipt.entry.fingerprint for day, receipt in sorted(latest.items())},
         "server": (root / ".server").exists(),
         "java": sum(p.name() == "java" for p in psutil.Process().children(recursive=True)),
     }

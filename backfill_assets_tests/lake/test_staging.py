@@ -15,7 +15,7 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.confs import COMPILED_FROM_ROWS, IN_TASKS_FROM_ROWS, EngineSettings, size_confs
-from backfill_assets.engine.session import say
+from backfill_assets.engine.session import set_confs
 from backfill_assets.lake.committer import ensure_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
@@ -176,13 +176,13 @@ def _with_dictionary(path: str) -> set[str]:
 def test_a_day_is_one_file_however_many_rows_the_session_expects(spark: "SparkSession", lake: Lake, rows: int) -> None:
     confs = size_confs(EngineSettings(engine="local[2]"), rows)
     before: dict[str, str | None] = {key: spark.conf.get(key) for key in confs}
-    say(spark, confs)
+    set_confs(spark, confs)
     try:
         days = spark.range(8).selectExpr("'A' AS entity", "id AS value", f"DATE'{day(0)}' + CAST(id % 2 AS INT) AS d")
         frame = days.withColumnRenamed("d", "event_date").repartition(3, "value")
         assert len(stage(lake, STAGING, conform(frame, STAGING)).files) == 2
     finally:
-        say(spark, {key: kept or "" for key, kept in before.items()})
+        set_confs(spark, {key: kept or "" for key, kept in before.items()})
 
 
 def test_what_fails_half_way_leaves_nothing(spark: "SparkSession", lake: Lake) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.engines import ENGINE, UNLIKE
+from backfill_assets.core.engines import ENGINE, IRREPRODUCIBLE
 from backfill_assets.core.frontier import FRONTIERS
 from backfill_assets.core.plans import REPLAY
 from backfill_assets.core.receipts import Built, DayEntry
@@ -165,7 +165,7 @@ def test_states_of_a_table_that_was_made_anew_are_passed_over(table: Path, read:
     for version in range(LENGTH):
         commit_days(table, version, 1, reason="again")
     read.clear()
-    assert set(LogCache().state(table, COLUMN).stamps) == {day(1)}
+    assert set(LogCache().state(table, COLUMN).latest) == {day(1)}
     assert read == list(range(LENGTH))
 
 
@@ -213,7 +213,7 @@ RECEIPT = st.builds(
     reason=st.sampled_from(["manual", REPLAY]), frontier=MOMENT,
     inputs=st.dictionaries(st.sampled_from(["raw", "labels"]), st.integers(-1, 9)), run_id=st.sampled_from(["", "run"]),
     tags=st.fixed_dictionaries({}, optional={
-        ENGINE: st.just("spark"), UNLIKE: st.just(str(day(1))),
+        ENGINE: st.just("spark"), IRREPRODUCIBLE: st.just(str(day(1))),
         FRONTIERS: st.just('{"raw": "2024-03-01T00:00:00+00:00"}'),
     }),
 )  # fmt: skip
@@ -235,5 +235,5 @@ def test_a_kept_state_and_the_commits_after_it_give_what_all_commits_give(
     for at in (None, min(wanted, len(history) - 1)):
         found, whole = LogCache().state(table, COLUMN, at), _folded(table, at)
         assert found == whole
-        assert list(found.stamps) == list(whole.stamps)
+        assert list(found.latest) == list(whole.latest)
         assert _everything(table, found) == _everything(table, whole)

@@ -22,7 +22,7 @@ import pytest
 
 from backfill_assets.lake.forgotten import compact
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.traces import OVERLAP, Found, Search, Trace, holds
+from backfill_assets.lake.traces import OVERLAP, Search, SearchResult, Trace, holds
 from backfill_assets_tests.files import bare_lake
 
 ANN, TEN = Trace({"entity": "ann-77"}), Trace({"entity": "10"})
@@ -32,7 +32,7 @@ CELLS = Trace({"entity": "ab"}, in_cells=True)
 SPELLED = Trace({"entity": "ann-77"}, spellings={"entity": ["Ann-77 "]})
 TWO = Trace({"plant": "north", "machine": "press-9"})
 ODD = 'René "d\'Or" & Søn'
-HELD, NOT_HELD, UNREAD = Found(held=True), Found(), Found(unread=True)
+HELD, NOT_HELD, UNREAD = SearchResult(held=True), SearchResult(), SearchResult(unread=True)
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_a_value_that_only_the_dictionary_of_a_file_holds_is_found(lake: Lake, t
     ],
 )
 def test_what_nobody_can_decode_is_searched_as_bytes_and_counts_as_not_searched(
-    lake: Lake, tmp_path: Path, content: bytes, found: Found
+    lake: Lake, tmp_path: Path, content: bytes, found: SearchResult
 ) -> None:
     (path := tmp_path / "x#y?z%41.db").write_bytes(content)
     assert Search(lake, ANN).of(path) == found

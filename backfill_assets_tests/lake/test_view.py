@@ -74,7 +74,7 @@ def test_receipts_files_and_arrivals_are_put_together(lake: Lake) -> None:
     view = read_view(lake, CONTRACTS)
     assert view.source("raw").landed == {day(0): LandedDay(frozenset({"sha"}), 2)}
     assert view.source("raw").arrivals == {day(0): ((day(0), "F"),)}
-    assert view.table("raw").stamps[day(0)].entry.rows == 2
+    assert view.table("raw").latest[day(0)].entry.rows == 2
     assert (view.table("arrivals").inputs, view.table("arrivals").frontier) == ({"raw": 0}, NOON)
     assert States(CONTRACTS, view, {}).of("raw", day(0)) is State.FRESH
 

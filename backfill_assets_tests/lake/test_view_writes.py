@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.core.view import Stamp
+from backfill_assets.core.view import DayReceipt
 from backfill_assets.lake.store import TableStore
 from backfill_assets.lake.view import writes_of
 from backfill_assets_tests.builders import receipt
@@ -28,17 +28,17 @@ class _Read:
         return None if version == WITHOUT_RECEIPT else receipt(table, {}, run_id=str(version))
 
 
-def _stamp(version: int) -> Stamp:
-    return Stamp(DayEntry(1, "", ""), version, "", "", "", "")
+def _day_receipt(version: int) -> DayReceipt:
+    return DayReceipt(DayEntry(1, "", ""), version, "", "", "", "")
 
 
 @given(st.dictionaries(st.dates(date(2024, 1, 1), date(2024, 2, 29)), st.integers(0, 5)))
 def test_every_day_is_told_once_with_the_receipt_of_its_write(versions: dict[date, int]) -> None:
-    read, stamps = _Read(), {d: _stamp(v) for d, v in versions.items()}
-    found = list(writes_of(cast(TableStore, read), "staging", stamps))
+    read, latest = _Read(), {d: _day_receipt(v) for d, v in versions.items()}
+    found = list(writes_of(cast(TableStore, read), "staging", latest))
     assert len(found) == len(set(versions.values()))
-    assert {d: s for _, days in found for d, s in days.items()} == stamps
-    assert sum(len(days) for _, days in found) == len(stamps)
+    assert {d: s for _, days in found for d, s in days.items()} == latest
+    assert sum(len(days) for _, days in found) == len(latest)
     for told, days in found:
         wanted = {"" if told is None else told.run_id}
         assert {"" if s.version == WITHOUT_RECEIPT else str(s.version) for s in days.values()} == wanted

@@ -17,7 +17,7 @@ import pytest
 from backfill_assets.core.contracts import Column
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.engine.sail import Sail
-from backfill_assets.engine.session import say
+from backfill_assets.engine.session import set_confs
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.writing import MANY_FOLDERS, conform, stage, stage_query
@@ -63,9 +63,9 @@ def test_a_query_that_fails_leaves_no_file_and_no_marker(tmp_path: Path) -> None
 @pytest.fixture
 def few_rows(spark: "SparkSession") -> "Iterator[SparkSession]":
     before = spark.conf.get(TASKS)
-    say(spark, {TASKS: "1"})
+    set_confs(spark, {TASKS: "1"})
     yield spark
-    say(spark, {TASKS: before or ""})
+    set_confs(spark, {TASKS: before or ""})
 
 
 def every_kind(spark: "SparkSession", days: int) -> "DataFrame":

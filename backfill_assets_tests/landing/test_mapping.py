@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from backfill_assets.engine.session import say
+from backfill_assets.engine.session import set_confs
 from backfill_assets_tests.load.test_deliveries import MOMENT, PLAIN, judged, parquet, settings, stocked
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ def test_a_value_over_which_an_expression_raises_costs_its_row_and_no_other(
         "spark.sql.subexpressionElimination.enabled": "true",
     }
     before = {key: str(spark.conf.get(key)) for key in confs}
-    say(spark, confs)
+    set_confs(spark, confs)
     try:
         bad = stocked(
             tmp_path, "a.csv", text(("k", "n/a", "A", 1), ("k", 5, "A", "yes"), ("k", 7, "A", 1), ("k", 2**63, "A", 0))
         )
         found = judged(spark, [bad, stocked(tmp_path, "b.csv", text(("k", -3, "B", 0)))], settings("csv", RISKY))
     finally:
-        say(spark, before)
+        set_confs(spark, before)
     told = {(r["entity"], r["row_number"]): (r["value"], r["flag"], r["reason"]) for r in found}
     raised = "{}: select raises an error on this row"
     value, flag = raised.format("value"), raised.format("flag")

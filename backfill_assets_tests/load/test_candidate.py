@@ -89,7 +89,7 @@ def test_days_that_are_new_or_hold_the_same_rows_have_no_revisions_and_are_not_r
 
     story = loaded(1).build("staging", day(0), content="A")
     same = DayProfile(1, "A")
-    assert story.states().view.table("staging").stamps[day(0)].entry.content == same.content
+    assert story.states().view.table("staging").latest[day(0)].entry.content == same.content
     told = day_facts(
         lake, story.states(), Table(STAGING, revisions=never), stage_by_hand(lake, STAGING, ROWS),
         {day(0): same, day(1): DayProfile(1, "B"), None: DayProfile(1, "C")},

@@ -21,7 +21,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.status import unlike_days
+from backfill_assets.operations.status import irreproducible_days
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets_tests.lakes import ECHO, SUMS, backfill, content, delivery, land, make_lake, prepared, request, toy
 from backfill_assets_tests.pipeline.built_in import contract
@@ -149,10 +149,10 @@ def test_a_forced_rerun_with_other_rows_from_the_same_inputs_is_told_as_broken_u
         (warned,) = [f for f in again.findings if f.check == PROFILE]
         assert not warned.passed
         assert "the transform depends on more than its inputs" in warned.message
-        assert again.publish().unlike == {MADE_ON}
-    (told,) = dict(unlike_days(read_view(lake, ALL))).values()
+        assert again.publish().irreproducible == {MADE_ON}
+    (told,) = dict(irreproducible_days(read_view(lake, ALL))).values()
     assert told.startswith(f"echo {MADE_ON}: made again from the same inputs, code and settings, the rows are others")
     assert not backfill(lake, MADE_ON, MADE_ON, ["echo"], by_a_file(kept))["echo"].write_id, "a rerun that does nothing"
-    assert dict(unlike_days(read_view(lake, ALL)))
-    assert not backfill(lake, MADE_ON, MADE_ON, ["echo"], by_a_file(kept), force=True)["echo"].unlike
-    assert not dict(unlike_days(read_view(lake, ALL)))
+    assert dict(irreproducible_days(read_view(lake, ALL)))
+    assert not backfill(lake, MADE_ON, MADE_ON, ["echo"], by_a_file(kept), force=True)["echo"].irreproducible
+    assert not dict(irreproducible_days(read_view(lake, ALL)))

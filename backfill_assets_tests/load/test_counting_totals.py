@@ -123,7 +123,7 @@ def test_a_file_is_loaded_once_it_is_what_its_manifest_declares_and_never_change
     assert landed(session).uncounted
     backfill(lake, START, START, ["raw"])
     assert len(content(lake, "raw")) == 2
-    assert read_view(lake, [contract("raw")]).table("raw").stamps[DAY].entry.counts[AS_DECLARED] == 1
+    assert read_view(lake, [contract("raw")]).table("raw").latest[DAY].entry.counts[AS_DECLARED] == 1
     shown = {f.path: f.as_declared for f in show(lake, pipeline, "raw", DAY).files}
     assert shown == {"a.jsonl": True, "copy.jsonl": False}
 

@@ -16,8 +16,8 @@ from backfill_assets.lake.ledger import FILES, LANDED
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.placing import _named
-from backfill_assets.load.raw import SET_ASIDE, _counts, _refuse, load
+from backfill_assets.load.placing import _records_naming
+from backfill_assets.load.raw import REJECTED, _counts, _refuse, load
 from backfill_assets_tests.builders import day, loaded, receipt, write_rows
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -38,8 +38,8 @@ def test_days_made_from_a_file_that_is_altered_or_missing_are_refused_with_every
 def test_receipts_count_what_is_not_in_raw_by_where_it_went_zeros_too() -> None:
     told = _counts({day(0): {"a": {"raw": 5, "duplicate": 1}, "b": {"duplicate": 2, "too late": 4}}, day(1): {}})
     assert told == {
-        day(0): {**dict.fromkeys(SET_ASIDE, 0), "duplicates": 3, "too late": 4},
-        day(1): dict.fromkeys(SET_ASIDE, 0),
+        day(0): {**dict.fromkeys(REJECTED, 0), "duplicates": 3, "too late": 4},
+        day(1): dict.fromkeys(REJECTED, 0),
     }
 
 
@@ -65,7 +65,7 @@ def test_the_engine_expects_all_rows_of_the_files_that_a_day_came_in_for_it_read
     rows = [row | {"arrival_date": d, "rows": n, "usable_rows": n} for d, n in ((day(0), 2), (day(1), 1_000_000))]
     write_rows(lake.table_path(FILES.name), FILES, rows, receipt(FILES.name, {}))
     session = _Expecting(lake)
-    (named,) = _named(session, [day(0)])
+    (named,) = _records_naming(session, [day(0)])
     assert (named.path, session.told) == ("a", [1_000_002])
 
 

@@ -33,8 +33,10 @@ FAR = "0001-01-01 (BC)"  # DuckDB's words for a day of which Python has no date
 def rebuild(tmp_path: Path) -> Rebuild:
     """Of two days of staging that are settled, so that nothing is to be computed."""
     lake, pipeline = synthetic_lake(tmp_path / "lake", 2)
-    asked = RebuildRequest(LakeSession(lake), pipeline, pipeline.table("staging"), SPAN, Provenance("manual"))
-    return Rebuild(asked)
+    consumer_queries = RebuildRequest(
+        LakeSession(lake), pipeline, pipeline.table("staging"), SPAN, Provenance("manual")
+    )
+    return Rebuild(consumer_queries)
 
 
 @pytest.fixture
@@ -137,7 +139,7 @@ def test_a_read_of_a_consumer_that_fails_with_the_new_rows_refuses_their_days_an
     rebuild.prepare()
     request, lake = rebuild.request, rebuild.request.lake_session.lake
     read = "SELECT CAST(event_key AS INTEGER) FROM staging"
-    contract = replace(rebuild.table.contract, asked=(read,))
+    contract = replace(rebuild.table.contract, consumer_queries=(read,))
     row = dict.fromkeys(contract.column_names) | {"event_key": "twelve", contract.day_column: START}
     rebuild.request = replace(request, table=replace(request.table, contract=contract))
     rebuild.candidate = replace(

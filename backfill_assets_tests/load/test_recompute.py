@@ -65,7 +65,7 @@ def test_an_input_whose_files_upkeep_took_is_read_where_the_same_rows_stand(tmp_
     )  # fmt: skip
     said, days = (
         receipt("features", inputs={"staging": made.view("staging").version}),
-        {day(2): made.view("features").stamps[day(2)]},
+        {day(2): made.view("features").latest[day(2)]},
     )
     scatter(made, "staging", 2)
     maintain(made.lake, made.pipeline)

@@ -247,9 +247,9 @@ def test_a_file_of_which_nothing_was_ever_made_is_let_go_by_name(spark: "SparkSe
     lake_session, _ = world.open()
     scan(lake_session)
     path.unlink()
-    assert scan(lake_session).let_go == ("lost.jsonl",)
+    assert scan(lake_session).lapsed == ("lost.jsonl",)
     assert files_of(world) == {"lost.jsonl": (1, True)}
-    assert scan(lake_session).let_go == ()
+    assert scan(lake_session).lapsed == ()
 
 
 def poisoned(sha: str) -> Callable[..., Any]:

@@ -98,6 +98,6 @@ def test_a_session_that_was_changed_beside_the_transforms_writes_nothing(
     to_new_york(LakeSession(lake).spark())
     with pytest.raises(ContractBroken, match=f"the table {table}: settings of .*{ZONE} from 'UTC'"):
         backfill(lake, FIRST, FIRST, [table])
-    assert not lake.store.view(table, "event_date").stamps
+    assert not lake.store.view(table, "event_date").latest
     backfill(lake, FIRST, FIRST, [table])
-    assert lake.store.view(table, "event_date").stamps
+    assert lake.store.view(table, "event_date").latest

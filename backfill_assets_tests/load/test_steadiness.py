@@ -15,7 +15,7 @@ import pytest
 from pyspark.logger import PySparkLogger
 
 from backfill_assets.core.contracts import Column, Contract, Input
-from backfill_assets.core.days import asked_days
+from backfill_assets.core.days import day_range
 from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.engine.loss import QUERY_LOGS, silence_raised_errors
 from backfill_assets.lake.model import Chunk, Table
@@ -65,7 +65,7 @@ def test_the_tables_of_this_package_are_steady(staging: "DataFrame") -> None:
     contracts = {t.name: t.contract for t in ours}
     session, chunk = (
         staging.sparkSession,
-        Chunk(asked_days("2024-03-01", "2024-03-03"), datetime(2024, 4, 1, tzinfo=UTC)),
+        Chunk(day_range("2024-03-01", "2024-03-03"), datetime(2024, 4, 1, tzinfo=UTC)),
     )
     for table in ours[1:]:
         frames = {i.table: session.createDataFrame([], _schema(contracts[i.table])) for i in table.contract.inputs}
@@ -89,7 +89,7 @@ def test_a_mistake_in_a_transform_is_told_with_file_and_line() -> None:
         pytest.raises(BackfillError, match=r"the transform of own: test_steadiness\.py, line \d+: KeyError: 'nothing'"),
         explaining_mistakes(table),
     ):
-        transform({}, Chunk(asked_days(date(2024, 3, 1), None), None))
+        transform({}, Chunk(day_range(date(2024, 3, 1), None), None))
 
 
 def test_an_error_of_a_query_that_pyspark_raises_is_not_printed_as_well(caplog: pytest.LogCaptureFixture) -> None:

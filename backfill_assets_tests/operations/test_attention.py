@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.operations.standing import FOLDER, attention, keep_attention
-from backfill_assets.operations.status import unlike_days
+from backfill_assets.operations.status import irreproducible_days
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import Story, day
@@ -40,10 +40,10 @@ def test_what_did_not_change_is_not_written_again(tmp_path: Path) -> None:
 
 
 def test_days_whose_newest_receipt_says_that_they_were_others_before_are_told_until_it_does_not() -> None:
-    stamp = Stamp(DayEntry(1, "f", "inputs"), 1, "write", "code", "settings", "run")
-    stamps = {day(n): replace(stamp, unlike=n != 2) for n in range(4)}
-    view = replace(Story().view(), tables={"staging": TableView(1, stamps), "labels": TableView(1, {day(0): stamp})})
-    ((name, told),) = unlike_days(view)
+    receipt = DayReceipt(DayEntry(1, "f", "inputs"), 1, "write", "code", "settings", "run")
+    latest = {day(n): replace(receipt, irreproducible=n != 2) for n in range(4)}
+    view = replace(Story().view(), tables={"staging": TableView(1, latest), "labels": TableView(1, {day(0): receipt})})
+    ((name, told),) = irreproducible_days(view)
     assert name == "staging"
     assert told.startswith(f"staging {day(0)}..{day(1)}, {day(3)}: made again from the same inputs, code and settings")
 

@@ -81,7 +81,7 @@ def test_keys_of_one_day_that_only_a_hash_orders_untick_the_latest_wins(
     lake, pipeline = late_lake(tmp_path / "lake")
     text = (lake.root / "lake.toml").read_text()
     (lake.root / "lake.toml").write_text(text.replace('select = "seq"', f'select = "{select}"'))
-    day = sorted(read_view(lake, pipeline.contracts).table("raw").stamps)[-1]
+    day = sorted(read_view(lake, pipeline.contracts).table("raw").latest)[-1]
     rows = [delivery_of(day, n, timedelta(0)) for n in (6, 7)]
     write(lake, "raw", pipeline, [*rows, *({**row, "seq": row["seq"] + 9, **second} for row in rows)], [day])
     item = loads(open_lake(lake.root), pipeline)["one row per key, the latest wins"]
@@ -111,7 +111,7 @@ def source(lake: Lake, pipeline: Pipeline) -> Source:
 
 def test_repeats_are_told_by_what_they_repeat_and_a_key_that_is_current_twice_unticks(tmp_path: Path) -> None:
     lake, pipeline = late_lake(tmp_path / "lake")
-    day = sorted(read_view(lake, pipeline.contracts).table("raw").stamps)[-1]
+    day = sorted(read_view(lake, pipeline.contracts).table("raw").latest)[-1]
     row, other = ({**delivery_of(day, n, timedelta(0)), "event_key": f"new{n}"} for n in (1, 2))
     before = repeats_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), source(lake, pipeline), newest=1)
     rows = [row, {**row, "seq": 91, "source_file": "again"}, {**row, "seq": 92, "value": 7}, other]

@@ -4,7 +4,7 @@ Tested here: `operations.doctor_tables`. Not tested here: the examinations (`tes
 """
 
 from backfill_assets.core.texts import json_of
-from backfill_assets.operations.doctor_tables import SHOWN, Level, broken, fine, odd, some
+from backfill_assets.operations.doctor_tables import SHOWN, Level, broken, fine, first_names, odd
 
 
 def test_each_word_has_its_level_and_what_is_fine_asks_for_nothing() -> None:
@@ -14,6 +14,6 @@ def test_each_word_has_its_level_and_what_is_fine_asks_for_nothing() -> None:
 
 
 def test_a_long_list_shows_its_first_names_and_how_many_more_there_are() -> None:
-    assert some(range(SHOWN)) == "0, 1, 2, 3, 4"
-    assert some(range(SHOWN + 2)) == "0, 1, 2, 3, 4 and 2 more"
-    assert some([]) == ""
+    assert first_names(range(SHOWN)) == "0, 1, 2, 3, 4"
+    assert first_names(range(SHOWN + 2)) == "0, 1, 2, 3, 4 and 2 more"
+    assert first_names([]) == ""

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import Inspection
 from backfill_assets.lake.ledger import ARRIVALS, FILES
@@ -34,14 +34,14 @@ class Seen:
         return self.seen
 
 
-def stamp(rows: int) -> Stamp:
-    return Stamp(DayEntry(rows, "F", "digest"), 1, "write", CODE.code_digest, CODE.settings_digest, "run", "")
+def receipt(rows: int) -> DayReceipt:
+    return DayReceipt(DayEntry(rows, "F", "digest"), 1, "write", CODE.code_digest, CODE.settings_digest, "run", "")
 
 
 def examine(contract: Contract = STAGING, changed: bool = False, **found: Any) -> list[Diagnosis]:
     """The findings about a table with three rows on one day, which others have `changed`."""
     foreign = frozenset({day(0)}) if changed else frozenset()
-    seen = TableView(version=1, stamps={day(0): stamp(3)}, foreign=foreign)
+    seen = TableView(version=1, latest={day(0): receipt(3)}, foreign=foreign)
     told = Inspection(**{"commits": 2, "files": 1, "rows": 3, "day_rows": {day(0): 3}, **found})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(doctor_tables, "inspect", lambda *_: told)

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.fitness import (
@@ -41,13 +41,13 @@ def test_fresh_days_are_fit_and_stale_and_missing_ones_are_named(tmp_path: Path)
 
 
 def test_a_version_is_judged_by_what_its_receipts_say() -> None:
-    def stamp(built: Built) -> Stamp:
-        return Stamp(DayEntry(1, "f", "d", built), 1, "w", "", "", "")
+    def receipt(built: Built) -> DayReceipt:
+        return DayReceipt(DayEntry(1, "f", "d", built), 1, "w", "", "", "")
 
-    stamps = {day(n): stamp(b) for n, b in enumerate((Built.COMPLETE, Built.PENDING, Built.INCOMPLETE, Built.HELD))}
-    older = stamp(Built.COMPLETE)
+    latest = {day(n): receipt(b) for n, b in enumerate((Built.COMPLETE, Built.PENDING, Built.INCOMPLETE, Built.HELD))}
+    older = receipt(Built.COMPLETE)
     older = replace(older, entry=replace(older.entry, columns={"entity": "STRING", "feature_date": "DATE"}))
-    view = TableView(1, {**stamps, day(5): stamp(Built.COMPLETE), day(6): older}, foreign=frozenset({day(5)}))
+    view = TableView(1, {**latest, day(5): receipt(Built.COMPLETE), day(6): older}, foreign=frozenset({day(5)}))
     assert unfit_days_then(view, FEATURES, [day(n) for n in range(7)]) == {
         day(1): "pending", day(2): "incomplete", day(4): "missing", day(5): "stale", day(6): "made without value",
     }  # fmt: skip
@@ -56,7 +56,7 @@ def test_a_version_is_judged_by_what_its_receipts_say() -> None:
 def test_only_days_whose_rows_are_not_those_of_their_receipts_differ(tmp_path: Path) -> None:
     reader = readable_lake(tmp_path / "lake")
     contract = reader.pipeline.contract(TABLE, "")
-    entries = {d: s.entry for d, s in reader.lake.store.view(TABLE, contract.day_column).stamps.items()}
+    entries = {d: s.entry for d, s in reader.lake.store.view(TABLE, contract.day_column).latest.items()}
     found = dict(audit_table(reader.lake, contract))
     assert differing_days(reader.lake, contract, entries, found) == []
     without = {d: e for d, e in entries.items() if d != date(2024, 3, 1)}
@@ -67,5 +67,5 @@ def test_a_day_is_read_again_by_the_columns_of_its_files_before_it_differs(tmp_p
     """It may have been made under a contract of other columns."""
     reader = readable_lake(tmp_path / "lake")
     contract = reader.pipeline.contract(TABLE, "")
-    entries = {d: s.entry for d, s in reader.lake.store.view(TABLE, contract.day_column).stamps.items()}
+    entries = {d: s.entry for d, s in reader.lake.store.view(TABLE, contract.day_column).latest.items()}
     assert differing_days(reader.lake, contract, entries, dict.fromkeys(entries, DayProfile())) == []

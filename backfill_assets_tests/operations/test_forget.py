@@ -21,7 +21,7 @@ from backfill_assets.lake.view import settled_view
 from backfill_assets.operations.candidates import candidate_names
 from backfill_assets.operations.forget import (
     ForgetRequest,
-    Look,
+    FoundFiles,
     certify,
     differing,
     erase_all,
@@ -152,7 +152,7 @@ def test_what_holds_it_is_counted_per_place_and_goes_but_files_of_the_user_stay_
     assert (erasure.done["left"], erasure.done["mentions"]) == ({"notes": 1}, {})
     assert "finished_at" not in erasure.done
     (request_.lake.root / "notes" / "x.txt").unlink()
-    assert certify(request_, erasure) == Look([], [], [])
+    assert certify(request_, erasure) == FoundFiles([], [], [])
     assert "finished_at" in erasures(request_.lake)[0].done
 
 

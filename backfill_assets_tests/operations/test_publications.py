@@ -216,8 +216,8 @@ def test_days_that_the_candidate_builds_again_meanwhile_are_published_as_they_we
         beside.publish(candidate=replace(beside.there.lake, own=frozenset({"staging"})))
     assert beside.made.values("staging") == [5] * DAYS
     held = audit_table(beside.made.lake, beside.made.contract("staging"))
-    stamps = beside.made.view("staging").stamps
-    assert {d: p.fingerprint for d, p in held.items()} == {d: s.entry.fingerprint for d, s in stamps.items()}
+    latest = beside.made.view("staging").latest
+    assert {d: p.fingerprint for d, p in held.items()} == {d: s.entry.fingerprint for d, s in latest.items()}
 
 
 def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_however_old_they_are(beside: Beside) -> None:
@@ -226,7 +226,7 @@ def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_howeve
     for file in beside.there.lake.table_path("staging").rglob("*.parquet"):
         os.utime(file, (LONG_AGO, LONG_AGO))
     linked: list[Staged] = []
-    days = made.view("staging").stamps
+    days = made.view("staging").latest
 
     def link() -> None:
         linked.append(stage_links(made.lake, contract, beside.there.lake, days, beside.there.view("staging").version))

@@ -20,11 +20,11 @@ from backfill_assets.lake.staging import stage_rows
 from backfill_assets.operations.rejected import (
     MOST_CHARS,
     NEWEST_DAYS,
+    LedgerCount,
     Reason,
-    SetAside,
     kinds,
+    ledger_counts,
     retyped,
-    set_aside,
     unusable,
 )
 from backfill_assets_tests.files import SMALLEST, bare_lake, publish_by_hand
@@ -38,7 +38,7 @@ def refused(day: date, number: int, reason: str) -> dict[str, Any]:
     return {"arrival_date": day, "source_file": "a", "row_number": number, "text": "x", "reason": reason}
 
 
-def of(found: list[SetAside], name: str) -> SetAside:
+def of(found: list[LedgerCount], name: str) -> LedgerCount:
     return next(f for f in found if f.contract.name == name)
 
 
@@ -47,7 +47,7 @@ def test_the_newest_reasons_are_counted_and_those_of_long_ago_are_not(tmp_path: 
     days = [START + ONE_DAY * n for n in range(NEWEST_DAYS + 1)]
     rows = [refused(days[0], 1, "long ago"), *(refused(d, n, "not JSON") for d in days[1:] for n in (1, 2))]
     publish_by_hand(lake, QUARANTINE, [*rows, refused(days[-1], 3, "no number")])
-    found = of(set_aside(lake, RAW), "quarantine")
+    found = of(ledger_counts(lake, RAW), "quarantine")
     assert (found.rows, found.newest) == (len(rows) + 1, days[-1])
     assert found.reasons == [Reason("not JSON", 2 * NEWEST_DAYS, days[-1]), Reason("no number", 1, days[-1])]
 

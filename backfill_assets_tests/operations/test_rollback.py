@@ -81,7 +81,7 @@ def test_a_chunk_released_and_redone_goes_back_to_before_it_was_redone(made: Pla
     roll_back(made.lake, made.pipeline, SECOND, SAID)
     assert release(made.lake, made.pipeline, SECOND, SAID) == dict.fromkeys(("staging", "features"), (day(3), day(4)))
     assert made.of("staging", State.HELD) == []
-    assert made.view("staging").stamps[day(3)].entry == made.view("staging").stamps[day(3)].entry
+    assert made.view("staging").latest[day(3)].entry == made.view("staging").latest[day(3)].entry
     made.chunk(2, (3, 4), 5)
     assert made.values("staging")[3:5] == [5, 5]
     roll_back(made.lake, made.pipeline, SECOND, SAID)

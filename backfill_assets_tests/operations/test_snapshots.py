@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.core.days import asked_days as span_of
+from backfill_assets.core.days import day_range as span_of
 from backfill_assets.core.errors import Altered, BackfillError
 from backfill_assets.lake.forgotten import begin_erasure
 from backfill_assets.operations.fitness import Unfit, UnfitDays, UnfitDaysWarning

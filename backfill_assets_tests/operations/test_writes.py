@@ -130,10 +130,10 @@ def test_the_table_of_the_audit_can_be_read_by_any_engine(made: Planned, tmp_pat
 
 
 def test_days_count_as_changed_where_fingerprints_of_two_kinds_say_nothing(made: Planned) -> None:
-    path, stamp = made.lake.table_path("staging"), made.states().stamp("staging", day(5))
-    assert stamp
+    path, receipt = made.lake.table_path("staging"), made.states().latest("staging", day(5))
+    assert receipt
     for number, scheme in enumerate((SCHEME - 1, SCHEME, SCHEME)):
-        told = Receipt(f"w{number}", "staging", "manual", {day(5): replace(stamp.entry, scheme=scheme)})
+        told = Receipt(f"w{number}", "staging", "manual", {day(5): replace(receipt.entry, scheme=scheme)})
         make_commit(path, len(versions(path)), told)
     found = audit(made.lake, made.pipeline, "staging", day(5))
     newest = sorted(found, key=lambda w: w.version)[-3:]

@@ -211,9 +211,9 @@ def test_checks_of_days_that_were_put_back_are_told_anew_of_the_rows_that_stand_
 ) -> None:
     made(lake, on_disk, range(DAYS), ["staging"])
     there, pipeline = lake
-    stamp = pipeline.states(read_view(there, pipeline.contracts)).stamp("staging", day(1))
-    assert stamp
-    path, back = there.table_path("staging"), replace(stamp.entry, rows=0, fingerprint="0", built=Built.HELD)
+    receipt = pipeline.states(read_view(there, pipeline.contracts)).latest("staging", day(1))
+    assert receipt
+    path, back = there.table_path("staging"), replace(receipt.entry, rows=0, fingerprint="0", built=Built.HELD)
     make_commit(path, len(versions(path)), Receipt("w", "staging", ROLLBACK, {day(1): back}))
     follow_receipts(on_disk, *seen(*lake))
     assert shown(on_disk, "staging") == {"made": DAYS}

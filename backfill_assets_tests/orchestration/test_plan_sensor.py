@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.backfill.run import ask_for, run_plan
+from backfill_assets.backfill.run import activate, run_plan
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.orchestration.context import LakeContext
@@ -33,7 +33,7 @@ def test_a_plan_that_was_asked_for_and_one_whose_runner_was_killed_are_taken_up(
 ) -> None:
     plan = planned(*lake)
     assert ticked(lake, instance).requests == []  # nobody asked for it
-    ask_for(*lake, plan)  # as a runner does first: killed then, it leaves this and nothing else
+    activate(*lake, plan)  # as a runner does first: killed then, it leaves this and nothing else
     (request,) = ticked(lake, instance).requests
     assert request.job_name == "backfill_range"
     assert request.run_config["ops"]["run_chunks"]["config"]["plan"] == plan.id
@@ -42,7 +42,7 @@ def test_a_plan_that_was_asked_for_and_one_whose_runner_was_killed_are_taken_up(
 
 def test_a_plan_that_is_run_queued_paused_stopped_or_ended_is_not(lake: Made, instance: dg.DagsterInstance) -> None:
     plan = planned(*lake)
-    ask_for(*lake, plan)
+    activate(*lake, plan)
     (request,) = ticked(lake, instance).requests
     with only_runner(lake[0], plan):
         assert _spelled(lake, instance) == f"plan {plan.id} is being run"
@@ -71,7 +71,7 @@ def test_a_plan_that_a_run_stopped_with_a_reason_waits_for_a_person(
     tick = ticked(lake, instance)
     assert (tick.requests, tick.alarms) == ([], {f"plan {plan.id} stopped": held_back(lake[0])[plan.id]})
     assert "the server is gone" in tick.alarms[f"plan {plan.id} stopped"]
-    ask_for(*lake, plan)  # what `run PLAN --daemon` does: a person looked
+    activate(*lake, plan)  # what `run PLAN --daemon` does: a person looked
     assert len(ticked(lake, instance).requests) == 1
 
 
@@ -79,7 +79,7 @@ def test_a_plan_whose_process_dies_before_it_writes_is_given_up_and_told(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
     plan: Plan = planned(*lake)
-    ask_for(*lake, plan)
+    activate(*lake, plan)
     for _ in range(3):
         (request,) = ticked(lake, instance).requests
         ran(instance, request, dg.DagsterRunStatus.FAILURE)

@@ -105,7 +105,7 @@ def test_days_that_a_run_of_another_instance_wrote_are_told_by_their_newest_comm
 def test_what_is_told_of_a_day_that_was_put_back_names_its_write_and_no_run(lake: Made) -> None:
     commit(lake, "", reason=ROLLBACK)
     contract = lake[1].table("staging").contract
-    stamp = lake[0].store.view("staging", contract.day_column).stamps[START]
-    event = receipt_event(PLAIN, "staging", START, stamp)
-    assert (event.partition, event.metadata[WRITE_ID].value) == (str(START), stamp.write_id)
-    assert (event.tags or {})["dagster/data_version"] == f"{stamp.entry.rows}.{stamp.entry.fingerprint}"
+    receipt = lake[0].store.view("staging", contract.day_column).latest[START]
+    event = receipt_event(PLAIN, "staging", START, receipt)
+    assert (event.partition, event.metadata[WRITE_ID].value) == (str(START), receipt.write_id)
+    assert (event.tags or {})["dagster/data_version"] == f"{receipt.entry.rows}.{receipt.entry.fingerprint}"

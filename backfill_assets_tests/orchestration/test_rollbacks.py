@@ -13,7 +13,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.reconcile import follow_receipts
-from backfill_assets.orchestration.rollbacks import LET_GO, PUT_BACK, rollback_jobs
+from backfill_assets.orchestration.rollbacks import PUT_BACK, RELEASE_OP, rollback_jobs
 from backfill_assets_tests.builders import CONTRACTS, day
 from backfill_assets_tests.operations.planned import DAYS, Planned
 from backfill_assets_tests.orchestration.ticking import seen
@@ -37,7 +37,7 @@ def tables(_: Any) -> tuple[Table, ...]:
 
 def run(made: Planned, instance: dg.DagsterInstance, job: str, **config: Any) -> Any:
     jobs = {j.name: j for j in rollback_jobs(LakeContext(made.lake.root, tables))}
-    op = PUT_BACK if job == ROLLBACK else LET_GO
+    op = PUT_BACK if job == ROLLBACK else RELEASE_OP
     return jobs[job].execute_in_process(
         instance=instance, run_config={"ops": {op: {"config": config}}}, raise_on_error=False
     )
@@ -77,7 +77,7 @@ def test_a_chunk_put_back_in_the_browser_is_held_there_and_after_its_release_fre
     assert result.success
     assert made.values("staging")[3:5] == made.values("features")[3:5] == [1, 1]
     assert states(instance, "staging") == states(instance, "features") == {str(day(n)): "held" for n in (3, 4)}
-    assert made.view("staging").stamps[day(3)].run_id == result.run_id
+    assert made.view("staging").latest[day(3)].run_id == result.run_id
     assert follow_receipts(instance, *seen(made.lake, made.pipeline)) == [], "its run told all"
     assert run(made, instance, RELEASE, table="staging", days=f"{day(3)}..{day(4)}", act=True).success
     assert states(instance, "staging") == {str(day(n)): "fresh" for n in (3, 4)}

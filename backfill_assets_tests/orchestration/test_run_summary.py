@@ -6,7 +6,7 @@ Tested here: `orchestration.metadata`.
 from datetime import date
 
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.core.view import DayReceipt, TableView
 from backfill_assets.lake.replace import Published
 from backfill_assets.orchestration.metadata import LISTED_DAYS, rewritten, summary
 from backfill_assets_tests.builders import day
@@ -44,9 +44,9 @@ def test_a_run_that_changed_nothing_says_so() -> None:
 
 def test_days_that_were_written_again_as_they_were_are_no_change() -> None:
     before, after = entries(d0=5, d1=7, d2=9), entries(d0=5, d1=8, d2=9)
-    stamps = {d: Stamp(e, 3, "w", "", "", "") for d, e in before.items()}
+    latest = {d: DayReceipt(e, 3, "w", "", "", "") for d, e in before.items()}
     forced = Published(4, "w", frozenset(after))
-    again = rewritten(TableView(3, stamps, foreign=frozenset({day(2)})), after, forced)
+    again = rewritten(TableView(3, latest, foreign=frozenset({day(2)})), after, forced)
     assert again == {day(0)}, "what another program wrote over is no repetition"
     told = summary(before, after, forced, again)
     assert told.startswith("2 day(s) changed in version 4: ")

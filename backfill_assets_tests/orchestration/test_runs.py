@@ -32,7 +32,7 @@ class Ran:
     def __init__(self, lake: Lake, instance: dg.DagsterInstance) -> None:
         self.lake, self.instance = lake, instance
         self.result = run_rebuild(lake, FIRST, LAST, instance, None, toy())
-        self.stamps = {t: LOGS.state(lake.table_path(t), "event_date").stamps for t in TABLES}
+        self.latest = {t: LOGS.state(lake.table_path(t), "event_date").latest for t in TABLES}
         self.recorded = {(t, d): metadata(instance, t, d) for t in TABLES for d in DAYS}
 
     def checked(self, table: str) -> dict[str, tuple[bool, dict[str, Any]]]:
@@ -66,12 +66,12 @@ def test_every_day_of_a_range_run_has_its_own_metadata_that_agrees_with_its_rece
     assert ran.result.success
     for table in TABLES:
         for day in DAYS:
-            said, stamp = ran.recorded[table, day], ran.stamps[table][date.fromisoformat(day)]
-            assert said["dagster/partition_row_count"] == stamp.entry.rows == 1
-            assert said["backfill_assets/fingerprint"] == stamp.entry.fingerprint
-            assert said["backfill_assets/input_digest"] == stamp.entry.input_digest
-            assert said["backfill_assets/write_id"] == stamp.write_id
-            assert said["backfill_assets/version"] == str(stamp.version)
+            said, receipt = ran.recorded[table, day], ran.latest[table][date.fromisoformat(day)]
+            assert said["dagster/partition_row_count"] == receipt.entry.rows == 1
+            assert said["backfill_assets/fingerprint"] == receipt.entry.fingerprint
+            assert said["backfill_assets/input_digest"] == receipt.entry.input_digest
+            assert said["backfill_assets/write_id"] == receipt.write_id
+            assert said["backfill_assets/version"] == str(receipt.version)
             assert said["backfill_assets/unchanged"] is False
             assert said["backfill_assets/state"] == "fresh"
             names = [name.removeprefix("backfill_assets/") for name in said]
@@ -97,7 +97,7 @@ def test_the_end_of_a_run_writes_one_lake_version_that_names_all_its_tables_and_
     made = find_version(ran.lake, 1)
     assert made is not None
     assert made.why.endswith(f"(run {ran.result.run_id[:8]})")
-    written = {name: max(s.version for s in stamps.values()) for name, stamps in ran.stamps.items()}
+    written = {name: max(s.version for s in latest.values()) for name, latest in ran.latest.items()}
     assert {name: made.tables[name] for name in TABLES} == written
     assert made.tables["arrivals"] >= 0
 
@@ -120,7 +120,7 @@ def test_a_rerun_that_changes_nothing_tells_the_same_facts_so_that_plots_stay_fu
 
 
 def test_a_receipt_keeps_how_many_values_of_a_day_were_null(ran: Ran) -> None:
-    counts = ran.stamps["raw"][date.fromisoformat(FIRST)].entry.counts
+    counts = ran.latest["raw"][date.fromisoformat(FIRST)].entry.counts
     assert {"null value": 0, "null entity": 0}.items() <= counts.items()
 
 

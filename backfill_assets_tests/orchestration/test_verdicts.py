@@ -183,8 +183,8 @@ def test_rows_that_differ_from_those_of_the_same_inputs_are_a_warning_of_the_pro
 ) -> None:
     states = lake[1].states(read_view(lake[0], lake[1].contracts))
     table = states.view.table("staging")
-    stamps = {**table.stamps, day(2): replace(table.stamps[day(2)], unlike=True)}
-    view = replace(states.view, tables={**states.view.tables, "staging": replace(table, stamps=stamps)})
+    latest = {**table.latest, day(2): replace(table.latest[day(2)], irreproducible=True)}
+    view = replace(states.view, tables={**states.view.tables, "staging": replace(table, latest=latest)})
     found = Verdicts(instance, lake[0], lake[1].states(view)).of(states.contracts["staging"])
     assert [(e.check_name, Standing.of(e).warned) for e in found if not e.passed] == [
         ("profile", {day(2): verdicts.OTHER_ROWS})

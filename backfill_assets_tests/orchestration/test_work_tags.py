@@ -42,8 +42,8 @@ def test_receipts_name_the_user_of_a_command_or_dagster_and_its_user_and_never_w
 
 def test_a_run_that_a_sensor_requests_for_a_thousand_days_has_one_tag_for_them(lake: Made) -> None:
     days = DayRange(DAY, DAY + ONE_DAY * 1000)
-    asked = Work(days, ("staging", "features"), asked=dict.fromkeys(map(str, days), "as it is"), attempt=2)
-    request = as_request(asked, "late_data", lake[0])
+    needed = Work(days, ("staging", "features"), needed=dict.fromkeys(map(str, days), "as it is"), attempt=2)
+    request = as_request(needed, "late_data", lake[0])
     assert {name: value for name, value in request.tags.items() if str(days.start) in value} == {
         ".dagster/asked.staging": str(days), RANGE_START: str(days.start),
     }  # fmt: skip

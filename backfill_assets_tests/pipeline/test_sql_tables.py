@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from backfill_assets.core.contracts import Basis, Input, Rule
-from backfill_assets.core.days import asked_days
+from backfill_assets.core.contracts import Input, InputKind, Rule
+from backfill_assets.core.days import day_range
 from backfill_assets.core.errors import ContractBroken, SettingsError
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import Chunk, Table
@@ -60,7 +60,7 @@ def test_the_header_is_the_contract(tmp_path: Path) -> None:
     assert table.settings == {"least": 2}
     assert table.brings_code
     known = written(tmp_path, KNOWN).contract
-    assert (known.inputs[0].basis, known.waits_for_cut) == (Basis.KNOWN_AT_CUT, True)
+    assert (known.inputs[0].kind, known.waits_for_cut) == (InputKind.KNOWN_AT_CUT, True)
 
 
 def test_rules_of_rows_and_of_groups_stand_in_the_header(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_parameters_stand_as_literals_where_they_are_meant(tmp_path: Path) -> No
     text = SPENDING.partition("SELECT")[0].replace("least = 2", """least = 2, name = "it's" """) + query
     transform = written(tmp_path, text).transform
     assert transform is not None
-    chunk = Chunk(asked_days("2024-03-02"), datetime(2024, 4, 1, tzinfo=UTC))
+    chunk = Chunk(day_range("2024-03-02"), datetime(2024, 4, 1, tzinfo=UTC))
     transform({"staging": cast("DataFrame", SimpleNamespace(sparkSession=session, dtypes=[]))}, chunk)
     assert (
         "SELECT x:least, ':least', '{}' FROM staging WHERE value>=2 AND d=DATE '2024-03-02' AND "
@@ -172,7 +172,7 @@ def test_nothing_of_the_session_enters_a_row(spark: "SparkSession", tmp_path: Pa
     transform = written(tmp_path, SPENDING.partition("SELECT")[0] + query).transform
     assert transform is not None
     frames = {"staging": spark.createDataFrame(rows, SCHEMA)}
-    chunk = Chunk(asked_days("2024-03-01"), moment)
+    chunk = Chunk(day_range("2024-03-01"), moment)
     if why:
         with pytest.raises(ContractBroken, match=why):
             transform(frames, chunk)
@@ -191,7 +191,7 @@ def test_the_query_sees_its_inputs_its_parameters_and_the_days_and_gives_no_othe
         ("c", "A", 7, at[4], None, date(2024, 3, 2)),  # a correction, on the 5th
     ]
     frames = {"staging": spark.createDataFrame(rows, SCHEMA)}
-    chunk = Chunk(asked_days("2024-03-02", "2024-03-03"), at[6])
+    chunk = Chunk(day_range("2024-03-02", "2024-03-03"), at[6])
 
     def made(text: str) -> list[tuple[int, int]]:
         transform = written(tmp_path, text).transform
@@ -226,6 +226,6 @@ def test_a_header_joins_an_input_to_another_and_no_choice_changes_the_rows(
     table = written(tmp_path, RANKS.replace("CHOICE", choice))
     assert table.transform is not None
     made = table.transform(
-        {"staging": spark.createDataFrame(rows, SCHEMA), "ranks": ranks}, Chunk(asked_days("2024-03-02"), None)
+        {"staging": spark.createDataFrame(rows, SCHEMA), "ranks": ranks}, Chunk(day_range("2024-03-02"), None)
     )
     assert sorted((r["rank"], r["spent"]) for r in made.collect()) == [("gold", 3), ("none", 3)]

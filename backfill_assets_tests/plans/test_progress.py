@@ -133,10 +133,10 @@ def test_a_raw_day_that_its_ledger_does_not_name_yet_is_still_to_be_made(force: 
     days = DayRange(day(3), day(4))
     asked = replace(plan(), days=days, tables=("raw",), chunks=cut(days, Policy(chunk="1d")))
     asked = replace(asked, policy=asked.policy.model_copy(update={"force": force}))
-    stamp = story.states().stamp("raw", day(3))
-    assert stamp
-    own = Receipt(stamp.write_id, "raw", PLAN_REASON, {day(3): stamp.entry})
-    writes = {"raw": PlanWrites({1: ChunkWrites({stamp.version: own})})}
+    receipt = story.states().latest("raw", day(3))
+    assert receipt
+    own = Receipt(receipt.write_id, "raw", PLAN_REASON, {day(3): receipt.entry})
+    writes = {"raw": PlanWrites({1: ChunkWrites({receipt.version: own})})}
     now = Progress(asked, "active", story.states(), writes)
     left = now.undone(asked.chunk(1))
     assert left == {"raw": [day(3)]}

@@ -6,7 +6,7 @@ Not here: the same as known now (`features`).
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import Basis
+from backfill_assets.core.contracts import InputKind
 from backfill_assets.lake.model import Chunk, Frames, Table
 from backfill_assets.pipeline.columns import Aggregates
 
@@ -23,7 +23,7 @@ def features_as_known(windows: Aggregates, features: Table) -> Table:
         name="features_as_known",
         description="The same windows as known at the cut: midnight after the day, plus grace. "
         "Later arrivals never change them.",
-        inputs=tuple(replace(i, basis=Basis.KNOWN_AT_CUT) for i in features.contract.inputs),
+        inputs=tuple(replace(i, kind=InputKind.KNOWN_AT_CUT) for i in features.contract.inputs),
         waits_for_cut=True,
     )
 

@@ -3,7 +3,7 @@
 Not here: loading it from landed files (`load.raw`).
 """
 
-from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input
+from backfill_assets.core.contracts import LANDING, Column, Contract, Input, InputKind
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, words
 from backfill_assets.lake.model import Table
@@ -40,7 +40,7 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
         ),
         day_column="arrival_date",
         key=("seq",),
-        inputs=(Input(named(LANDING, source), basis=Basis.FILES),),
+        inputs=(Input(named(LANDING, source), kind=InputKind.FILES),),
     )
     reaching = {
         "start_date": str(settings.start_date),

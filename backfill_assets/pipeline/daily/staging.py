@@ -6,7 +6,7 @@ Not here: the choice of the deliveries that a day is made from (`load.derived`, 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD
 from backfill_assets.lake.model import Chunk, Frames, Table
@@ -40,7 +40,7 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
         ),
         day_column="event_date",
         key=("event_key", "known_from"),
-        inputs=(Input(raw, basis=Basis.ARRIVALS),),
+        inputs=(Input(raw, kind=InputKind.ARRIVALS),),
     )
     names, doubles = [c.name for c in payload], [c.name for c in payload if c.is_floating]
 

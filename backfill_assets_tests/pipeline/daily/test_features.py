@@ -4,7 +4,7 @@ Tested here: `pipeline.daily.features`. Not tested here: what is computed (`tran
 (`pipeline.test_tables`).
 """
 
-from backfill_assets.core.contracts import Basis, Input
+from backfill_assets.core.contracts import Input, InputKind
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.pipeline.built_in import contract, contracts
 from backfill_assets_tests.pipeline.test_declared import orders
@@ -29,5 +29,5 @@ def test_declared_ones_have_the_entity_the_declared_columns_and_the_day_and_the_
     made = DECLARED["features"]
     assert made.column_names == ("customer_id", "country", "spent", "last_order", "orders", "feature_date")
     assert made.key == ("customer_id", "country")
-    assert [(i.table, i.before, i.after, i.basis) for i in made.inputs] == [("staging", 89, 0, Basis.CONTENT)]
+    assert [(i.table, i.before, i.after, i.kind) for i in made.inputs] == [("staging", 89, 0, InputKind.CONTENT)]
     assert made.columns[0].description == "whom the features describe, together with country"

@@ -6,7 +6,7 @@ Tested here: `pipeline.daily.raw`. Not tested here: the settings that reach it (
 
 import pytest
 
-from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.contracts import Contract, Input, InputKind
 from backfill_assets.load.deliveries import GREATEST_VALUE
 from backfill_assets_tests.pipeline.built_in import contract, contracts
 
@@ -14,7 +14,7 @@ ALL = contracts()
 
 
 def test_it_is_made_from_the_landed_files_of_its_day() -> None:
-    assert contract("raw").inputs == (Input("landing", basis=Basis.FILES),)
+    assert contract("raw").inputs == (Input("landing", kind=InputKind.FILES),)
 
 
 def test_only_what_a_delete_lacks_may_be_null() -> None:

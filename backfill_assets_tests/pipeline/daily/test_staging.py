@@ -3,12 +3,12 @@
 Tested here: `pipeline.daily.staging`. Not tested here: which versions there are (`transforms`).
 """
 
-from backfill_assets.core.contracts import Basis, Input
+from backfill_assets.core.contracts import Input, InputKind
 from backfill_assets_tests.pipeline.built_in import contract
 
 
 def test_it_is_made_from_the_deliveries_that_the_ledger_of_arrivals_names() -> None:
-    assert contract("staging").inputs == (Input("raw", basis=Basis.ARRIVALS),)
+    assert contract("staging").inputs == (Input("raw", kind=InputKind.ARRIVALS),)
 
 
 def test_an_unknown_entity_and_an_open_interval_are_null() -> None:

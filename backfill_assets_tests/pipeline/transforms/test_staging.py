@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.days import ONE_DAY, DayRange, asked_days, midnight
+from backfill_assets.core.days import ONE_DAY, DayRange, day_range, midnight
 from backfill_assets.pipeline.transforms.staging import as_known, staging
 from backfill_assets_tests.pipeline.built_in import contract
 from backfill_assets_tests.pipeline.frames import Row, assert_same, in_parts, rows_of, to_spark
@@ -103,7 +103,7 @@ def test_days_that_are_not_wanted_are_left_out_and_the_others_are_as_they_were(s
     assert len(some) == len(every) - 1
 
 
-DAYS = asked_days("2024-03-03", "2024-03-05")
+DAYS = day_range("2024-03-03", "2024-03-05")
 TIMES = [datetime(2024, 3, n, hour, tzinfo=UTC) for n, hour in product(range(1, 8), (0, 9))]
 
 
