@@ -3,7 +3,7 @@
 Lives here: the public surface, that is what a pipeline of your own needs; `__all__` is all of it, a test pins names and
 signatures, and everything else may change without notice. Does not live here: any code. The rooms, each importing only
 those behind it: `cli | definitions > orchestration > operations > pipeline | load > lake > engine | landing > core`.
-A name is imported when it is first asked for, so that `import backfill_assets` costs neither Dagster nor Spark.
+A name is imported at its first use, so that `import backfill_assets` costs neither Dagster nor Spark.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from backfill_assets.core.contracts import Column, Contract, Input, InputKind, Rule
+    from backfill_assets.core.contracts import Basis, Column, Contract, Input, InputKind, Rule
     from backfill_assets.core.days import DayRange
     from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, TransientError
     from backfill_assets.core.process import lake_folder
@@ -33,6 +33,7 @@ __all__ = [
     "ContractBroken",
     "DayRange",
     "Input",
+    "InputKind",
     "LakeComponent",
     "LakeSettings",
     "Rule",
@@ -51,7 +52,7 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mista
     __getattr__ = imported_when_used(
         __name__,
         {
-            "core.contracts": ("Basis", "Column", "Contract", "Input", "Rule"),
+            "core.contracts": ("Basis", "Column", "Contract", "Input", "InputKind", "Rule"),
             "core.days": ("DayRange",),
             "core.errors": ("BackfillError", "ContractBroken", "SettingsError", "TransientError"),
             "core.process": ("lake_folder",),

@@ -229,7 +229,7 @@ def snapshot(lake: Lake, tables_of: TablesOf = our_tables) -> dict[str, dict[dat
     view = read_view(lake, contracts)
     found = {c.name: view.table(c.name) for c in contracts} | {"arrivals": view.table("arrivals")}
     found[QUARANTINE.name] = LOGS.state(lake.table_path(QUARANTINE.name), QUARANTINE.day_column)
-    return {n: {d: (s.entry.rows, s.entry.fingerprint) for d, s in v.latest.items()} for n, v in found.items()}
+    return {n: {d: (r.entry.rows, r.entry.fingerprint) for d, r in v.latest.items()} for n, v in found.items()}
 
 
 def data_files(lake: Lake, table: str, day_column: str = "event_date") -> dict[date, set[str]]:

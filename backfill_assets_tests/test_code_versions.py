@@ -51,17 +51,17 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "d74e5bd421ef65aa79172812cf7b7b3d",
+    "raw 1": "8aa5b3f7408b8aea795505ee14f10322",
     "staging 2": "f633df36d338e2d3025be6b0c71c9567",
     "features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "features_as_known 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
-    "labels 1": "5801ac702ca47a24d85e0c270c426d1e",
+    "labels 1": "a5afa97594fff6fe2acf14fd64849a94",
     "training 1": "f803fa143a8b4169d93b6b01ca4eda54",
     "declared features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
-    "declared labels 1": "5801ac702ca47a24d85e0c270c426d1e",
+    "declared labels 1": "a5afa97594fff6fe2acf14fd64849a94",
     "declared training 1": "f803fa143a8b4169d93b6b01ca4eda54",
-    "sql as known 1": "f13c5e83db7d554918b3e6d8e8ac151d",
-    "sql 1": "aad2a3a086fe912c9957d22d3b712c53",
+    "sql as known 1": "2092ee6d0e16e610aa9a2fc444b0cc05",
+    "sql 1": "98004d08ec704c6896851f665bf97738",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

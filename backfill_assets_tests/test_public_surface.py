@@ -24,11 +24,11 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "Chunk": "(days, frontier, wanted=None)",
     "Column": "(name, type, description, nullable=False, tags=<factory>, made_from=())",
     "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, matures_after_days=None, "
-    "partition_by=None, rules=(), read_by=(), asked=(), made_by='', first_day=None)",
+    "partition_by=None, rules=(), read_by=(), consumer_queries=(), made_by='', first_day=None, asked=())",
     "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
-    "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>, columns=None, by=(), isolate_nulls=False, "
-    "salt=1, finer=(), first_day=None)",
+    "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "
+    "isolate_nulls=False, salt=1, finer=(), first_day=None, basis=None)",
     "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "
     "revisions=None, account=None, compiled=<factory>, code_inputs=(), code_version='', earlier_versions=(), "
     "settings_read=<factory>, expressions=())",
@@ -40,7 +40,8 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "tables": "(settings)",
 }
 WITHOUT_SIGNATURE = {
-    "Basis": "an enumeration",
+    "Basis": "the name of InputKind in 0.2",
+    "InputKind": "an enumeration",
     "LakeComponent": "a component, whose fields are held by `dagster/test_public_surface.py`",
     "LakeSettings": "a file's content, see `lake/test_settings.py`",
 }
@@ -61,8 +62,8 @@ def test_what_is_public_says_what_it_is(name: str) -> None:
     assert inspect.getdoc(getattr(backfill_assets, name))
 
 
-def test_a_basis_is_one_of_four() -> None:
-    assert [b.name for b in backfill_assets.InputKind] == ["CONTENT", "KNOWN_AT_CUT", "ARRIVALS", "FILES"]
+def test_an_input_is_of_one_of_four_kinds() -> None:
+    assert [k.name for k in backfill_assets.InputKind] == ["CONTENT", "KNOWN_AT_CUT", "ARRIVALS", "FILES"]
 
 
 def test_type_checkers_see_the_names_that_python_gives() -> None:
@@ -73,7 +74,7 @@ def test_type_checkers_see_the_names_that_python_gives() -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
         for alias in node.names
     }
-    assert imported - {"imported_when_asked"} == set(backfill_assets.__all__)
+    assert imported - {"imported_when_used"} == set(backfill_assets.__all__)
 
 
 def test_a_name_that_is_not_public_is_no_attribute() -> None:

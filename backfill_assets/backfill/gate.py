@@ -164,7 +164,7 @@ def layers(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) 
 def _versions(lake: Lake, states: States, table: Table, written: Sequence[date]) -> Iterator[GateFinding]:
     """Findings for the days written, without days that are stale by newer deliveries, which will be rebuilt."""
     name, complete = table.name, (State.FRESH, State.OUTDATED)
-    latest = {d: s for d in written if (s := states.latest(name, d)) is not None and states.of(name, d) in complete}
+    latest = {d: r for d in written if (r := states.latest(name, d)) is not None and states.of(name, d) in complete}
     raw = states.contracts[versions_of([table.contract])[name]]
     for receipt, days in writes_of(lake.store, name, latest):
         if receipt is None or raw.name not in receipt.inputs:

@@ -41,7 +41,7 @@ def _lines(report: ScanReport) -> Iterator[str]:
     for name, (rows, bad) in report.new.items():
         yield f"new        {plain(name)}: {number(rows)} rows" + (f", {number(bad)} unusable" if bad else "")
     gone = dict.fromkeys(report.lapsed, "it changed or vanished, and nothing was ever made of it")
-    for word, files in (("copy of", report.copies), ("waiting", report.waiting), ("let go", gone)):
+    for word, files in (("copy of", report.copies), ("waiting", report.waiting), ("dropped", gone)):
         yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
     yield from findings(report)
     if report.example:

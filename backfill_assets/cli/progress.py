@@ -17,29 +17,26 @@ from backfill_assets.core.texts import json_of
 
 @dataclass(frozen=True)
 class TableOutcome:
-    """One table of a run: days made, of these with other content now, rows, seconds, the cause where it failed, and the
-    days that were written again as they were (`force`). `phases`: seconds of each phase, where it got that far.
-    `irreproducible`: the days that have other rows than the same inputs, code and settings gave before. `incomplete`: the days
-    of which input days are missing or were made without a column that is read."""
+    """What a run did to one table."""
 
     table: str
-    days: int
-    changed: int
+    days: int  # made
+    changed: int  # days whose content differs from before
     rows: int
     seconds: float
-    cause: str = ""
-    rewritten: int = 0
-    phases: Mapping[str, float] = field(default_factory=dict)
-    irreproducible: tuple[date, ...] = ()
-    incomplete: tuple[date, ...] = ()
-    kept_back: tuple[date, ...] = ()  # days that were refused, and stayed as they were, while the others were made
+    cause: str = ""  # why the table failed
+    rewritten: int = 0  # days that were written again as they were (`force`)
+    phases: Mapping[str, float] = field(default_factory=dict)  # seconds of each finished phase
+    irreproducible: tuple[date, ...] = ()  # same inputs, code and settings gave other rows before
+    incomplete: tuple[date, ...] = ()  # an input day is missing, or was made without a column that is read
+    kept_back: tuple[date, ...] = ()  # refused, and left as they were, while the others were made
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON values; `ahead` is a key of earlier versions."""
+        """Return the outcome as JSON values, with the keys of earlier versions."""
         values: dict[str, Any] = json_of(vars(self))
-        failed = bool(values.pop("cause"))
+        kept = {"unlike": values.pop("irreproducible"), "failed": bool(values.pop("cause"))}
         counts = {"unchanged": self.days - self.changed, "seconds": round(self.seconds, 3), "ahead": {}}
-        return values | counts | {"failed": failed}
+        return values | counts | kept
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ def joined(runs: Sequence[RunOutcome]) -> RunOutcome:
 
 
 def _added(one: TableOutcome, other: TableOutcome) -> TableOutcome:
-    """Two runs of a table of an asset, over other days each: it has no phases, and no days `irreproducible` or `rewritten`."""
+    """Two runs over different days of an asset's table, which has no phases and no irreproducible or rewritten days."""
     return replace(
         one, days=one.days + other.days, changed=one.changed + other.changed, rows=one.rows + other.rows,
         seconds=one.seconds + other.seconds, cause=one.cause or other.cause,

@@ -90,7 +90,7 @@ def _draw(report: StatusReport, stale: bool, every_day: bool) -> None:
         say(f"held by {hold.rollback}: {held}", 2)
         if hold.plan:
             click.echo(f"look:  backfill-assets plan show {hold.plan}")
-        click.echo(f"let go:  {hold.release}")
+        click.echo(f"release: {hold.release}")
 
 
 def _draw_grid(report: StatusReport, every_day: bool) -> None:

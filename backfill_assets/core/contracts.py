@@ -4,7 +4,7 @@ Not here: how a table is computed (`pipeline`), written (`lake.replace`) or chec
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import date
 from enum import StrEnum
 
@@ -45,7 +45,7 @@ LANDING = "landing"  # what the landed table of a lake's only source is made fro
 
 
 class InputKind(StrEnum):
-    """The part of an input that decides a day, covered by its input digest."""
+    """What of an input decides a day. Only this part is in the day's input digest."""
 
     CONTENT = "content"  # the fingerprints of the input's days
     KNOWN_AT_CUT = "known_at_cut"  # what had arrived for those days by the cut of the day being made
@@ -53,31 +53,33 @@ class InputKind(StrEnum):
     FILES = ledgers.FILES  # the landed files of the day
 
 
+Basis = InputKind  # its name in 0.2
+
+
 @dataclass(frozen=True)
 class Input:
     """The days `d - before` through `d + after` (both included) of `table`, for making day `d`.
 
     Days through `d` are required, later ones as soon as they lie before the frontier; a missing required day makes
-    day `d` incomplete. `columns`: those that the transform gets (None: all); a change in another one makes no day
-    stale. `by`: the columns that the transform groups or joins by; receipts keep how many rows of a day their most
-    frequent key holds. Three choices help where these are many: `isolate_nulls` computes rows without a key apart,
-    `salt` spreads each key over so many tasks, `finer` columns are grouped by first, besides `by`. They change how rows
-    are computed and none of the rows; receipts name them. `first_day`: the input has no days before it, so that none of
-    these is required (None: the lake's first day).
+    day `d` incomplete. Receipts keep how many rows of a day the most frequent key of `by` holds. `isolate_nulls`,
+    `salt` and `finer` help where one key has many rows: they change how rows are computed and none of the rows.
     """
 
     table: str
     before: int = 0
     after: int = 0
     kind: InputKind = InputKind.CONTENT
-    columns: tuple[str, ...] | None = field(default=None, repr=False)  # no part of the text that code digests take
-    by: tuple[str, ...] = field(default=(), repr=False, compare=False)
-    isolate_nulls: bool = field(default=False, repr=False, compare=False)
-    salt: int = field(default=1, repr=False, compare=False)
-    finer: tuple[str, ...] = field(default=(), repr=False, compare=False)
-    first_day: date | None = field(default=None, repr=False)
+    # The columns that the transform gets (None: all). A change in another column makes no day stale.
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
+    by: tuple[str, ...] = field(default=(), repr=False, compare=False)  # what the transform groups or joins by
+    isolate_nulls: bool = field(default=False, repr=False, compare=False)  # compute rows without a key apart
+    salt: int = field(default=1, repr=False, compare=False)  # spread each key over so many tasks
+    finer: tuple[str, ...] = field(default=(), repr=False, compare=False)  # group by these columns, too, first
+    first_day: date | None = field(default=None, repr=False)  # no earlier day is required (None: the lake's first day)
+    basis: InitVar[InputKind | None] = None  # the name of `kind` in 0.2
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, basis: InputKind | None) -> None:
+        object.__setattr__(self, "kind", basis or self.kind)
         if self.salt < 1 or (not self.by and (self.isolate_nulls or self.salt > 1 or self.finer)):
             raise ValueError(f"input {self.table}: salt is at least 1, and a choice against skew needs `by`")
 
@@ -109,31 +111,26 @@ class Rule:
 
 @dataclass(frozen=True)
 class Contract:
-    """A daily table: each row's `day_column` names its day, and `key` is unique within a day. `rules` hold of its rows.
-
-    `waits_for_cut`: a day stays pending (and empty) until the frontier has passed midnight after it plus the grace.
-    `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature. `read_by`: the keys
-    that other tables group or join it by, set by the pipeline from their inputs. `consumer_queries`: SELECTs of consumers that
-    read it, set by the pipeline from `[gates] reads`. `made_by`: the asset of a project that returns its rows, by its
-    key; empty for a table that this package computes. `first_day`: it has no days before it.
-    """
+    """A daily table."""
 
     name: str
     description: str
     columns: tuple[Column, ...]
-    day_column: str
-    key: tuple[str, ...]
+    day_column: str  # the column that names a row's day
+    key: tuple[str, ...]  # unique within a day
     inputs: tuple[Input, ...]
-    waits_for_cut: bool = False
-    matures_after_days: int | None = None
+    waits_for_cut: bool = False  # a day is pending (and empty) until the frontier passed its cut: midnight plus grace
+    matures_after_days: int | None = None  # day `d` is mature so many days after `d + 1` (None: no day ripens)
     partition_by: str | None = None
-    rules: tuple[Rule, ...] = ()
-    read_by: tuple[tuple[str, ...], ...] = ()
-    consumer_queries: tuple[str, ...] = ()
-    made_by: str = ""
-    first_day: date | None = None
+    rules: tuple[Rule, ...] = ()  # hold of every row
+    read_by: tuple[tuple[str, ...], ...] = ()  # keys by which other tables read it, set from their inputs
+    consumer_queries: tuple[str, ...] = ()  # SELECTs of consumers that read it, set from `[gates] reads`
+    made_by: str = ""  # the key of the project's asset that returns its rows; "": this package computes them
+    first_day: date | None = None  # it has no days before it
+    asked: InitVar[tuple[str, ...]] = ()  # the name of `consumer_queries` in 0.2
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, asked: tuple[str, ...]) -> None:
+        object.__setattr__(self, "consumer_queries", self.consumer_queries or asked)
         names = [c.name for c in self.columns]
         if self.day_column not in names or len(set(names)) != len(names) or not set(self.key) <= set(names):
             raise ValueError(f"contract {self.name}: day column and key must be columns, and no name may repeat")
@@ -236,7 +233,7 @@ class Contract:
 
 
 def reads(inputs: Iterable[Input], kind: InputKind) -> bool:
-    """Whether any of these inputs is read on that basis."""
+    """Whether any of these inputs is of that kind."""
     return any(i.kind is kind for i in inputs)
 
 
@@ -259,6 +256,6 @@ def versions_of(contracts: Iterable[Contract]) -> dict[str, str]:
 
 
 def first_reading(contracts: Iterable[Contract], kind: InputKind) -> Contract | None:
-    """The first table with an input on that basis, else None: on FILES the landed table, on ARRIVALS the one of
+    """The first table with an input of that kind, else None: of FILES the landed table, of ARRIVALS the one of
     versions, on KNOWN_AT_CUT the one as known at the cut."""
     return next((c for c in contracts if reads(c.inputs, kind)), None)

@@ -72,7 +72,7 @@ class Digests:
         contracts: Iterable[Contract],
         view: LakeView,
         frontier: Callable[[Iterable[Input]], datetime | None],
-        is_old: Callable[[str, DayReceipt], bool] = lambda _table, _day_receipt: False,
+        is_old: Callable[[str, DayReceipt], bool] = lambda _table, _receipt: False,
     ) -> None:
         self.contracts: Mapping[str, Contract] = {c.name: c for c in contracts}
         self.view = view
@@ -89,7 +89,7 @@ class Digests:
         return self._digest(table, self._today[table], day)
 
     def is_current(self, table: str, day: date, receipt: DayReceipt) -> bool:
-        """Whether `receipt` (of that day) names today's inputs by its receipt's parameters, else by today's."""
+        """Whether the day's latest `receipt` names today's inputs, by its own parameters, else by today's."""
         parameters = self._parameters_of(receipt)
         # A day that was left empty because its cut had not come was never made: today's cut decides when it is.
         if parameters is None or parameters == self._today[table] or receipt.entry.built is Built.PENDING:
@@ -102,8 +102,8 @@ class Digests:
         return narrow != parameters and self._agrees(recorded, f"{table} {receipt.parameters}", narrow, day)
 
     def is_todays(self, table: str, day: date, receipt: DayReceipt) -> bool:
-        """Whether `receipt` (of that day) names today's inputs by today's parameters: by the columns that are read, or by
-        whole rows, as older receipts do."""
+        """Whether the day's latest `receipt` names today's inputs by today's parameters: by the columns that are read,
+        or by whole rows, as older receipts do."""
         today, recorded = self._today[table], receipt.entry.input_digest
         if self._agrees(recorded, table, today, day):
             return True

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from backfill_assets.core.receipts import DayEntry
     from backfill_assets.core.view import DayReceipt
 
-IRREPRODUCIBLE = (
-    "unlike"  # the tag: days that differ from what the same inputs, code and settings gave before, with commas
-)
+# The tag with the days (with commas) that differ from what the same inputs, code and settings gave before.
+IRREPRODUCIBLE = "unlike"
 ENGINE = "engine"  # the tag, e.g. `spark 4.2.0`; receipts of earlier versions have none
 # How an engine whose queries share one pool says that they need more of it: sorting and grouping spill to disk, joining
 # and writing cannot. The kinds of these errors are those of errors about data.

@@ -32,7 +32,7 @@ def recorded(table: TableView, source: Source) -> datetime | None:
 def is_lowered(source: Source) -> bool:
     """Whether `as_of` lies before loaded deliveries of the source: a load refuses that."""
     as_of, loaded = source.view.as_of, recorded(source.ledger, source)
-    last = max((d for d, s in source.loaded.latest.items() if s.entry.rows), default=None)
+    last = max((d for d, r in source.loaded.latest.items() if r.entry.rows), default=None)
     if as_of is None:
         return False
     return (loaded is not None and loaded > as_of) or (last is not None and midnight(last) >= as_of)

@@ -15,7 +15,7 @@ from backfill_assets.core.receipts import DayEntry
 
 @dataclass(frozen=True, slots=True)  # tens of thousands are held
 class DayReceipt:
-    """The newest receipt of a day: what it says, in which table version, by which write, code and settings."""
+    """The latest receipt of a day: its entry there, and the table version, write, code and settings that made it."""
 
     entry: DayEntry
     version: int
@@ -34,7 +34,7 @@ class TableView:
     """The state of a table at a version of its log."""
 
     version: int = -1  # -1: the table does not exist
-    latest: Mapping[date, DayReceipt] = field(default_factory=dict)  # the newest receipt of every day
+    latest: Mapping[date, DayReceipt] = field(default_factory=dict)  # of each written day
     inputs: Mapping[str, int] = field(default_factory=dict)  # the input versions that the newest receipt names
     frontier: datetime | None = None  # the greatest that any receipt names
     # Days that a commit without a receipt touched after our last write of them (never trusted); of the ledger

@@ -44,23 +44,18 @@ DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 class EngineSettings:
     """The engine and its size: `embedded`, `sail`, `session`, an `sc://` address or a master URL.
 
-    `memory` is the heap of the driver or server (e.g. 2g), `cores` those of a server of the lake's own (0 = all),
-    `idle_minutes` how long the server outlives its last client, `confs` further Spark configuration, `umask` the
-    permission bits that its files do not get, `open_port` whether a server without a token may listen where this
-    machine's other users can reach it, `trust_jars` the digest of jars without known checksums (see `cache`), `project_session`
-    what gives the session of the engine `session`. Its repr shows no token and no configuration value. Raises
-    SettingsError for a configuration that the package fixes.
+    Its repr shows no token and no configuration value. Raises SettingsError for a configuration that the package fixes.
     """
 
     engine: str = EMBEDDED
-    memory: str = "2g"
-    cores: int = 0
-    idle_minutes: float = 10
-    confs: Mapping[str, str] = field(default_factory=dict)
-    umask: int = 0o077
-    open_port: bool = False
-    trust_jars: str = ""
-    project_session: Any = field(default=None, compare=False)
+    memory: str = "2g"  # the heap of the driver or server
+    cores: int = 0  # of a server of the lake's own; 0: all
+    idle_minutes: float = 10  # how long the server outlives its last client
+    confs: Mapping[str, str] = field(default_factory=dict)  # further Spark configuration
+    umask: int = 0o077  # permission bits that its files do not get
+    open_port: bool = False  # whether a server without a token may listen where other users of the machine reach it
+    trust_jars: str = ""  # the digest of jars without known checksums (`engine.cache`)
+    project_session: Any = field(default=None, compare=False)  # what gives the session of the engine `session`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confs", {str(k): str(v) for k, v in self.confs.items()})

@@ -46,14 +46,13 @@ _ANSWERED_SECONDS = 60.0  # so long a living server is taken to know a session: 
 
 @dataclass
 class _Open:
-    """A session of this process; `server`: the process behind it if known; `confs`: its settings when opened and as
-    `set_confs` set them since (empty: never read); `answered`: when the server last answered that it knows the session."""
+    """A session of this process."""
 
     session: "SparkSession"
     settings: EngineSettings
-    server: Process | None
-    confs: dict[str, str] = field(default_factory=dict)
-    answered: float = -_ANSWERED_SECONDS
+    server: Process | None  # the process behind it, if known
+    confs: dict[str, str] = field(default_factory=dict)  # when opened, and as set by `set_confs` since; {}: never read
+    answered: float = -_ANSWERED_SECONDS  # when the server last answered that it knows the session
 
     def answers(self) -> bool:
         """Whether the server knows the session. It is asked once a minute at most, not for each step of a table; one
@@ -151,8 +150,8 @@ def conf_value(session: "SparkSession", key: str) -> str | None:
 
 
 def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str | None]]:
-    """The settings `spark.sql.*` of a session of this process that other code than `set_confs` has changed, each with its
-    value before and now (None: not set). They are put back before this returns. One call of the engine."""
+    """The settings `spark.sql.*` of a session of this process that other code than `set_confs` has changed, each with
+    its value before and now (None: not set). They are put back before this returns. One call of the engine."""
     with _lock:
         known = _known_confs(session)
         if not known or is_project_session(session) or not (now := _settings(session)):
@@ -168,7 +167,7 @@ def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str
 
 
 def _known_confs(session: "SparkSession") -> dict[str, str]:
-    """The settings of a session of this process when opened and as `set_confs` set them since; empty for other sessions."""
+    """The settings of a session of this process, as opened and as `set_confs` set them since; {} for other sessions."""
     with _lock:
         return next((known.confs for _, known in _opened_with(session)), {})
 

@@ -167,7 +167,7 @@ PLANTS: dict[str, Callable[[Lake], Planted]] = {
 def _last_days(lake: Lake, count: int) -> list[date]:
     contract = first_events(lake)
     latest = lake.store.view(contract.name, contract.day_column).latest
-    if len(days := sorted(d for d, s in latest.items() if s.entry.rows)) < count:
+    if len(days := sorted(d for d, r in latest.items() if r.entry.rows)) < count:
         raise _not_here(lake, f"{contract.name} has rows of {len(days)} day(s)")
     return days[-count:]
 

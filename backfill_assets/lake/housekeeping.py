@@ -135,7 +135,7 @@ def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
     if contract.partition_column != contract.day_column:
         return {}
     view = lake.store.view(contract.name, contract.day_column)
-    own_days = {str(d) for d, s in view.latest.items() if d not in view.foreign and s.entry.built is not Built.HELD}
+    own_days = {str(d) for d, r in view.latest.items() if d not in view.foreign and r.entry.built is not Built.HELD}
     own = ((value, group) for value, group in sorted(by_partition.items()) if value in own_days)
     return {value: group for value, group in own if _is_uneven([f.size for f in group], file_bytes)}
 

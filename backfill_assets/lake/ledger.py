@@ -150,7 +150,7 @@ class FileRecord:
 
     @property
     def may_be_in_raw(self) -> bool:
-        """Whether raw may hold rows of it. A recount alone never ends that, `landing accept` does."""
+        """Whether raw may hold rows of it: true until `landing accept`, also where a recount finds no usable row."""
         return bool(self.used_days) or self.usable_rows > 0
 
     @property

@@ -193,9 +193,10 @@ def _day_receipts(receipt: Receipt, version: int) -> dict[date, DayReceipt]:
 def _with_columns(
     table: Path, day_column: str, new: Mapping[date, DayReceipt], before: Mapping[date, DayReceipt]
 ) -> Mapping[date, DayReceipt]:
-    """The stamps of one commit with the columns of their files. Receipts of earlier versions name none: then it is the
-    statistics of the files that the commit added; a day that got only a receipt kept its files."""
-    unknown = {d: s for d, s in new.items() if s.entry.rows and s.entry.columns is None}
+    """The receipts of the days of one commit, each with the columns of its files. Where a receipt names no columns (of
+    earlier versions), the statistics of the files that the commit added give them; a day that got only a receipt kept
+    its files."""
+    unknown = {d: r for d, r in new.items() if r.entry.rows and r.entry.columns is None}
     if not unknown:
         return new
     added = _nulls_added(table, next(iter(unknown.values())).version, day_column)

@@ -106,10 +106,10 @@ def replace_days_locked(lake: Lake, write: Write, digests_now: DigestsNow) -> Pu
 
 
 def _fence(lake: Lake, write: Write, view: TableView, digests_now: DigestsNow) -> None:
-    held = sorted(d for d in write.entries if (s := view.latest.get(d)) is not None and s.entry.built is Built.HELD)
+    held = sorted(d for d in write.entries if (r := view.latest.get(d)) is not None and r.entry.built is Built.HELD)
     if held:
         raise days_held(write.contract, held)
-    wrote = {d for d in write.entries if (s := view.latest.get(d)) is not None and s.version > write.base_version}
+    wrote = {d for d in write.entries if (r := view.latest.get(d)) is not None and r.version > write.base_version}
     asked = set() if write.mode.upserts else wrote
     if may_hold_erased(lake, write.provenance.inputs or {}):
         asked = {*write.entries}

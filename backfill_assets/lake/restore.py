@@ -102,7 +102,7 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     _fence(wanted, now)
     states_then = states_at(path, contract.day_column, set(wanted.targets.values()))
     _refuse_unknown(wanted, states_then)
-    latest = {d: s for d, at in wanted.targets.items() if (s := states_then[at].latest.get(d)) is not None}
+    latest = {d: r for d, at in wanted.targets.items() if (r := states_then[at].latest.get(d)) is not None}
     entries = {
         d: replace(latest[d].entry if d in latest else NEVER_MADE, built=Built.HELD) for d in sorted(wanted.targets)
     }

@@ -97,8 +97,8 @@ class CpuMeter:
 class LakeSession:
     """A lake and the session that reads and writes it. Cheap to make; the engine starts at the first `spark()`.
 
-    `project_session` is a session of the project's own, classic or Connect, a function that returns one, or a resource with a
-    `spark_session`; it then takes the place of the lake's engine: nothing of it is started, stopped or set.
+    `project_session` is a session of the project's own, classic or Connect, a function that returns one, or a resource
+    with a `spark_session`; it then takes the place of the lake's engine: nothing of it is started, stopped or set.
     """
 
     lake: Lake

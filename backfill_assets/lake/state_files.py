@@ -94,13 +94,13 @@ def _packed(receipt: DayReceipt, writes: dict[tuple[Any, ...], int]) -> list[Any
     """The values of a day, with the number of its write among `writes`, to which a new one is added."""
     entry = receipt.entry
     write = (
-        receipt.version, receipt.write_id, receipt.code_digest, receipt.settings_digest, receipt.run_id, receipt.parameters,
-        receipt.engine, receipt.frontier.isoformat() if receipt.frontier else None,
+        receipt.version, receipt.write_id, receipt.code_digest, receipt.settings_digest, receipt.run_id,
+        receipt.parameters, receipt.engine, receipt.frontier.isoformat() if receipt.frontier else None,
     )  # fmt: skip
     columns = None if entry.columns is None else dict(entry.columns)
     return [
-        writes.setdefault(write, len(writes)), receipt.irreproducible, columns, dict(entry.counts), dict(entry.parts), entry.rows,
-        entry.fingerprint, entry.input_digest, entry.built.value, entry.scheme,
+        writes.setdefault(write, len(writes)), receipt.irreproducible, columns, dict(entry.counts), dict(entry.parts),
+        entry.rows, entry.fingerprint, entry.input_digest, entry.built.value, entry.scheme,
     ]  # fmt: skip
 
 

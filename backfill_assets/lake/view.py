@@ -63,7 +63,7 @@ def _doubting(ledger: TableView, arrived: Mapping[date, tuple[tuple[date, str], 
     """Mark as foreign the days of the ledger whose number of rows differs from their receipts: before 2026-11-22 a load
     could write a day twice that came again unchanged. The next load rewrites them."""
     counted = Counter(day for rows in arrived.values() for day, _ in rows)
-    doubted = {d for d, s in ledger.latest.items() if s.entry.rows != counted[d]}
+    doubted = {d for d, r in ledger.latest.items() if r.entry.rows != counted[d]}
     return replace(ledger, foreign=ledger.foreign | doubted) if doubted else ledger
 
 

@@ -44,8 +44,8 @@ def commit_arrivals(
     raw = next(c for c in contracts if c.is_landed and c.source == name)
     source, ledger = view.source(raw.name), of_source(ARRIVALS, name)
     head, recorded_version = source.loaded, source.loaded_version
-    loaded = {d for d, s in head.latest.items() if s.entry.rows}
-    moved = {d for d, s in head.latest.items() if s.version > recorded_version}
+    loaded = {d for d, r in head.latest.items() if r.entry.rows}
+    moved = {d for d, r in head.latest.items() if r.version > recorded_version}
     lake, doubted_days = lake_session.lake, source.doubted_arrivals()
     affected = moved | loaded | doubted_days if doubted_days else _affected(lake, raw, source, moved, loaded)
     staged = _staged(lake, raw, source, affected & loaded, loaded, _parts(contracts, raw))

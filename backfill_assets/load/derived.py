@@ -69,7 +69,7 @@ def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, Da
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
     """Raise where a day is held, `as_of` was lowered, a ledger of the inputs was changed by another program, or the day
     itself does not exist in an input table; names what to do first."""
-    held = [d for d in days if (s := states.latest(contract.name, d)) is not None and s.entry.built is Built.HELD]
+    held = [d for d in days if (r := states.latest(contract.name, d)) is not None and r.entry.built is Built.HELD]
     if held:
         raise days_held(contract, held)
     refuse_lowered(states, contract)

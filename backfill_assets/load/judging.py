@@ -105,7 +105,7 @@ def judged_by_receipts(
     found: Mapping[date, DayProfile] | None = None,
 ) -> dict[date, list[Finding]]:
     """Findings of written `days`, which have receipts, by these alone, or by the profiles `found` in the days now."""
-    entries = {d: s.entry for d, s in states.view.table(contract.name).latest.items()}
+    entries = {d: r.entry for d, r in states.view.table(contract.name).latest.items()}
     quality = quality_context(settings, contract, entries, frontier=states.frontier(contract.name))
     profiles = found or {}
     return {

@@ -177,7 +177,7 @@ class Rebuild:
 
     def _judge(self, days: DayRange) -> list[Finding]:
         candidate, contract, irreproducible = self.ready, self.table.contract, self.disagreements
-        known = {d: s.entry for d, s in candidate.before.latest.items()}
+        known = {d: r.entry for d, r in candidate.before.latest.items()}
         profiles = {d: candidate.profiles[d] for d in days}
         settings = self.request.lake_session.lake.settings
         quality = quality_context(settings, contract, known, profiles, candidate.frontier)
@@ -214,6 +214,6 @@ class Rebuild:
             return {}
         candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
         code, engine = (codes.code_digest, codes.settings_digest), self.request.engine
-        rebuilt = ((d, s) for d in self.days if d not in candidate.settled and (s := candidate.before.latest.get(d)))
+        rebuilt = ((d, r) for d in self.days if d not in candidate.settled and (r := candidate.before.latest.get(d)))
         differences = {d: disagreement(receipt, candidate.entries[d], code, engine) for d, receipt in rebuilt}
         return {d: text for d, text in differences.items() if text}

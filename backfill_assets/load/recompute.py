@@ -133,10 +133,10 @@ def recompute(request: RebuildRequest, *, by_any_code: bool = False) -> Recomput
     """
     refuse_expressions(request.lake_session.lake.settings, [request.table])
     states, table = request.states(), request.table
-    latest = {d: s for d in request.days if (s := states.latest(table.name, d)) is not None}
-    passed = {d: why for d, s in latest.items() if (why := _passed_over(states, table.name, d, s, by_any_code))}
+    latest = {d: r for d in request.days if (r := states.latest(table.name, d)) is not None}
+    passed = {d: why for d, r in latest.items() if (why := _passed_over(states, table.name, d, r, by_any_code))}
     verdict = RecomputeVerdict(table.name, ())
-    for states_then, group in _groups(request, states, {d: s for d, s in latest.items() if d not in passed}):
+    for states_then, group in _groups(request, states, {d: r for d, r in latest.items() if d not in passed}):
         if isinstance(states_then, str):
             passed |= dict.fromkeys(group, states_then)
             continue

@@ -85,7 +85,7 @@ def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Accoun
     landed = landed_rows(contents.values())
     loaded = {day: receipt.entry for day, receipt in source.loaded.latest.items()}
     quarantine, too_late = (
-        {d: s.entry.rows for d, s in lake.store.view(named(name, source.name), "arrival_date").latest.items()}
+        {d: r.entry.rows for d, r in lake.store.view(named(name, source.name), "arrival_date").latest.items()}
         for name in (QUARANTINE.name, TOO_LATE)
     )
     duplicates = {day: entry.counts.get(DUPLICATES) for day, entry in loaded.items()}

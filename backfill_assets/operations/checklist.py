@@ -73,7 +73,7 @@ def _item(about: str, name: str, answer: Answer) -> Item:
 def _idempotent(seen: _LakeState) -> Answer:
     """A rerun of the same inputs, code and settings gives the same rows: shown by proofs, and by no receipt refuted."""
     irreproducible = {
-        n: [d for d, s in t.latest.items() if s.irreproducible] for n, t in seen.states.view.tables.items()
+        n: [d for d, r in t.latest.items() if r.irreproducible] for n, t in seen.states.view.tables.items()
     }
     wrong = [f"{name} {ranges(days)}" for name, days in irreproducible.items() if days]
     equal = [p for p in proofs(seen.lake) if p.outcome == EQUAL]

@@ -197,7 +197,7 @@ def _receipts(name: str, contract: Contract, report: Inspection, view: TableView
         if contract.partition_column == contract.day_column:
             yield odd(name, "its log does not say how many rows a day has", "Use `backfill-assets verify`")
         return
-    receipts = {d: s.entry.rows for d, s in view.latest.items()}
+    receipts = {d: r.entry.rows for d, r in view.latest.items()}
     days = sorted({*counted, *receipts} - {*view.foreign})
     wrong = [d for d in days if counted.get(d, 0) != receipts.get(d, 0)]
     if wrong:
@@ -215,7 +215,7 @@ def examine_rows(lake: Lake, contract: Contract, seen: TableView, days: Collecti
     are gone or cannot be read are named, the others are compared all the same."""
     name = f"the contents of {contract.name}"
     profiles, unread = audit_readable(lake, contract, days)
-    receipts = {d: s.entry for d, s in seen.latest.items() if (days is None or d in days) and str(d) not in unread}
+    receipts = {d: r.entry for d, r in seen.latest.items() if (days is None or d in days) and str(d) not in unread}
     if unread and contract.partition_column != contract.day_column:
         return broken(
             name, f"files of it are gone or cannot be read, nothing was compared: {first_names(unread)}", RESTORE

@@ -158,7 +158,7 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
         yield _obstacle(str(switch), "Then forget")
     for contract in request.pipeline.contracts:
         latest = lake.store.view(contract.name, contract.day_column).latest
-        if held := [d for d, s in latest.items() if s.entry.built is Built.HELD]:
+        if held := [d for d, r in latest.items() if r.entry.built is Built.HELD]:
             span = f"--from {min(held)} --to {max(held)}"
             fix = f"Release them: `backfill-assets release {contract.name} {span} --yes`"
             yield _obstacle(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)

@@ -187,8 +187,8 @@ def _refuse_other_code(request: PublishRequest, name: str) -> None:
 def _preview(request: PublishRequest, table: Table, built: TableView) -> TablePublication:
     latest, current = built.latest, request.lake.store.view(table.name, table.contract.day_column).latest
     replaced = [current[d].entry for d in latest if d in current]
-    differing = [d for d, s in latest.items() if d not in current or current[d].entry.content != s.entry.content]
-    rows = sum(e.rows for e in replaced), sum(s.entry.rows for s in latest.values())
+    differing = [d for d, r in latest.items() if d not in current or current[d].entry.content != r.entry.content]
+    rows = sum(e.rows for e in replaced), sum(r.entry.rows for r in latest.values())
     grounds = _grounds(request, table, built, differing)
     return TablePublication(table.name, tuple(latest), *rows, len(latest) - len(differing), grounds)
 
@@ -223,7 +223,7 @@ def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableVi
         view = replace(view, tables={**view.tables, table.name: merged})
     digests = request.pipeline.states(view).digests
     for table, built in chosen:
-        changed = [d for d, s in built.latest.items() if digests.of(table.name, d) != s.entry.input_digest]
+        changed = [d for d, r in built.latest.items() if digests.of(table.name, d) != r.entry.input_digest]
         if changed:
             why = f"inputs of {table.name} {ranges(changed)} moved since they were built"
             raise refused(request.name, why, NOTHING, f"`{_command(request, 'catch-up')}`, again")
@@ -255,7 +255,7 @@ def _publish_table(request: PublishRequest, table: Table, built: TableView, tags
     contract, states, latest = table.contract, request.states(), built.latest
     staged = stage_links(request.lake, contract, request.candidate, latest, built.version)
     base = states.view.table(table.name).version
-    entries = {d: s.entry for d, s in latest.items()}
+    entries = {d: r.entry for d, r in latest.items()}
     write = Write(contract, staged, entries, base, _provenance(request, table, states, latest, tags))
 
     def digests_now(days: Iterable[date]) -> Mapping[date, str]:

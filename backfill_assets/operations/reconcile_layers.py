@@ -198,7 +198,7 @@ class _Counting:
             latest = self.states.view.table(raw.name).latest
             parts = {raw.name: self._rows(raw.name)}
             parts |= {n: self._rows(named(n, raw.source)) for n in (QUARANTINE, TOO_LATE)}
-            parts["duplicates"] = {d: s.entry.counts.get(DUPLICATES, 0) for d, s in latest.items()}
+            parts["duplicates"] = {d: r.entry.counts.get(DUPLICATES, 0) for d, r in latest.items()}
             landed = {"landed": landed_rows(read_files(self.lake.store, raw.source))}
             source = self.states.view.source(raw.name)
             for balance in self._balances(f"landed rows of {raw.name}", raw.name, landed, parts):

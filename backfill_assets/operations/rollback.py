@@ -155,7 +155,7 @@ def release(
     held_days: dict[str, tuple[date, ...]] = {}
     for contract in _contracts(pipeline, request):
         latest = view.table(contract.name).latest
-        held = sorted(d for d, s in latest.items() if s.entry.built is Built.HELD)
+        held = sorted(d for d, r in latest.items() if r.entry.built is Built.HELD)
         if request.plan and held:
             receipts = dict(_history(lake, contract))
             held = [d for d in held if request.names(r := receipts[latest[d].version]) or part.holds(d, r)]

@@ -173,7 +173,7 @@ def _chosen(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Ch
     chosen: list[Chosen] = []
     for contract in contracts:
         view = states.view.table(contract.name)
-        held = {d: s.entry for d, s in view.latest.items() if request.days or s.entry.built is not Built.PENDING}
+        held = {d: r.entry for d, r in view.latest.items() if request.days or r.entry.built is not Built.PENDING}
         days = list(request.days) if request.days else sorted(held)
         if view.version < 0:
             raise _refused(request.name, f"the table {contract.name} was never made", "Name others with --tables")

@@ -71,7 +71,7 @@ def unproven(lake: Lake, pipeline: Pipeline) -> dict[str, list[Proof]]:
 def newest_writes(lake: Lake, pipeline: Pipeline, table: str) -> Mapping[date, str]:
     """Return the id of the newest write of every day of a table; none for a table that the pipeline lacks."""
     contract = next((c for c in pipeline.contracts if c.name == table), None)
-    return {d: s.write_id for d, s in lake.store.view(table, contract.day_column).latest.items()} if contract else {}
+    return {d: r.write_id for d, r in lake.store.view(table, contract.day_column).latest.items()} if contract else {}
 
 
 def proof_alarms(lake: Lake, pipeline: Pipeline) -> dict[str, str]:

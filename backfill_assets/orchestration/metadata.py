@@ -248,7 +248,7 @@ def receipt_metadata(
 
 def rewritten(before: TableView, after: Mapping[date, DayEntry], published: Published) -> frozenset[date]:
     """The days whose rows a forced run replaced by the same rows."""
-    same = {d for d, s in before.latest.items() if d in after and s.entry.content == after[d].content}
+    same = {d for d, r in before.latest.items() if d in after and r.entry.content == after[d].content}
     return frozenset(published.changed & same - before.foreign)
 
 

@@ -94,7 +94,7 @@ def _record(
         return False, []
     days = list(receipt.days)
     if undoing or run is None:
-        days = sorted(d for d, s in states.view.table(table).latest.items() if s.version == version)
+        days = sorted(d for d, r in states.view.table(table).latest.items() if r.version == version)
     known = recorded_by(run.run_id) if run is not None else frozenset()
     lost = [d for d in days if (naming.key(table), str(d)) not in known]
     source = UNDONE_SOURCE if undoing else LOST_SOURCE if run is not None else ELSEWHERE_SOURCE

@@ -128,5 +128,5 @@ def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_t
 def rows_of(made: Site, day: object) -> tuple[int, str]:
     """Rows and fingerprint that the day's receipt in staging names."""
     contracts = make_pipeline(tables(made.lake.settings)).contracts
-    entry = {str(d): s.entry for d, s in read_view(made.lake, contracts).table("staging").latest.items()}[str(day)]
+    entry = {str(d): r.entry for d, r in read_view(made.lake, contracts).table("staging").latest.items()}[str(day)]
     return entry.rows, entry.fingerprint

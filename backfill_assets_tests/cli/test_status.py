@@ -85,7 +85,7 @@ def test_held_days_are_to_be_released_and_no_backfill_is_advised_over_them(tmp_p
     made.write("staging", {1: 5, 6: 7})
     for more in ((), ("--stale",)):
         told = run("status", "--lake", tmp_path, *more, on=made).stdout
-        assert "let go:  backfill-assets release --plan p1 --chunk 2 --yes" in told
+        assert "release: backfill-assets release --plan p1 --chunk 2 --yes" in told
         assert "look:  backfill-assets plan show p1" in told
         assert f"held by the rollback of plan p1, chunk 2: staging {day(3)}..{day(4)}" in told
         advised = re.findall(r"backfill --from (\S+) --to (\S+)", told)

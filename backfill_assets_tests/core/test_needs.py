@@ -35,7 +35,7 @@ def late(story: Story, arrival: int = 10, touches: Iterable[int] = (5,)) -> Stor
 def forgotten(story: Story, table: str, *days: date) -> Story:
     """The table without receipts for these days."""
     before = story.tables[table]
-    latest = {d: s for d, s in before.latest.items() if d not in days}
+    latest = {d: r for d, r in before.latest.items() if d not in days}
     story.tables[table] = before.__class__(before.version, latest, before.inputs, before.frontier)
     return story
 

@@ -142,7 +142,7 @@ def test_a_day_left_empty_for_a_long_grace_is_made_when_a_shorter_one_has_passed
 def forgetful(story: Story, table: str) -> Story:
     """The story as an earlier version would have written it: its receipts name no parameters."""
     view = story.tables[table]
-    latest = {d: replace(s, parameters="") for d, s in view.latest.items()}
+    latest = {d: replace(r, parameters="") for d, r in view.latest.items()}
     story.tables[table] = replace(view, latest=latest)
     return story
 

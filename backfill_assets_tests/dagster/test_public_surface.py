@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from backfill_assets.core.states import State
 
 SIGNATURES = {
-    "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>, columns=None, by=(), isolate_nulls=False, "
-    "salt=1, finer=(), first_day=None)",
+    "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "
+    "isolate_nulls=False, salt=1, finer=(), first_day=None, basis=None)",
     "LakeComponent": "(*, lake, key_prefix=(), group_name='lake', owners=(), tags=None, kinds=None, pool=None, "
     "op_tags=None, automation='off', mappings='identity')",
     "LakeIOManager": "(*, lake, schema_changes='refuse', spark=None, default_form='spark')",

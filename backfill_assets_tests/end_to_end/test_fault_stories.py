@@ -90,7 +90,7 @@ class World(plans.World):
             self._write(self.contract("raw"), rows, {d: states.digests.of("raw", d) for d in days})
         source = read_view(self.lake, self.pipeline.contracts).source("raw")
         doubted = bool(source.doubted_arrivals())
-        moved = {d for d, s in source.loaded.latest.items() if s.version > source.loaded_version}
+        moved = {d for d, r in source.loaded.latest.items() if r.version > source.loaded_version}
         if moved or doubted:
             days = sorted(source.loaded.latest if doubted else moved)
             said = Provenance("test", inputs={"raw": source.loaded.version})

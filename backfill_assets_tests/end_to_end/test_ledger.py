@@ -85,7 +85,7 @@ def outcomes(world: World, loaded: Candidate) -> Counter[str]:
 def _receipts_tell_the_same(world: World, told: Counter[str]) -> None:
     """The receipts of raw count what landed and is elsewhere, per arrival day; zeros too."""
     latest = world.look().view.table("raw").latest
-    counted = [dict(s.entry.counts) for s in latest.values() if "duplicates" in s.entry.counts]  # days that were due
+    counted = [dict(r.entry.counts) for r in latest.values() if "duplicates" in r.entry.counts]  # days that were due
     assert counted
     assert all(set(c) >= {"duplicates", "quarantine", "too late", "not due"} for c in counted)
     assert sum(c["duplicates"] for c in counted) == told[TWIN]

@@ -69,7 +69,7 @@ def rows_of(lake: Lake) -> list[dict[str, Any]]:
 
 
 def fingerprints(lake: Lake) -> dict[date, str]:
-    return {d: s.entry.fingerprint for d, s in lake.store.view("totals", "day").latest.items()}
+    return {d: r.entry.fingerprint for d, r in lake.store.view("totals", "day").latest.items()}
 
 
 def states(lake: Lake) -> list[str]:

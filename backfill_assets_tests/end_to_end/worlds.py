@@ -93,7 +93,7 @@ class World:
         """Per table and day the rows and fingerprint that the newest receipt names."""
         found = self.look()
         return {
-            name: {d: (s.entry.rows, s.entry.fingerprint) for d, s in found.view.table(name).latest.items()}
+            name: {d: (r.entry.rows, r.entry.fingerprint) for d, r in found.view.table(name).latest.items()}
             for name in (*found.contracts, "arrivals", "quarantine")
         }
 

@@ -48,7 +48,7 @@ def test_a_table_gets_a_column_and_older_days_read_it_as_null(lake: Lake) -> Non
     assert {d: p.nulls.get("country", 0) for d, p in audit_table(lake, WIDER).items()} == {day(0): 1, day(1): 0}
     assert len(audit_table(lake, WIDER, days=[day(0)])) == 1, "also where no file has it"
     view = lake.store.view("staging", "event_date")
-    written = {d: s.entry.fingerprint for d, s in view.latest.items()}
+    written = {d: r.entry.fingerprint for d, r in view.latest.items()}
     as_written = audit_as_written(lake, WIDER, [day(0), day(1)])
     assert {d: p.fingerprint for d, p in as_written.items()} == written
     assert examine_rows(lake, WIDER, view).level is Level.OK, "the doctor does not take an older day for a damaged one"

@@ -59,7 +59,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def fingerprints(lake: Lake) -> dict[Any, str]:
     latest = lake.store.view("staging", "event_date").latest
-    return {d: s.entry.fingerprint for d, s in latest.items()}
+    return {d: r.entry.fingerprint for d, r in latest.items()}
 
 
 def test_the_next_write_widens_the_schema_and_no_older_file_or_receipt_changes(lake: Lake) -> None:

@@ -140,7 +140,7 @@ def test_the_newest_receipt_of_each_day_counts(table: Path) -> None:
     commit_days(table, 2, 2, 3)
     found = LOGS.state(table, COLUMN)
     assert found.version == 2
-    assert {d: s.version for d, s in found.latest.items()} == {day(0): 0, day(1): 1, day(2): 2, day(3): 2}
+    assert {d: r.version for d, r in found.latest.items()} == {day(0): 0, day(1): 1, day(2): 2, day(3): 2}
     assert found.latest[day(1)].entry == DayEntry(1, "content-1", "digest-1")
     assert found.latest[day(1)].write_id == "write-1"
 

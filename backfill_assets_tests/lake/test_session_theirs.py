@@ -152,7 +152,7 @@ def run_assets(root: Path) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         testing.materialize([t, again], str(DAY), str(DAY + timedelta(1)), resources=resources, instance=instance)
     store = look_at(root).store
-    first, second = ({d: s.entry.content for d, s in store.view(n, "day").latest.items()} for n in ("t", "again"))
+    first, second = ({d: r.entry.content for d, r in store.view(n, "day").latest.items()} for n in ("t", "again"))
     assert first == second
 
 

@@ -40,7 +40,7 @@ def test_days_are_counted_by_what_receipts_and_the_gates_of_today_say(lake: Lake
 def test_a_day_whose_rerun_gave_other_rows_does_not_pass(lake: Lake) -> None:
     states = states_of(lake)
     table = states.view.table("t")
-    latest = {d: replace(s, irreproducible=d == day(3)) for d, s in table.latest.items()}
+    latest = {d: replace(r, irreproducible=d == day(3)) for d, r in table.latest.items()}
     view = replace(states.view, tables={**states.view.tables, "t": replace(table, latest=latest)})
     [first, *_] = by_name(check_history(lake, States([TABLE], view, {TABLE.name: CODE})))["profile"].found
     assert (first.day, first.message) == (day(3), "the same inputs, code and settings gave other rows before")

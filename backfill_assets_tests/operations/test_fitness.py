@@ -56,7 +56,7 @@ def test_a_version_is_judged_by_what_its_receipts_say() -> None:
 def test_only_days_whose_rows_are_not_those_of_their_receipts_differ(tmp_path: Path) -> None:
     reader = readable_lake(tmp_path / "lake")
     contract = reader.pipeline.contract(TABLE, "")
-    entries = {d: s.entry for d, s in reader.lake.store.view(TABLE, contract.day_column).latest.items()}
+    entries = {d: r.entry for d, r in reader.lake.store.view(TABLE, contract.day_column).latest.items()}
     found = dict(audit_table(reader.lake, contract))
     assert differing_days(reader.lake, contract, entries, found) == []
     without = {d: e for d, e in entries.items() if d != date(2024, 3, 1)}
@@ -67,5 +67,5 @@ def test_a_day_is_read_again_by_the_columns_of_its_files_before_it_differs(tmp_p
     """It may have been made under a contract of other columns."""
     reader = readable_lake(tmp_path / "lake")
     contract = reader.pipeline.contract(TABLE, "")
-    entries = {d: s.entry for d, s in reader.lake.store.view(TABLE, contract.day_column).latest.items()}
+    entries = {d: r.entry for d, r in reader.lake.store.view(TABLE, contract.day_column).latest.items()}
     assert differing_days(reader.lake, contract, entries, dict.fromkeys(entries, DayProfile())) == []

@@ -217,7 +217,7 @@ def test_days_that_the_candidate_builds_again_meanwhile_are_published_as_they_we
     assert beside.made.values("staging") == [5] * DAYS
     held = audit_table(beside.made.lake, beside.made.contract("staging"))
     latest = beside.made.view("staging").latest
-    assert {d: p.fingerprint for d, p in held.items()} == {d: s.entry.fingerprint for d, s in latest.items()}
+    assert {d: p.fingerprint for d, p in held.items()} == {d: r.entry.fingerprint for d, r in latest.items()}
 
 
 def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_however_old_they_are(beside: Beside) -> None:

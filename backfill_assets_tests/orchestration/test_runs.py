@@ -97,7 +97,7 @@ def test_the_end_of_a_run_writes_one_lake_version_that_names_all_its_tables_and_
     made = find_version(ran.lake, 1)
     assert made is not None
     assert made.why.endswith(f"(run {ran.result.run_id[:8]})")
-    written = {name: max(s.version for s in latest.values()) for name, latest in ran.latest.items()}
+    written = {name: max(r.version for r in latest.values()) for name, latest in ran.latest.items()}
     assert {name: made.tables[name] for name in TABLES} == written
     assert made.tables["arrivals"] >= 0
 
