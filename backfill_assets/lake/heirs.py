@@ -4,11 +4,16 @@ Not here: the record of erasures (`forgotten`) and the rewriting (`load.forget`)
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.forgotten import erasures
+from backfill_assets.landing.content_store import identity
+
+Place = tuple[str, tuple[int, ...]]  # a content as it landed, and the numbers (from 1, ascending) of lost records
+BYTES_BEFORE, BYTES_AFTER = "bytes_before", "bytes_after"  # SHA-256 of the rewritten file, whatever names its content
 
 
 def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:
@@ -19,22 +24,55 @@ def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def origins(lake: LakeFolder) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """By content that erasures left: the content as it landed, and the numbers of the records (from 1, ascending) that
-    it lost: the other records keep their order among the records of all files."""
-    steps = defaultdict[str, list[dict[str, Any]]](list)
-    for entry in (f for e in erasures(lake) for f in e.done["landed"] if "after" in f and "gone" in f):
-        steps[entry["after"]].append(entry)
+@dataclass(frozen=True)
+class Origins:
+    """The entries of all erasures for landed files, by every name of the content that they left; and the SHA-256 of the
+    bytes of these contents."""
 
-    def origin(content: str, behind: frozenset[str]) -> tuple[str, tuple[int, ...]]:
+    entries: Mapping[str, Collection[dict[str, Any]]]
+    left: Collection[str]
+
+    def of(self, name: str, others: Iterable[str] = (), path: str = "") -> Place | None:
+        """Where the records of a content stood as it landed: they keep their order among the records of all files, and
+        their default `seq`. None for a content that no erasure left.
+
+        The content as it landed is named as this one is: by its bytes, or by these and the path; entries of earlier
+        releases know one name of it. `others`: other names of the content. `path`: of its file, if `select` uses it.
+        """
+        moved = [] if name in self.entries or not path else [b for b in self.left if identity(b, path) == name]
+        place = self._of(name, {name, *others, *moved}, path, frozenset())
+        return None if place == (name, ()) else place
+
+    def _of(self, name: str, names: Collection[str], path: str, behind: frozenset[str]) -> Place:
         """Of files that became the same one, the file that came last in order counts."""
-        found = [(content, tuple[int, ...]())]
-        for entry in (e for e in steps[content] if e["before"] not in behind) if content in steps else ():
-            first, lost = origin(entry["before"], behind | {content})
-            found.append((first, tuple(sorted({*lost, *(before(n, lost) for n in entry["gone"])}))))
-        return max(found[1:] or found)
+        steps = {(was, gone): known for was, known, gone in self._steps(name, names, path) if was not in behind}
+        found = []
+        for (was, gone), known in steps.items():
+            first, lost = self._of(was, known, path, behind | {name})
+            found.append((first, tuple(sorted({*lost, *(before(n, lost) for n in gone)}))))
+        return max(found, default=(name, ()))
 
-    return {content: origin(content, frozenset()) for content in [*steps]}
+    def _steps(self, name: str, names: Collection[str], path: str) -> Iterator[tuple[str, set[str], tuple[int, ...]]]:
+        """What the content was before an erasure: its name, all its names, and the numbers of the records that went."""
+        for entry in (e for n in names for e in self.entries.get(n, ())):
+            if BYTES_AFTER not in entry:
+                yield entry["before"], {entry["before"]}, tuple(entry["gone"])
+                continue
+            content, by_path = entry[BYTES_BEFORE], identity(entry[BYTES_BEFORE], path or entry["path"])
+            known = {content, by_path, identity(content, entry["path"])}
+            yield content if name == entry[BYTES_AFTER] else by_path, known, tuple(entry["gone"])
+
+
+def origins(lake: LakeFolder) -> Origins:
+    """Where the records of files that erasures rewrote stood before. Raises as `erasures` does."""
+    entries, left = defaultdict[str, list[dict[str, Any]]](list), set[str]()
+    for entry in (f for e in erasures(lake) for f in e.done["landed"] if "gone" in f):
+        if content := entry.get(BYTES_AFTER):
+            left.add(content)
+            entries[identity(content, entry["path"])].append(entry)
+        if name := content or entry.get("after"):
+            entries[name].append(entry)
+    return Origins(entries, left)
 
 
 def before(number: int, lost: Iterable[int]) -> int:

@@ -108,11 +108,20 @@ class LogCache:
         return newest if version in (None, newest.version()) else open_delta(table, version)
 
     def keep(self, table: Path, day_column: str) -> None:
-        """Keep the state at the newest version in a file, if the newest kept one is `KEEP_EVERY` commits old. The
-        caller holds the table's lock. A failure costs only time, and the next commit tries again."""
+        """Keep the state at the newest version in a file, if the newest kept one that fits the log is `KEEP_EVERY`
+        commits old. The caller holds the table's lock. A failure costs only time, and the next commit tries again."""
+
+        def read(before: int | None, last: int) -> int:
+            if before is not None and last - before < KEEP_EVERY:
+                return before
+            kept = newest_state(table, day_column, last - KEEP_EVERY, last)
+            if kept is None:
+                keep_state(table, day_column, kept := self.state(table, day_column))
+            return kept.version
+
         with suppress(OSError, BackfillError):
-            if self.head(table) - max(kept_versions(table), default=-1) >= KEEP_EVERY:
-                keep_state(table, day_column, self.state(table, day_column))
+            if (head := self.head(table)) >= KEEP_EVERY - 1:
+                self.value(table, f"kept by {day_column}", read, head)
 
 
 LOGS = LogCache()  # of this process

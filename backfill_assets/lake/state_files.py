@@ -52,11 +52,12 @@ def newest_state(table: Path, day_column: str, after: int, last: int) -> TableVi
 
 
 def keep_state(table: Path, day_column: str, state: TableView) -> None:
-    """Keep a state, unless one of its version is kept, and delete all other files but the newest ones. The caller holds
-    the table's lock. Raises OSError."""
+    """Keep a state of the newest version, unless one of that is kept, and delete all other files but the newest ones up
+    to it. The caller holds the table's lock. Raises OSError."""
     text = json.dumps(content_of(table, day_column, state), separators=(",", ":"))
     files.write_new(state_file(table, state.version), gzip.compress(text.encode(), mtime=0))
-    newest = {state_file(table, version).name for version in kept_versions(table)[-KEPT:]}
+    fitting = [version for version in kept_versions(table) if version <= state.version]  # others are of another log
+    newest = {state_file(table, version).name for version in fitting[-KEPT:]}
     for name in {*files.names(table / LOG / FOLDER)} - newest:  # also what killed writers left
         files.delete(table / LOG / FOLDER / name)
 

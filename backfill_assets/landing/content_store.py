@@ -34,7 +34,7 @@ class StoredFile:
     one unusable row with number 0 and is not read. `path`: its path below the landing's root, if its rows depend on
     that, and `path_day`: the day that this names. `content`: the SHA-256 of the bytes of a parquet file. `origin`:
     where an erasure took records out, the content as it landed and the numbers of these records, ascending; the
-    other records keep their place in the order of all.
+    other records keep their place in the order of all, and their default `seq`.
     """
 
     sha256: str

@@ -217,15 +217,15 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
             named_by_path = hashes.sha256(file) != record.sha256  # as `select` was when it landed
             if ingest(file, format, stock, by_path=named_by_path).sha256 == record.sha256:
                 break
-    files, origin_of = [], origins(lake_session.lake)
+    files, origins_of = [], origins(lake_session.lake)
     for record, kept in zip(records, found, strict=True):
         file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day)
         if file_again is None:
             culprit = "its content is neither in the stock nor in the landing folder"
             named, fix = f"the landed file {plain(record.path)}", "Put the file back, then run again"
             raise LandingError(named, culprit, "Nothing was written", fix)
-        origin = next((origin_of[n] for n in (record.sha256, *record.names) if n in origin_of), None)
         place = (record.path, record.path_day) if by_path else ("", None)
+        origin = origins_of.of(record.sha256, record.names, place[0])
         files.append(replace(file_again, path=place[0], path_day=place[1], origin=origin))
     return files
 

@@ -5,9 +5,11 @@ The other records of a file keep their bytes (text) or their values (Parquet). N
 """
 
 import gzip
+import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -21,12 +23,13 @@ from backfill_assets.lake.embedded import connection, literal
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.forgotten import REASON, Erasure, is_forgotten
+from backfill_assets.lake.heirs import BYTES_AFTER, BYTES_BEFORE
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.traces import Trace
 from backfill_assets.landing.batches import BAD_TEXT, ROW_NUMBER
 from backfill_assets.landing.content_store import StoredFile, discard, find
 from backfill_assets.landing.content_store import copies as copies_of
-from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.files import LandedFile, sha256_of
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, PARSERS
 from backfill_assets.landing.select import columns_of
 from backfill_assets.landing.text_lines import GZIP_MAGIC, text_lines
@@ -85,16 +88,17 @@ def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
     for record in chosen:
         gone, source = sorted(rows[record.sha256]), lake_session.lake.source
         entry = {"path": record.path, "source": source, "before": record.sha256, "rows": len(gone), "gone": gone}
-        erasure.done["landed"] = [*erasure.done["landed"], entry]
-        erasure.keep()  # first: a file that was rewritten and not noted would be one that somebody altered
-        amend(listed[record.path], lake_session.lake.settings.source.format, gone)
+        with amended(listed[record.path], lake_session.lake.settings.source.format, gone) as contents:
+            entry |= dict(zip((BYTES_BEFORE, BYTES_AFTER), contents, strict=True))
+            erasure.done["landed"] = [*erasure.done["landed"], entry]
+            erasure.keep()  # first: a file that was rewritten and not noted would be one that somebody altered
     if chosen:
         follow(lake_session, chosen, str(erasure.done["note"]))
 
 
 def _note_heirs(lake_session: LakeSession, erasure: Erasure) -> None:
-    """Note the content that each rewritten file holds now, for the order of its rows and releases of late ones; discard
-    the copies of contents that no live record names, which nothing can need."""
+    """Note the name of the content that each rewritten file holds now, for releases of late rows; discard the copies of
+    contents that no live record names, which nothing can need."""
     live = {r.path: r.sha256 for r in compared(lake_session)[2] if not r.withdrawn}
     for entry in erasure.done["landed"]:
         if entry.get("source") == lake_session.lake.source and "after" not in entry and entry["path"] in live:
@@ -144,10 +148,13 @@ def _unreadable(lake_session: LakeSession, file: StoredFile, trace: Trace) -> li
     return [number for number, text in found if replace(trace, in_cells=True).is_in(text.encode())]
 
 
-def amend(file: LandedFile, format: str, gone: Collection[int]) -> None:
-    """Rewrite the file without the records of these numbers (from 1), atomically. Its time moves on by a microsecond.
+@contextmanager
+def amended(file: LandedFile, format: str, gone: Collection[int]) -> Iterator[tuple[str, str]]:
+    """Write the file without the records of these numbers (from 1) and yield the SHA-256 of its bytes before and after.
+    At the end of the block it takes the file's place, atomically; its time moves on by a microsecond.
 
-    Raises LandingError if this user may not write there, and for a Parquet file with INT96, which only Spark can write.
+    Raises LandingError if this user may not write there, and for a Parquet file with INT96, which only Spark can write;
+    StillChanging if the file is not as it was listed.
     """
     part = file.path.with_name(f".{file.path.name}.forget.tmp")
     try:
@@ -157,6 +164,9 @@ def amend(file: LandedFile, format: str, gone: Collection[int]) -> None:
             _without_lines(file, format, part, gone)
         part.chmod(file.path.stat().st_mode & 0o777)
         os.utime(part, ns=(file.mtime_ns, file.mtime_ns + 1000))
+        with part.open("rb") as written:
+            after = hashlib.file_digest(written, "sha256").hexdigest()
+        yield sha256_of(file), after
         part.replace(file.path)
     except PermissionError as error:
         raise _refused(file, f"this user may not write there ({error.strerror})") from None

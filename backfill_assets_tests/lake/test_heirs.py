@@ -4,12 +4,14 @@ Tested here: `lake.heirs`. Not tested here: the rows that follow (`end_to_end.te
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backfill_assets.lake.forgotten import begin_erasure, erasures
-from backfill_assets.lake.heirs import before, origins, with_heirs
+from backfill_assets.lake.heirs import BYTES_AFTER, BYTES_BEFORE, before, origins, with_heirs
 from backfill_assets.lake.home import Lake
+from backfill_assets.landing.content_store import identity
 from backfill_assets_tests.files import bare_lake
 
 
@@ -18,19 +20,59 @@ def lake(tmp_path: Path) -> Lake:
     return bare_lake(tmp_path)
 
 
-def test_records_keep_their_order_through_several_erasures_of_a_file(lake: Lake) -> None:
-    """As the numbers of before: c lost 2 and 4 of a, then the second and third of what was left."""
-    steps = (("a", "b", [2, 4]), ("b", "c", [2, 3]), ("z", "c", [1]), ("x", "y", None))
-    for number, (was, now, gone) in enumerate(steps):
-        made = begin_erasure(lake, {"entity": str(number)}, "")
-        made.done["landed"] = [{"before": was, "after": now, **({"gone": gone} if gone else {})}]
+def erased(lake: Lake, *entries: dict[str, Any]) -> None:
+    """An erasure for each entry of a landed file."""
+    for entry in entries:
+        made = begin_erasure(lake, {"entity": str(len(erasures(lake)))}, "")
+        made.done["landed"] = [entry]
         made.keep()
-    assert origins(lake) == {"b": ("a", (2, 4)), "c": ("z", (1,))}, "of two that became one the last in order counts"
+
+
+def step(was: str, now: str, gone: list[int], path: str = "a.csv", by_path: bool = False) -> dict[str, Any]:
+    """An entry of today: the names that the ledger had, and the bytes."""
+    named = {"before": identity(was, path), "after": identity(now, path)} if by_path else {"before": was, "after": now}
+    return {**named, "path": path, BYTES_BEFORE: was, BYTES_AFTER: now, "gone": gone}
+
+
+def earlier(was: str, now: str, gone: list[int]) -> dict[str, Any]:
+    """An entry of an earlier release."""
+    return {"before": was, "after": now, "path": "a.csv", "gone": gone}
+
+
+@pytest.mark.parametrize("by_path", [False, True])
+def test_a_record_stands_where_it_stood_whatever_named_the_file_when_it_was_rewritten(
+    lake: Lake, by_path: bool
+) -> None:
+    """As the numbers of before: c lost 2 and 4 of a, then the second and third of what was left."""
+    erased(lake, step("a", "b", [2, 4], by_path=by_path), step("b", "c", [2, 3], by_path=not by_path))
+    found = origins(lake)
+    assert found.of("b") == ("a", (2, 4))
+    assert found.of("c") == ("a", (2, 3, 4, 5))
+    assert found.of(identity("c", "a.csv"), path="a.csv") == (identity("a", "a.csv"), (2, 3, 4, 5))
+    assert found.of(identity("c", "moved.csv"), path="moved.csv") == (identity("a", "moved.csv"), (2, 3, 4, 5))
+    assert [found.of(name) for name in ("a", identity("a", "a.csv"))] == [None, None]
     assert [before(n, (2, 4)) for n in (1, 2, 3, 4)] == [1, 3, 5, 6]
-    begun = erasures(lake)[2]
-    begun.done["landed"] = []
-    begun.keep()
-    assert origins(lake)["c"] == ("a", (2, 3, 4, 5))
+
+
+def test_copies_and_files_that_became_the_same_one_have_one_origin_each(lake: Lake) -> None:
+    steps = [step(f"{n}", f"{n + 1}", [1], path) for n in range(40) for path in ("a.csv", "copy.csv")]
+    erased(lake, *steps, step("z", "40", [7]))
+    found = origins(lake)
+    assert found.of("40") == ("z", (7,)), "of two the last in order counts"
+    names = {path: identity("39", path) for path in ("a.csv", "copy.csv")}
+    assert {p: found.of(n, path=p) for p, n in names.items()} == {
+        p: (identity("0", p), (*range(1, 40),)) for p in names
+    }
+
+
+def test_a_file_that_an_earlier_release_rewrote_keeps_the_name_that_was_noted_then(lake: Lake) -> None:
+    erased(lake, earlier("a", "b", [2, 4]), earlier("x", "y", []), step("b", "c", [2, 3]))
+    found = origins(lake)
+    assert found.of("b") == found.of("another name", ["b"]) == ("a", (2, 4))
+    assert found.of("c") == found.of(identity("c", "a.csv"), path="a.csv") == ("a", (2, 3, 4, 5))
+    lake_of_paths = identity("p", "a.csv")
+    erased(lake, earlier("q", lake_of_paths, [1]), step("p", "r", [1]))
+    assert origins(lake).of("r") == ("q", (1, 2))
 
 
 def test_what_erasures_made_of_a_content_one_after_the_other_is_known(lake: Lake) -> None:

@@ -118,6 +118,33 @@ def test_a_table_of_an_earlier_release_gets_a_state_at_its_next_commit(table: Pa
     assert kept_versions(table) == [LENGTH]
 
 
+@pytest.mark.parametrize("ahead", [0, 1, KEEP_EVERY, 10 * KEEP_EVERY])
+def test_states_of_another_log_keep_no_state_of_this_one_from_being_kept(
+    table: Path, ahead: int, read: list[int]
+) -> None:
+    """As after a backup of the commits was put back: by their names its states are the newest."""
+    _history(table)
+    for path in state_file(table, 0).parent.iterdir():
+        content = gzip.compress(gzip.decompress(path.read_bytes()).replace(b'"commit":"', b'"commit":"another'))
+        path.unlink()
+        state_file(table, int(path.name[:20]) + ahead).write_bytes(content)
+    commit_days(table, LENGTH, 3)
+    LogCache().keep(table, COLUMN)
+    read.clear()
+    found = LogCache().state(table, COLUMN)
+    assert read == [], "it is kept, though others have later versions in their names"
+    assert found == _folded(table)
+    assert {*kept_versions(table)} & {*range(LENGTH + 1, 99 * KEEP_EVERY)} == set()
+
+
+def test_a_state_that_fits_is_not_kept_anew_before_so_many_commits(table: Path) -> None:
+    _history(table)
+    before = kept_versions(table)
+    commit_days(table, LENGTH, 3)
+    LogCache().keep(table, COLUMN)
+    assert kept_versions(table) == before
+
+
 # what is passed over
 
 

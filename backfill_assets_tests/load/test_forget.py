@@ -16,7 +16,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.traces import Trace
-from backfill_assets.load.forget import amend, forget_landed
+from backfill_assets.load.forget import amended, forget_landed
 from backfill_assets.load.landed_changes import listing_and_ledger
 from backfill_assets.load.scan import scan
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content, delivery, land, make_lake
@@ -82,7 +82,8 @@ def test_a_file_that_was_rewritten_before_the_ledger_knew_is_followed_by_the_nex
     record = next(r for r in read_files(lake.store) if r.path == "b.jsonl")
     erasure.done["landed"] = [{"path": "b.jsonl", "before": record.sha256, "rows": 1}]
     erasure.keep()
-    amend(next(f for f in listing_and_ledger(LakeSession(lake))[0].files if f.name == "b.jsonl"), "jsonl", {1})
+    with amended(next(f for f in listing_and_ledger(LakeSession(lake))[0].files if f.name == "b.jsonl"), "jsonl", {1}):
+        pass
     forget_landed(LakeSession(lake), ANN, begun(lake))
     assert entities(lake) == {"a.jsonl": ["A", "B"], "b.jsonl": ["B"]}
     assert is_followed(lake)

@@ -4,6 +4,7 @@ Tested here: `load.forget`. Not tested here: which records go (`load.test_forget
 """
 
 import gzip
+import hashlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +13,8 @@ import pytest
 
 from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.decoding import unused_values
-from backfill_assets.landing.files import LandedFile
-from backfill_assets.load.forget import amend
+from backfill_assets.landing.files import LandedFile, StillChanging
+from backfill_assets.load.forget import amended
 from backfill_assets_tests.lake.landed import land
 
 JSONL = b'\xef\xbb\xbf{"a": 1}\n\n  \n{"a": 2 }\r\n{torn\n{"a": 3}'
@@ -36,8 +37,10 @@ def test_other_lines_keep_their_bytes(
 ) -> None:
     file = land(tmp_path, f"{name}.gz" if is_packed else name, gzip.compress(content) if is_packed else content)
     file.path.chmod(0o640)
-    amend(file, name[2:], gone)
+    with amended(file, name[2:], gone) as contents:
+        before = file.path.read_bytes()
     found = file.path.read_bytes()
+    assert contents == tuple(hashlib.sha256(data).hexdigest() for data in (before, found))
     assert (gzip.decompress(found) if is_packed else found) == left
     assert file.path.stat().st_mode & 0o777 == 0o640
     assert file.path.stat().st_mtime_ns > file.mtime_ns
@@ -51,7 +54,8 @@ def test_other_rows_of_parquet_keep_their_values_and_types(tmp_path: Path) -> No
     )
     (path := tmp_path / "a.parquet").touch()
     pq.write_table(table, path, row_group_size=2)
-    amend(_file(path), "parquet", {2, 3})
+    with amended(_file(path), "parquet", {2, 3}):
+        pass
     kept = table.take([0, 3])
     assert pq.read_table(path).equals(kept.set_column(0, "s", kept["s"].cast(pa.string())))
 
@@ -60,7 +64,8 @@ def test_no_dictionary_of_parquet_keeps_values_of_rows_that_are_gone(tmp_path: P
     people = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), ["bob", "ann"])
     nested = pa.ListArray.from_arrays([0, 1, 2, 3], pa.StructArray.from_arrays([people], ["who"]))
     pq.write_table(pa.table({"who": people, "many": nested}), path := tmp_path / "a.parquet", compression="none")
-    amend(_file(path), "parquet", {2})
+    with amended(_file(path), "parquet", {2}):
+        pass
     assert pq.read_table(path).to_pylist() == [{"who": "bob", "many": [{"who": "bob"}]}] * 2
     assert (b"ann" in path.read_bytes(), [*unused_values(path)]) == (False, [])
 
@@ -69,9 +74,17 @@ def test_a_file_that_cannot_be_written_without_loss_stays_and_is_named(tmp_path:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), path, use_deprecated_int96_timestamps=True)
     before = path.read_bytes()
-    with pytest.raises(LandingError, match=r"a\.parquet: its column t is INT96"):
-        amend(_file(path), "parquet", {1})
+    with pytest.raises(LandingError, match=r"a\.parquet: its column t is INT96"), amended(_file(path), "parquet", {1}):
+        pass
     assert path.read_bytes() == before
+
+
+def test_a_file_that_grew_since_it_was_listed_stays_as_it_is(tmp_path: Path) -> None:
+    file = land(tmp_path, "a.jsonl", JSONL)
+    file.path.write_bytes(JSONL + b"\n{}")
+    with pytest.raises(StillChanging), amended(file, "jsonl", {1}):
+        pass
+    assert (file.path.read_bytes(), len(list(tmp_path.iterdir()))) == (JSONL + b"\n{}", 1)
 
 
 def _file(path: Path) -> LandedFile:

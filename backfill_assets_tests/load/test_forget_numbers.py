@@ -1,0 +1,137 @@
+"""Rows of others keep the default `seq` that they have without the erasure, whatever named contents when it was.
+
+Tested here: `load.forget` and `lake.heirs` through a load. Not tested here: which rows go (`load.test_forget`).
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.lake.folder import FORGOTTEN
+from backfill_assets.lake.forgotten import Erasure, begin_erasure
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.traces import Trace
+from backfill_assets.load.forget import forget_landed
+from backfill_assets.load.scan import accept, scan
+from backfill_assets_tests.lakes import LONG_AGO, SHARED, backfill, configure, content, delivery, make_lake
+
+DAY, FILE = "2024-03-01", "dt=2024-03-01/a.jsonl"
+PLAIN = "arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"  # contents are named by their bytes
+BY_PATH = PLAIN.removeprefix("arrival_ts, ")  # and by their paths, too
+ORDERS = {"plain, then by path": (PLAIN, BY_PATH), "by path, then plain": (BY_PATH, PLAIN)}
+
+pytestmark = pytest.mark.usefixtures("spark")
+by_both = pytest.mark.parametrize(("first", "then"), ORDERS.values(), ids=ORDERS.keys())
+
+
+def named_by(folder: Path, select: str) -> Lake:
+    """The lake with another select."""
+    source = {"files": "landing/**", "format": "jsonl", "select": select}
+    return configure(folder, DAY, source=source, spark=dict(SHARED))
+
+
+def made(folder: Path, select: str) -> Lake:
+    """A scanned lake of one file, whose second and third row are of ann and bob."""
+    rows = [
+        delivery(n, f"{DAY} 10:00:00", None, f"k{n}", entity=e) for n, e in enumerate(("A", "ann-77", "bob-7", "D"))
+    ]
+    make_lake(folder, {FILE: rows}, DAY)
+    scan(LakeSession(lake := named_by(folder, select)))
+    return lake
+
+
+def erase(lake: Lake, entity: str, kind: type[Erasure] = Erasure) -> None:
+    trace = Trace({"entity": entity})
+    begun = begin_erasure(lake, trace.values, "asked")
+    forget_landed(LakeSession(lake), trace, kind(begun.path, begun.done))
+
+
+class Killed(Erasure):
+    """An erasure that ends with its process before it notes by which names the ledger has the rewritten files."""
+
+    def keep(self) -> None:
+        """Write what was done so far."""
+        if any("after" in entry for entry in self.done["landed"]):
+            sys.exit("killed")
+        super().keep()
+
+
+def numbers(lake: Lake) -> dict[str, int]:
+    """By event key the number of its delivery, of a lake that is loaded."""
+    scan(LakeSession(lake))
+    backfill(lake, DAY, DAY, ["raw"], force=True)
+    return {row[4]: row[0] for row in content(lake, "raw")}
+
+
+def anew(lake: Lake) -> Lake:
+    """A lake of the same landed files, settings and record of erasures."""
+    new = lake.root.with_name("new")
+    for folder in ("landing", FORGOTTEN):
+        shutil.copytree(lake.root / folder, new / folder)
+    shutil.copy(lake.root / "lake.toml", new)
+    return open_lake(new)
+
+
+@by_both
+def test_select_changes_after_the_erasure(tmp_path: Path, first: str, then: str) -> None:
+    lake = made(tmp_path / "lake", then)
+    never = numbers(lake)
+    scan(LakeSession(lake := named_by(lake.root, first)))
+    erase(lake, "ann-77")
+    lake = named_by(lake.root, then)
+    assert numbers(lake) == {k: never[k] for k in ("k0", "k2", "k3")}
+    assert numbers(anew(lake)) == numbers(lake)
+
+
+@by_both
+def test_select_changes_between_two_erasures_of_a_file(tmp_path: Path, first: str, then: str) -> None:
+    lake = made(tmp_path / "lake", then)
+    never = numbers(lake)
+    for select, entity in ((first, "ann-77"), (then, "bob-7")):
+        scan(LakeSession(lake := named_by(lake.root, select)))
+        erase(lake, entity)
+    assert numbers(lake) == {k: never[k] for k in ("k0", "k3")}
+    assert numbers(anew(lake)) == numbers(lake)
+
+
+@by_both
+def test_an_erasure_is_killed_before_its_end_and_another_run_loads_the_day(
+    tmp_path: Path, first: str, then: str
+) -> None:
+    lake = made(tmp_path / "lake", then)
+    never = numbers(lake)
+    scan(LakeSession(lake := named_by(lake.root, first)))
+    with pytest.raises(SystemExit):
+        erase(lake, "ann-77", Killed)
+    lake = named_by(lake.root, then)
+    assert numbers(lake) == {k: never[k] for k in ("k0", "k2", "k3")}
+    erase(lake, "ann-77")
+    assert numbers(anew(lake)) == numbers(lake)
+
+
+@by_both
+def test_a_rewritten_file_is_moved_and_the_file_as_it_landed_lands_again(tmp_path: Path, first: str, then: str) -> None:
+    """By path both are other contents than before, as they are without the erasure."""
+    lake = made(tmp_path / "lake", first)
+    landed = lake.root / "landing" / FILE
+    whole = landed.read_bytes()
+    erase(lake, "ann-77")
+    landed.rename(moved := landed.with_name("moved.jsonl"))
+    accept(LakeSession(lake), "moved")
+    lake = named_by(lake.root, then)
+    found = numbers(lake)
+    assert numbers(anew(lake)) == found
+    shutil.rmtree(tmp_path / "new")
+    never = made(tmp_path / "never", then)
+    (never.root / "landing" / FILE).rename(never.root / "landing" / FILE.replace("a.", "moved."))
+    accept(LakeSession(never), "moved")
+    assert found == {k: n for k, n in numbers(never).items() if k != "k1"}
+    moved.with_name("again.jsonl").write_bytes(whole)
+    os.utime(moved.with_name("again.jsonl"), (LONG_AGO, LONG_AGO))
+    again = numbers(lake)
+    assert set(again) == {"k0", "k2", "k3"}
+    assert numbers(anew(lake)) == again
