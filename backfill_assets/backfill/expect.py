@@ -47,15 +47,14 @@ Figure = Any  # of a chunk's days: an int, float or Fraction; None: there are no
 
 @dataclass(frozen=True)
 class Expectation:
-    """A figure of a table (`column` empty: of its rows) and its bounds: `by` how much it may differ from before (a
-    share of that figure if `relative`), else `least` and `most`."""
+    """A figure of a table and its bounds: either `by`, or `least` and `most`."""
 
-    text: str
+    text: str  # as a person wrote it
     figure: str
     table: str
-    column: str
-    by: float | None = None
-    relative: bool = False
+    column: str  # "": the figure is of the table's rows
+    by: float | None = None  # how much it may differ from the figure before
+    relative: bool = False  # whether `by` is a share of the figure before
     least: float = float("-inf")
     most: float = float("inf")
 

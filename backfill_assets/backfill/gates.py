@@ -49,18 +49,16 @@ class GateFinding:
 
 @dataclass(frozen=True)
 class TableEvidence:
-    """Evidence about one table's days of a chunk. `before` (all days of the table, by `held_against`: the plan's own
-    unfinished rows are no measure) and `after` are partition records of receipts; `read` and `read_before` are
-    profiles of the files by an independent reader, `own_bounds` those of `[gates.tables]`, `accepted` the bounds that a
-    person lifted."""
+    """Evidence about one table's days of a chunk."""
 
     contract: Contract
+    # all days of the table before the plan (`held_against`: without its own unfinished rows)
     before: Mapping[date, DayEntry]
-    after: Mapping[date, DayEntry]
-    read: Mapping[date, DayProfile]
-    read_before: Mapping[date, DayProfile] = field(default_factory=dict)
-    own_bounds: TableGate = field(default_factory=TableGate)
-    accepted: Collection[str] = ()
+    after: Mapping[date, DayEntry]  # the days of the chunk, by the receipts
+    read: Mapping[date, DayProfile]  # the chunk's files, profiled by an independent reader
+    read_before: Mapping[date, DayProfile] = field(default_factory=dict)  # the files before, profiled likewise
+    own_bounds: TableGate = field(default_factory=TableGate)  # of `[gates.tables]`
+    accepted: Collection[str] = ()  # the bounds that a person lifted
 
     def lifted(self, setting: str) -> bool:
         """Whether a person lifted the bound SETTING or COLUMN.SETTING of the table."""

@@ -55,20 +55,18 @@ Receipts = Mapping[str, Sequence[Receipt]]  # the newest per table
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """Days of tables to plan. `most_days` caps a chunk; `look` also previews a diff, which needs the engine; `code` is
-    recorded in the plan and used for its work (`plan_code.working_by`); `parallel`: see `Plan`; `usual_canary`: nobody
-    chose one, so that with `look` it is the day on which most rows move."""
+    """Days of tables to plan."""
 
     days: DayRange
     tables: tuple[str, ...]
     policy: Policy
     reason: str = ""
     note: str = ""
-    most_days: int = MOST_CHUNK_DAYS
-    look: bool = False
-    code: PlanCode | None = None
-    parallel: str = ""
-    usual_canary: bool = False
+    most_days: int = MOST_CHUNK_DAYS  # caps a chunk
+    look: bool = False  # preview the rows that differ, too, which needs the engine
+    code: PlanCode | None = None  # recorded in the plan and used for its work (`plan_code.working_by`)
+    parallel: str = ""  # see `Plan`
+    usual_canary: bool = False  # nobody chose a canary: with `look` it is the day on which most rows move
 
 
 def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:

@@ -62,15 +62,14 @@ class Terminated(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class ChunkMaker:
-    """Makes one chunk in this process by `make_one`, which gives the cause of a failure, and several at once in
-    processes of the command `run` with these `options`, and `environ` beside this process's. `report` shows a line."""
+    """Makes one chunk in this process, or several at once in processes of the command `run`."""
 
     root: Path
     open_lake: Opener
-    make_one: Callable[[Work], str]
-    report: Callable[[str], None]
-    options: Sequence[str] = ()
-    environ: Mapping[str, str] = field(default_factory=dict)
+    make_one: Callable[[Work], str]  # runs the work in this process and gives the cause of a failure
+    report: Callable[[str], None]  # shows a line
+    options: Sequence[str] = ()  # of the command `run`
+    environ: Mapping[str, str] = field(default_factory=dict)  # of its processes, besides this process's
 
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """Make the days of each work; gives per work the cause of its failure, or an empty text."""

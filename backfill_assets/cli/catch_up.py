@@ -45,19 +45,16 @@ PLANNING = re.compile(r"\b(Analysis|Parse)Exception: ")
 
 @dataclass
 class CaughtUp:
-    """The runs of a catch-up, in order, and the days per table that are left, with the reason. `blocked`: days whose
-    landed files are altered or missing, which wait for a person. `held_back`: idle plans with days that need a rebuild,
-    a line each; `waits`: all of these wait as `plan --stop-after` says. `fruitless`: see `Unusable`. `unscanned`: why
-    sources could not be scanned."""
+    """What a catch-up did, and what it left."""
 
-    runs: list[tuple[Work, RunOutcome]] = field(default_factory=list)
-    left: dict[str, list[str]] = field(default_factory=dict)
-    why: dict[str, str] = field(default_factory=dict)
-    blocked: Collection[date] = ()
-    held_back: Sequence[str] = ()
-    waits: bool = False
-    fruitless: Sequence[str] = ()
-    unscanned: Sequence[str] = ()
+    runs: list[tuple[Work, RunOutcome]] = field(default_factory=list)  # in order
+    left: dict[str, list[str]] = field(default_factory=dict)  # per table the days that still need a rebuild
+    why: dict[str, str] = field(default_factory=dict)  # per table the reason
+    blocked: Collection[date] = ()  # days whose landed files are altered or missing: they wait for a person
+    held_back: Sequence[str] = ()  # a line for each idle plan with days that need a rebuild
+    waits: bool = False  # whether all these plans wait as `plan --stop-after` asks
+    fruitless: Sequence[str] = ()  # see `Unusable`
+    unscanned: Sequence[str] = ()  # why sources could not be scanned
 
     @property
     def success(self) -> bool:

@@ -212,17 +212,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class PageSection:
-    """A part of a report: tables, then lines. Only pages show `about` (text before the tables), figures, `html` (drawn
-    by us, not escaped), and, folded, `code` and the tables `folded`."""
+    """A part of a report: tables, then lines. Only pages show the fields below `lines`."""
 
     title: str
     tables: Sequence[TextTable] = ()
     lines: Sequence[str] = ()
-    about: Sequence[str] = ()
+    about: Sequence[str] = ()  # text before the tables
     figures: Sequence[Figure] = ()
-    html: str = ""
-    code: str = ""
-    folded: Sequence[TextTable] = ()
+    html: str = ""  # made by this package, not escaped
+    code: str = ""  # shown folded
+    folded: Sequence[TextTable] = ()  # tables shown folded
 
     def draw(self) -> None:
         """Draw tables and lines on stdout."""

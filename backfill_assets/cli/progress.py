@@ -41,12 +41,12 @@ class TableOutcome:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """A whole run; `cause` is the first failing step's, in one line. `run_id` is empty where none was needed."""
+    """A whole run."""
 
-    run_id: str
+    run_id: str  # "": no run was needed
     success: bool
     tables: tuple[TableOutcome, ...]
-    cause: str
+    cause: str  # of the first step that failed, in one line
     seconds: float
 
     @property

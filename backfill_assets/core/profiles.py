@@ -33,19 +33,19 @@ NULL_BUCKET, REST = -1000, -1001  # no number has so many bits; REST: texts that
 
 @dataclass(frozen=True)
 class DayProfile:
-    """One day of one candidate: rows, fingerprint, NULLs per column, rows that repeat a key, sums of the numbers that
-    have exact ones, rows (or groups) that break a rule of the contract by its name, and histograms of the columns that
-    measure something. `parts` are the fingerprints of sets of columns by their names (`core.readings`), `most` the rows
-    of the greatest key per set of columns that other tables read by."""
+    """One day of one candidate, measured."""
 
     rows: int = 0
     fingerprint: str = EMPTY_FINGERPRINT
-    nulls: Mapping[str, int] = field(default_factory=dict)
-    duplicates: int = 0
-    sums: Mapping[str, int | Decimal] = field(default_factory=dict)
+    nulls: Mapping[str, int] = field(default_factory=dict)  # by column
+    duplicates: int = 0  # rows that repeat a key
+    sums: Mapping[str, int | Decimal] = field(default_factory=dict)  # of the numbers that have exact ones
+    # rows (or groups) that break a rule of the contract, by the rule's name
     broken: Mapping[str, int] = field(default_factory=dict)
-    histograms: Mapping[str, Histogram] = field(default_factory=dict)
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)  # of the columns that measure something
+    # fingerprints of sets of columns by their names (`core.readings`)
     parts: Mapping[str, str] = field(default_factory=dict)
+    # rows of the most frequent key, per set of columns that other tables read by
     most: Mapping[str, int] = field(default_factory=dict)
 
     @property

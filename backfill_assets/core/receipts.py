@@ -34,23 +34,22 @@ class Built(StrEnum):
 
 @dataclass(frozen=True, slots=True)  # tens of thousands are held
 class DayEntry:
-    """One day of a receipt: its row count, content fingerprint, input digest and kind of write.
+    """One day of a receipt.
 
-    `counts` are whole numbers by name (NULLs per column as `null COLUMN`, duplicates, quarantined rows, …); they decide
-    nothing and do not count for equality. `scheme` is the number of the fingerprint's method, kept when a receipt
-    repeats an older one. `parts` are fingerprints of sets of columns by name (`core.readings`).
-    `columns` are those of the day's data files with their types, a type "" where it is not known (None: nothing is
-    known). Fingerprints name no column, so that a renamed one shows here alone. Columns whose values did not reach the
-    day, because its deliveries were loaded without them, are left out.
+    Fingerprints name no column, so that a renamed column shows in `columns` alone.
     """
 
     rows: int
-    fingerprint: str
-    input_digest: str
+    fingerprint: str  # of the rows' content
+    input_digest: str  # of what should determine the day (`core.digests`)
     built: Built = Built.COMPLETE
+    # numbers by name: NULLs as `null COLUMN`, duplicates, quarantined rows, …
     counts: Mapping[str, int] = field(default_factory=dict, compare=False)
-    scheme: int = SCHEME
+    scheme: int = SCHEME  # the fingerprint's method; kept when a receipt repeats an older one
+    # fingerprints of sets of columns by name (`core.readings`)
     parts: Mapping[str, str] = field(default_factory=dict, compare=False)
+    # Name and type of each column of the day's data files; type "": not known; None: no column is known. A column is
+    # left out where the day's deliveries were loaded without it.
     columns: Columns | None = field(default=None, compare=False)
 
     @property
@@ -66,11 +65,7 @@ class DayEntry:
 
 @dataclass(frozen=True)
 class Receipt:
-    """Who wrote which days of `table` from which inputs. `inputs` are table versions; `frontier` an aware instant.
-
-    `seconds` run from the request to the commit, `start_seconds` of them went into opening an engine, `cpu_seconds` are
-    CPU time on this machine (None: not measured), `bytes` are those of the added data files. They decide nothing.
-    """
+    """Who wrote which days of a table from which inputs. Seconds and bytes decide nothing."""
 
     write_id: str
     table: str
@@ -80,13 +75,13 @@ class Receipt:
     note: str = ""
     code_digest: str = ""
     settings_digest: str = ""
-    frontier: datetime | None = None
-    inputs: Mapping[str, int] = field(default_factory=dict)
+    frontier: datetime | None = None  # an aware instant
+    inputs: Mapping[str, int] = field(default_factory=dict)  # table versions
     tags: Mapping[str, str] = field(default_factory=dict)
-    seconds: float | None = None
-    cpu_seconds: float | None = None
-    start_seconds: float | None = None
-    bytes: int | None = None
+    seconds: float | None = None  # from the request to the commit; None: not measured
+    cpu_seconds: float | None = None  # processor time on this machine
+    start_seconds: float | None = None  # the part of `seconds` that opened an engine
+    bytes: int | None = None  # of the added data files
 
     def __post_init__(self) -> None:
         if self.frontier is not None and self.frontier.tzinfo is None:

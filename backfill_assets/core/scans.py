@@ -19,28 +19,22 @@ K = TypeVar("K", date, tuple[date, date])
 
 @dataclass(frozen=True)
 class ScanReport:
-    """The outcome of one scan. Paths are below the folder that `[source] files` names.
+    """The outcome of one scan. Paths are below the folder that `[source] files` names."""
 
-    `new`: rows and bad rows per file read for the first time; `copies`: path -> the path with the same content;
-    `refused` and `waiting`: path -> reason (never read; read at the next scan); `altered` and `missing` stop rebuilds
-    of the `blocked` days until `landing accept`; `lapsed`: changed or vanished files that no day was computed from;
-    `unreadable`: path -> reason (one bad row in quarantine), also of files that are not what their manifest declares;
-    `contradicted`: likewise of files recorded before that was known, whose days are `blocked`, too. `known`: the number
-    of files in the ledger before. `example`: why one of the rows that this scan counted is unusable.
-    """
-
-    new: dict[str, tuple[int, int]] = field(default_factory=dict)
-    copies: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-    waiting: dict[str, str] = field(default_factory=dict)
+    new: dict[str, tuple[int, int]] = field(default_factory=dict)  # rows and bad rows per file read for the first time
+    copies: dict[str, str] = field(default_factory=dict)  # path -> the path with the same content
+    refused: dict[str, str] = field(default_factory=dict)  # path -> why it is never read
+    waiting: dict[str, str] = field(default_factory=dict)  # path -> why it is read at a later scan
+    # path -> why; one bad row in quarantine; also files that differ from their manifest
     unreadable: dict[str, str] = field(default_factory=dict)
+    # path -> why; recorded files that differ from a later manifest; their days are blocked
     contradicted: dict[str, str] = field(default_factory=dict)
-    altered: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    blocked: frozenset[date] = frozenset()
-    lapsed: tuple[str, ...] = ()
-    known: int = 0
-    example: str = ""
+    altered: tuple[str, ...] = ()  # recorded files with other bytes
+    missing: tuple[str, ...] = ()  # recorded files that are gone
+    blocked: frozenset[date] = frozenset()  # days that are not rebuilt until `landing accept`
+    lapsed: tuple[str, ...] = ()  # changed or vanished files that no day was computed from
+    known: int = 0  # number of files in the ledger before
+    example: str = ""  # why one of the rows that this scan counted is unusable
 
     @property
     def is_clean(self) -> bool:

@@ -58,36 +58,35 @@ class LandedDay:
 
 @dataclass(frozen=True)
 class Release:
-    """Deliveries that came too late and count all the same: those of these arrival days for the event days `first`
-    through `last`, in files of these `contents` (sha256; None: any, as earlier versions released them)."""
+    """Late rows that count nevertheless: of these arrival days, for the event days `first` through `last`."""
 
     arrival_days: frozenset[date]
     first: date
     last: date
+    # only in files with these SHA-256 (None: in any file, as releases of earlier versions)
     contents: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
 class Deliveries:
-    """The ledgers of one source; `name` is "" for a lake's only one. `landed` is by arrival day, `arrivals` by event
-    day: the ledger's rows as (arrival day, fingerprint), ascending by arrival day."""
+    """The ledgers of one source."""
 
-    landed: Mapping[date, LandedDay] = field(default_factory=dict)
+    landed: Mapping[date, LandedDay] = field(default_factory=dict)  # by arrival day
+    # by event day: (arrival day, fingerprint), ascending by arrival day
     arrivals: Mapping[date, tuple[tuple[date, str], ...]] = field(default_factory=dict)
     releases: tuple[Release, ...] = ()
-    name: str = ""
+    name: str = ""  # "": a lake's only source
 
 
 @dataclass(frozen=True)
 class LakeView:
-    """Everything that decides states, as read at one moment. `grace` is added to midnight after a day to give its
-    cut, `start` is the lake's first day, `delivered` is by the landed table of a source."""
+    """Everything that decides states, as read at one moment."""
 
-    start: date
+    start: date  # the lake's first day
     as_of: datetime | None
-    grace: timedelta
+    grace: timedelta  # a day's cut is the midnight after it plus this
     tables: Mapping[str, TableView]
-    delivered: Mapping[str, Deliveries]
+    delivered: Mapping[str, Deliveries]  # by the landed table of a source
 
     def table(self, name: str) -> TableView:
         """The view of a table; an empty one for a table that does not exist yet."""

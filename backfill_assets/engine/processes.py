@@ -86,17 +86,14 @@ def _identified(found: psutil.Process) -> Process:
 
 @dataclass(frozen=True)
 class PlacedProcess:
-    """A process and where its number means something: host, boot and numbering (empty where the system names none).
+    """A process and where its number means something. The fields are those of markers on disk."""
 
-    The fields are those of markers on disk. `started`: see `Process.created`; `since_boot`: whether from boot.
-    """
-
-    host: str
+    host: str  # "", as `boot` and `numbering`: the system names none
     boot: str
     numbering: str
     pid: int
-    started: float
-    since_boot: bool = False
+    started: float  # see `Process.created`
+    since_boot: bool = False  # whether `started` counts from the boot
 
     @classmethod
     def this(cls) -> "PlacedProcess":

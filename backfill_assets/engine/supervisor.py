@@ -36,15 +36,14 @@ _LISTENING = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
 
 @dataclass(frozen=True)
 class ServerRequest:
-    """The server for a supervisor to start, and when to stop it (seconds idle). `properties`: the file with its token
-    (mode 0600, of this request alone); `socket`: see `Record`; both empty for a server without."""
+    """A server that a supervisor shall start."""
 
     command: list[str] = field(repr=False)
     identity: dict[str, str] = field(repr=False)
-    idle_seconds: float
-    properties: str = ""
+    idle_seconds: float  # then the supervisor stops it
+    properties: str = ""  # the file with its token (mode 0600, of this request alone); "": no token
     token: str = field(default="", repr=False)
-    socket: str = ""
+    socket: str = ""  # see `Record`; "": none
 
 
 @dataclass(frozen=True)

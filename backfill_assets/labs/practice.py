@@ -40,16 +40,14 @@ class Desk:
 
 @dataclass
 class DrillScore:
-    """A drill of `limit` seconds. `seen_s` and `mended_s`: seconds until the fault was named (or first written over)
-    and until the lake was well; None: never. `wrong_rows`: most rows that readers could get wrong at once, `planted`
-    of them by the fault. `needless`: days written although nothing about them was wrong."""
+    """The score of a drill."""
 
-    limit: float
-    planted: int = 0
-    seen_s: float | None = None
-    mended_s: float | None = None
-    wrong_rows: int = 0
-    needless: int = 0
+    limit: float  # seconds
+    planted: int = 0  # rows that the fault made wrong
+    seen_s: float | None = None  # seconds until the fault was named or first written over (None: never)
+    mended_s: float | None = None  # seconds until the lake was well (None: never)
+    wrong_rows: int = 0  # the most rows that readers could get wrong at once
+    needless: int = 0  # days written although nothing was wrong with them
     hints: int = 0
     wrong_guesses: int = 0
 
@@ -65,11 +63,11 @@ class DrillScore:
 
 @dataclass
 class Watch:
-    """The copy as it was before the fault (`before`, `unfit` by then), and what is wrong with it now."""
+    """The copy of a lake in a drill, compared with how it was before the fault."""
 
     root: Path
-    before: Days = field(init=False)
-    unfit: frozenset[tuple[str, date]] = field(init=False)
+    before: Days = field(init=False)  # receipts before the fault
+    unfit: frozenset[tuple[str, date]] = field(init=False)  # days that were not fit before the fault
     planted: Planted | None = None
     needed: frozenset[tuple[str, date]] = frozenset()
     found: Days = field(default_factory=dict)  # the receipts when the fault was planted

@@ -30,17 +30,13 @@ DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagste
 
 @dataclass(frozen=True)
 class LakeFolder:
-    """A lake as its storage knows it: its folder (absolute) and its settings.
-
-    `source` names the source that the settings are narrowed to, if the lake has several (`of_source`). A candidate has
-    a folder of its own, `shared`, the folder of the lake whose tables it reads, and its `own` tables: those it writes.
-    """
+    """A lake as its storage knows it: its folder (absolute) and its settings."""
 
     root: Path
     settings: LakeSettings
-    source: str = ""
-    shared: Path | None = None
-    own: frozenset[str] = frozenset()
+    source: str = ""  # the source that the settings are narrowed to (`of_source`); "": all
+    shared: Path | None = None  # of a candidate: the folder of the lake whose tables it reads
+    own: frozenset[str] = frozenset()  # of a candidate: the tables that it writes
     whole: LakeSettings | None = None  # of all sources, where the settings are narrowed to one
 
     def of_source(self, name: str) -> Self:

@@ -79,15 +79,15 @@ class GateSettings(Section):
 
 @dataclass(frozen=True)
 class Finding:
-    """Verdict of one gate on one day. `refuses`: nothing may be written. `bounds`: COLUMN.SETTING that it is beyond."""
+    """The verdict of one gate on one day."""
 
     check: str
     day: date
     passed: bool
-    refuses: bool
+    refuses: bool  # whether nothing may be written
     message: str
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
-    bounds: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()  # COLUMN.SETTING of each bound that the day exceeds
 
 
 @dataclass(frozen=True)

@@ -44,14 +44,13 @@ Layout = Mapping[str, Sequence[LiveFile]]  # by the value of the partition colum
 
 @dataclass(frozen=True)
 class Unneeded:
-    """Files of one table that can go: `replaced` data files, which a commit took out before the given time, data files
-    that `no_version` names, and older `checkpoints`; `bytes` of all of them."""
+    """Files of one table that can be deleted."""
 
     table: str
-    replaced: tuple[Path, ...] = ()
-    no_version: tuple[Path, ...] = ()
-    checkpoints: tuple[Path, ...] = ()
-    bytes: int = 0
+    replaced: tuple[Path, ...] = ()  # data files that a commit took out before the given time
+    no_version: tuple[Path, ...] = ()  # data files that no version names
+    checkpoints: tuple[Path, ...] = ()  # older checkpoints
+    bytes: int = 0  # of all these files
 
     @property
     def paths(self) -> tuple[Path, ...]:

@@ -45,31 +45,25 @@ REASON = "mend"
 
 @dataclass(frozen=True)
 class Inspection:
-    """Findings about a stored table, without an engine; of a damaged log only the damage (`lacking`, `torn`).
-
-    `torn` are versions whose commits cannot be read, `ended` are whole ones that the log does not end with any more.
-    `foreign` are versions that changed data and are not ours; `absent`, `altered` (another size) and `flipped` (other
-    bytes) are data files of the newest version, `flipped_before` of earlier ones; `lost` and `lost_bytes` count files
-    that no version names. `day_rows` are rows by the log's statistics; None if it lacks them, or the table is not laid
-    out by day. `edited` are versions with other bytes than were committed.
-    """
+    """Findings about a stored table, without an engine. Of a damaged log only `lacking` and `torn` are filled in."""
 
     commits: int = 0
     files: int = 0
     rows: int = 0
     lacking: tuple[int, ...] = ()
-    torn: tuple[int, ...] = ()
-    foreign: tuple[int, ...] = ()
-    absent: tuple[str, ...] = ()
-    altered: tuple[str, ...] = ()
-    lost: int = 0
+    torn: tuple[int, ...] = ()  # versions whose commits cannot be read
+    foreign: tuple[int, ...] = ()  # versions of other programs that changed data
+    absent: tuple[str, ...] = ()  # data files of the newest version that are gone
+    altered: tuple[str, ...] = ()  # data files of the newest version with another size
+    lost: int = 0  # number of files that no version names
     lost_bytes: int = 0
+    # by the log's statistics; None: it lacks them, or the table is not laid out by day
     day_rows: Mapping[date, int] | None = field(default_factory=dict)
     checkpoints_torn: bool = False
-    edited: tuple[int, ...] = ()
-    ended: tuple[int, ...] = ()
-    flipped: tuple[str, ...] = ()
-    flipped_before: tuple[str, ...] = ()
+    edited: tuple[int, ...] = ()  # versions with other bytes than were committed
+    ended: tuple[int, ...] = ()  # versions whose commits are whole, after which the log no longer ends
+    flipped: tuple[str, ...] = ()  # data files of the newest version with other bytes
+    flipped_before: tuple[str, ...] = ()  # data files of earlier versions with other bytes
     false_states: tuple[str, ...] = ()  # files with a kept state that readers take, and that the commits do not give
 
 

@@ -92,15 +92,7 @@ def of_source(ledger: Contract, source: str) -> Contract:
 
 @dataclass(frozen=True)
 class FileRecord:
-    """One content at one path, as the ledger knows it now. `days` are (rows, bad rows, usable rows) per arrival day.
-
-    `refused`: why no row of it can be judged; it then counts as one unusable row. `used_days`: days on which the
-    content ever had usable rows, at any path and under any settings: raw may still hold rows of them. `recorded_at` is
-    that of its newest event. `rescanned`: its first scan was refuted and taken again. `contradicted`: why the file, of
-    which rows may be loaded, is not what a later manifest declares. `names`: all names that its bytes had at its path,
-    which `select` decides (`landing.content_store.identity`). `first_name`: the first of them, unless one of them was
-    also that of another path.
-    """
+    """One content at one path, as the ledger knows it now."""
 
     path: str
     sha256: str
@@ -108,16 +100,18 @@ class FileRecord:
     mtime_ns: int
     first_scan: datetime
     home_day: date
-    days: Mapping[date, tuple[int, int, int]]
+    days: Mapping[date, tuple[int, int, int]]  # (rows, bad rows, usable rows) per arrival day
     withdrawn: bool = False
     counted_by: str = ""
-    refused: str | None = None
+    refused: str | None = None  # why no row of it can be judged; it counts as one unusable row
+    # days on which the content ever had usable rows, at any path, under any settings: raw may still hold them
     used_days: frozenset[date] = frozenset()
-    recorded_at: datetime = LONG_BEFORE
-    rescanned: bool = False
-    contradicted: str = ""
+    recorded_at: datetime = LONG_BEFORE  # of its newest event
+    rescanned: bool = False  # its first scan was refuted and taken again
+    contradicted: str = ""  # why the file, whose rows may be loaded, differs from a later manifest
+    # all names that its bytes had at its path, by `select` (`landing.content_store.identity`)
     names: tuple[str, ...] = ()
-    first_name: str = ""
+    first_name: str = ""  # the first of `names`, unless another path had one of them, too
 
     @property
     def path_day(self) -> date | None:

@@ -146,15 +146,14 @@ def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class FileChange:
-    """A data file that a commit added or removed: its path below the table, its partition values, whether rows changed
-    by it (`moves_rows`), and its statistics as JSON. `is_added` is False where the file was removed."""
+    """A data file that a commit added or removed."""
 
-    path: str
-    is_added: bool
+    path: str  # below the table
+    is_added: bool  # False: it was removed
     size: int
-    values: Mapping[str, str | None]
-    moves_rows: bool
-    stats: str
+    values: Mapping[str, str | None]  # of the partition columns
+    moves_rows: bool  # whether rows changed by it
+    stats: str  # as JSON
 
 
 def file_changes(table: Path, version: int) -> Iterator[FileChange]:

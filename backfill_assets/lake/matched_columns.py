@@ -37,17 +37,14 @@ KINDS = (MISSING_LEFT, MISSING_RIGHT, DOUBLED_LEFT, DOUBLED_RIGHT, DIFFERS, WITH
 
 @dataclass(frozen=True)
 class ComparedColumn:
-    """A column of both sides, its types there, the `type` in which values are compared, and tolerance.
-
-    `unit` of the tolerance: "" (a number), "%" (of the greater absolute value) or "s" (seconds).
-    """
+    """A column of both sides."""
 
     name: str
     left_type: str
     right_type: str
-    type: str
+    type: str  # the type in which values are compared
     tolerance: str = ""
-    unit: str = ""
+    unit: str = ""  # of the tolerance: "" (a number), "%" (of the greater absolute value) or "s" (seconds)
 
     @property
     def left(self) -> str:

@@ -48,20 +48,16 @@ WORDS = {"added": (MISSING_LEFT, DOUBLED_RIGHT), "removed": (MISSING_RIGHT, DOUB
 
 @dataclass(frozen=True)
 class Matching:
-    """Two sides, each a SELECT, and how their rows are matched; `script` holds the statements run so far.
-
-    `key` and `columns` (the compared ones, the key's among them) are columns of both sides; `day` gives a row's day, if
-    one does; `days`: only these (None: all). `seed` draws examples and the spot check.
-    """
+    """Two sides, each a SELECT, and how their rows are matched."""
 
     engine: "DuckDBPyConnection"
     sides: tuple[str, str]
-    key: Sequence[str]
-    day: str | None
-    columns: tuple[ComparedColumn, ...]
-    within: DayRange | None = None
-    seed: int = 0
-    script: list[str] = field(default_factory=list)
+    key: Sequence[str]  # columns of both sides
+    day: str | None  # the column that gives a row's day, if one does
+    columns: tuple[ComparedColumn, ...]  # the columns to compare, with those of the key
+    within: DayRange | None = None  # only rows of these days (None: all)
+    seed: int = 0  # draws the examples and the spot check
+    script: list[str] = field(default_factory=list)  # the statements that were run so far
 
     @property
     def _values(self) -> tuple[ComparedColumn, ...]:

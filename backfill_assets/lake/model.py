@@ -53,32 +53,27 @@ Revisions = Callable[[str, str], str]
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a pipeline. `transform` is pure: input frames (by table name) and a chunk give the rows of exactly its
-    days; None for raw, which is loaded from landed files.
+    """A table of a pipeline.
 
-    `settings` are the values that reach its content (JSON). `sources` are the modules with its code, their names, or
-    files of SQL or Python (default: the transform's module). `code_inputs` names further inputs of the code: a file
-    beside the pipeline's (`"model.json"`), an environment variable (`"env:FACTOR"`), an installed package by version or
-    sources (`"package:helpers"`). `code_version` stands for the sources in this package, `earlier_versions` for sources
-    before whose days are as good: a rebuild gives no other facts. `settings_read` are recorded
-    values of `lake.toml` that `tables(settings)` read. `drops_incomplete`: days with missing required inputs stay
-    empty. `facts`, `revisions` and `account` turn queries of DuckDB for rows, for rows before and after, and for
-    deliveries of whole keys into one for days and numbers; they, the declared `expressions` and `compiled`, the SQL of
-    declared columns for people, reach no content.
+    `facts`, `revisions`, `account`, `expressions` and `compiled` never change a row.
     """
 
     contract: Contract
+    # pure: frames of its inputs by name, and a chunk, give the rows of exactly its days; None: raw, loaded from files
     transform: Transform | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    sources: tuple[Source, ...] = ()
-    drops_incomplete: bool = False
-    facts: Facts | None = None
-    revisions: Revisions | None = None
-    account: Facts | None = None
-    compiled: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the values that reach its content (JSON)
+    sources: tuple[Source, ...] = ()  # its code: modules, their names, or files (default: the transform's module)
+    drops_incomplete: bool = False  # whether days with missing required inputs stay empty
+    facts: Facts | None = None  # makes of a DuckDB query for rows one for days and numbers
+    revisions: Revisions | None = None  # the same of queries for the rows before and after
+    account: Facts | None = None  # the same of a query for deliveries of whole keys
+    compiled: Mapping[str, str] = field(default_factory=dict)  # the SQL of declared columns, for people
+    # Further inputs of the code: a file beside the pipeline's (`"model.json"`), an environment variable
+    # (`"env:FACTOR"`), an installed package by version or by sources (`"package:helpers"`).
     code_inputs: tuple[str, ...] = ()
-    code_version: str = ""
-    earlier_versions: tuple[str, ...] = ()
+    code_version: str = ""  # stands for the sources inside this package
+    earlier_versions: tuple[str, ...] = ()  # versions whose days are as good: a rebuild gives the same rows
+    # the values of `lake.toml` that `tables(settings)` read
     settings_read: Mapping[str, Any] = field(default_factory=dict)
     expressions: tuple[DeclaredExpression, ...] = ()
 

@@ -33,36 +33,30 @@ DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
 
 @dataclass(frozen=True)
 class Provenance:
-    """Who writes, why, with which code and settings, from which input versions, and the frontier of these inputs.
-
-    `began` is the start of the work on this process's monotonic clock (seconds); `cpu_seconds` the processor time until
-    its rows were audited, `start_seconds` the wait for an engine to open (None: not measured).
-    """
+    """Who writes, why, with which code and settings, from which input versions."""
 
     reason: str
     run_id: str = ""
     note: str = ""
     code_digest: str = ""
     settings_digest: str = ""
-    frontier: datetime | None = None
+    frontier: datetime | None = None  # of the inputs
     inputs: Mapping[str, int] | None = None
     tags: Mapping[str, str] | None = None
+    # start of the work on this process's monotonic clock (seconds)
     began: float = field(default_factory=time.monotonic)
-    cpu_seconds: float | None = None
-    start_seconds: float | None = None
+    cpu_seconds: float | None = None  # processor time until the rows were audited; None: not measured
+    start_seconds: float | None = None  # the wait for an engine to open; None: not measured
 
 
 @dataclass(frozen=True)
 class Write:
-    """The rows that a table shall hold for some days (`staged`; None: none), and what the receipt will say.
-
-    `base_version` is the table's version when the work began.
-    """
+    """Rows to write for some days, and what the receipt will say."""
 
     contract: Contract
-    staged: Staged | None
+    staged: Staged | None  # the rows; None: the days become empty
     entries: Mapping[date, DayEntry]
-    base_version: int
+    base_version: int  # the table's version when the work began
     provenance: Provenance
     always: bool = False  # commit the receipt even if nothing changed: it names newer input versions
     force: bool = False  # write the rows even if the table holds the same
@@ -71,14 +65,13 @@ class Write:
 
 @dataclass(frozen=True)
 class Published:
-    """Result of a write: the table's version, the write's id ("": nothing was committed), the days whose rows were
-    replaced, the days that got only a receipt (`receipted`), and the replaced days to which the same inputs, code and
-    settings gave other rows before (`irreproducible`)."""
+    """The result of a write."""
 
-    version: int
-    write_id: str
-    changed: frozenset[date] = frozenset()
-    receipted: frozenset[date] = frozenset()
+    version: int  # the table's, afterwards
+    write_id: str  # "": nothing was committed
+    changed: frozenset[date] = frozenset()  # days whose rows were replaced
+    receipted: frozenset[date] = frozenset()  # days that got only a receipt
+    # changed days to which the same inputs, code and settings gave other rows before
     irreproducible: frozenset[date] = frozenset()
 
 

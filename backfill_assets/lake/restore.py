@@ -42,11 +42,11 @@ BY_PATH = attrgetter("path")
 
 @dataclass(frozen=True)
 class RestoreRequest:
-    """Days of one table to restore: per day the version whose content it gets (`targets`), and the version of its
-    newest receipt when that was decided (`seen`), so that later writes are noticed."""
+    """Days of one table to restore."""
 
     contract: Contract
-    targets: Mapping[date, int]
+    targets: Mapping[date, int]  # per day the version whose content it gets
+    # per day the version of its latest receipt when that was decided, so that later writes are noticed
     seen: Mapping[date, int]
 
 

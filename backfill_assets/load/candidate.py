@@ -87,24 +87,22 @@ class ReturnedRows:
 
 @dataclass(frozen=True)
 class RebuildRequest:
-    """Request to rebuild `days` of `table`, with the provenance for its receipt. `force`: also up-to-date days.
-
-    `look` reads the states of the lake; without it each call of `states` reads all logs. `meter` counts processor
-    seconds. `given`: the rows, of which all days are compared. `on_bad_days`: whether refused days keep the others from
-    being written (`load.good_days`).
-    """
+    """Days of a table to rebuild."""
 
     lake_session: LakeSession
     pipeline: Pipeline
     table: Table
     days: DayRange
-    provenance: Provenance
-    force: bool = False
+    provenance: Provenance  # for the receipt
+    force: bool = False  # also days that are up to date
+    # reads the states of the lake (None: each call of `states` reads all logs)
     look: Callable[[], States] | None = None
     phases: Phases = field(default_factory=Phases, compare=False)
     mode: WriteMode = WriteMode.OVERWRITE
-    meter: CpuMeter | None = field(default=None, compare=False)
+    meter: CpuMeter | None = field(default=None, compare=False)  # counts processor seconds
+    # the rows, in place of a computation; all their days are compared
     given: ReturnedRows | None = field(default=None, compare=False)
+    # whether refused days keep the others from being written (`load.good_days`)
     on_bad_days: Literal["refuse", "keep_good"] = "refuse"
 
     @classmethod
@@ -166,26 +164,22 @@ class Commits(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """Rows for the days of `chunk` of one table. `settled` days were not computed: they are up to date.
-
-    `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `commit` writes; `release`
-    deletes staged files that were not published. `unready`: days that were asked for and cannot be computed, with why.
-    For Dagster: `accounts` per day (`facts`: numbers by name; of a load `by_file`: rows per file and outcome), and the
-    versions of the `inputs` that were read.
-    """
+    """Rows for the days of `chunk` of one table. Dagster shows `accounts` and `inputs`."""
 
     chunk: DayRange
-    settled: frozenset[date]
-    profiles: Mapping[date | None, DayProfile]
-    entries: Mapping[date, DayEntry]
+    settled: frozenset[date]  # days that were up to date, and not computed
+    profiles: Mapping[date | None, DayProfile]  # of every day of the chunk
+    entries: Mapping[date, DayEntry]  # of every day; settled ones from their receipts
     before: TableView
     frontier: datetime | None
     staged: Staged | None
-    commit: Commits
-    release: Callable[[], None]
+    commit: Commits  # writes the rows
+    release: Callable[[], None]  # deletes staged files that were not published
     absent: Mapping[date, list[tuple[str, date]]] = field(default_factory=dict)
+    # per day: `facts`, numbers by name; of a load `by_file`, rows per file and outcome
     accounts: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
-    inputs: Mapping[str, int] = field(default_factory=dict)
+    inputs: Mapping[str, int] = field(default_factory=dict)  # the versions that were read
+    # requested days that cannot be computed, with why
     unready: Mapping[date, BackfillError] = field(default_factory=dict)
 
     def outside_chunk(self) -> Mapping[date | None, DayProfile]:

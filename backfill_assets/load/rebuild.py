@@ -51,18 +51,14 @@ SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean wri
 
 @dataclass
 class Rebuild:
-    """One table, one range of days, one run. A candidate that newer inputs overtook is replaced by the next.
-
-    `findings` are of the days that are written, or of all where none can be; `kept_back` are the days that are not
-    written with the others, where the request keeps the good ones. `disagreements`: days whose rows differ from those
-    that the same inputs, code and settings gave before, each with the difference in words.
-    """
+    """One table, one range of days, one run. A candidate that newer inputs overtook is replaced by the next."""
 
     request: RebuildRequest
     candidate: Candidate | None = None
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)  # of the days that are written; of all days where none can be
+    # days whose rows differ from what the same inputs, code and settings gave before; each with the difference
     disagreements: Mapping[date, str] = field(default_factory=dict)
-    kept_back: KeptBack = field(default_factory=KeptBack)
+    kept_back: KeptBack = field(default_factory=KeptBack)  # the days that are not written with the good ones
     _samples: dict[tuple[str, date], list[str]] = field(default_factory=dict, repr=False)
 
     @explaining_losses()

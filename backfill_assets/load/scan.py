@@ -121,14 +121,12 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
 
 @dataclass(frozen=True)
 class _Rules:
-    """Rules that count contents: the digest of `today`'s settings and the totals that manifests declare of each.
-    Contents in `early`, scanned before their file's own time, get now as their first scan. `before`: the records of
-    renamed contents, by their new names."""
+    """The rules by which a scan counts contents."""
 
-    today: str
-    declared: Mapping[str, Sequence[DeclaredTotals]]
-    early: Collection[str]
-    before: Sequence[FileRecord] = ()
+    today: str  # the digest of today's settings
+    declared: Mapping[str, Sequence[DeclaredTotals]]  # per path the totals that manifests declare
+    early: Collection[str]  # contents scanned before their file's own time: their first scan becomes now
+    before: Sequence[FileRecord] = ()  # the records of renamed contents, by their new names
 
     def of(self, record: FileRecord) -> str:
         """The ledger's name of the rules of this content."""

@@ -35,14 +35,13 @@ Reach = Callable[[Path], tuple[Path, ...]]  # a Python file and all that it impo
 
 @dataclass(frozen=True)
 class CandidateStatus:
-    """A candidate: per table that it builds the days that it has built, and those of them that are `behind`: `publish`
-    refuses them. `error`: why nothing can be said (empty: nothing is wrong)."""
+    """What a candidate has built."""
 
     name: str
     folder: Path
-    tables: Mapping[str, tuple[date, ...]]
-    behind: Mapping[str, tuple[date, ...]]
-    error: str = ""
+    tables: Mapping[str, tuple[date, ...]]  # per table the days that it has built
+    behind: Mapping[str, tuple[date, ...]]  # the built days that `publish` refuses
+    error: str = ""  # why nothing is known; "": nothing is wrong
 
     def __str__(self) -> str:
         """The candidate as one line."""

@@ -27,11 +27,11 @@ STATISTIC = "population stability index"
 
 @dataclass(frozen=True)
 class Moment:
-    """A lake at a `version` of a table, else `at` an aware instant or a lake version, else at its heads."""
+    """A lake at one moment: its heads, unless a field names another."""
 
     lake: Lake
-    version: int | None = None
-    at: datetime | int | None = None
+    version: int | None = None  # of a table
+    at: datetime | int | None = None  # an aware instant, or a lake version
 
     @classmethod
     def after_write(cls, lake: Lake, table: str, write_id: str) -> "Moment":
@@ -85,17 +85,15 @@ def whole_files(contract: Contract, undone: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ColumnDifference:
-    """One column over the days that were read: changed values, the share of NULLs before and after (None: that side has
-    no such column), and drift (population stability index with a bucket for NULL; `is_large`: beyond 0.25 and chance),
-    0 for a column of one side. `is_meant`: the request allows it to change."""
+    """One column over the days that were read."""
 
     column: str
-    changed: int
-    nulls_before: float | None
+    changed: int  # values
+    nulls_before: float | None  # share (0..1); None: that side has no such column
     nulls_after: float | None
-    drift: float = 0
-    is_large: bool = False
-    is_meant: bool = True
+    drift: float = 0  # population stability index with a bucket for NULL; 0: only one side has the column
+    is_large: bool = False  # beyond 0.25 and chance
+    is_meant: bool = True  # the request allows the column to change
 
     @property
     def is_unmeant(self) -> bool:

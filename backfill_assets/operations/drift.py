@@ -36,25 +36,21 @@ NEEDED_WEEKS = 3
 
 @dataclass(frozen=True)
 class ColumnDrift:
-    """One column of one day: its population stability index against the `trailing` 28 days, the same `weekday` of the
-    last four weeks, and what the day held `before` its newest write (None: nothing to compare with).
+    """One column of one day, as its population stability index against three others. None: nothing to compare with.
 
-    `excess` is the amount by which both of the first two, or the third, exceed 0.25 plus what may be chance; else 0.0.
-    A weekend differs from the days before it, and a weekday from one that was off: each alone is no finding. `moved`:
-    the value or range that moved most, where a day is off. `is_judged`: there is something to compare with, of so many
-    rows that chance alone does not reach 0.25.
+    A weekend differs from the days before it, and a weekday from one that was off: each alone is no finding.
     """
 
     table: str
     column: str
     day: date
     rows: int
-    trailing: float | None
-    weekday: float | None
-    before: float | None
-    excess: float
-    moved: str = ""
-    is_judged: bool = True
+    trailing: float | None  # against the 28 days before
+    weekday: float | None  # against the same weekday of the last four weeks
+    before: float | None  # against the day's rows before its newest write
+    excess: float  # by how much both `trailing` and `weekday`, or `before`, exceed 0.25 plus chance; else 0.0
+    moved: str = ""  # the value or range that moved most, where the day is off
+    is_judged: bool = True  # there are enough rows to compare that chance alone does not reach 0.25
 
 
 @dataclass(frozen=True)

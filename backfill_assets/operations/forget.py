@@ -42,15 +42,14 @@ DROPS = {SNAPSHOTS: drop_snapshot, CANDIDATES: discard_candidate}
 
 @dataclass(frozen=True)
 class ForgetRequest:
-    """A request to forget the entity of a trace. `homes`: folders of Dagster's instance. `drops`: those of `DROPS` in
-    which what holds the entity may go whole."""
+    """A request to forget an entity."""
 
     lake: Lake
     pipeline: Pipeline
-    trace: Trace
+    trace: Trace  # its values
     note: str
-    homes: tuple[Path, ...] = ()
-    drops: Collection[str] = ()
+    homes: tuple[Path, ...] = ()  # folders of Dagster's instance
+    drops: Collection[str] = ()  # kinds of copies (of `DROPS`) that may go whole if they hold the entity
 
     @property
     def search(self) -> Search:

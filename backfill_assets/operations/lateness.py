@@ -29,12 +29,11 @@ COUNTS = "count(*) FILTER (WHERE arrival > event), count(*) FILTER (WHERE late <
 
 @dataclass(frozen=True)
 class LatenessScope:
-    """The scope of a report: arrival `days` (None: all), the wanted `share` (0..1), and the name of the `source`
-    ("": the only one of a lake, else the source of features, else the first)."""
+    """The scope of a report."""
 
-    days: DayRange | None = None
-    share: float = DEFAULT_SHARE
-    source: str = ""
+    days: DayRange | None = None  # of arrival; None: all
+    share: float = DEFAULT_SHARE  # that shall have arrived (0..1)
+    source: str = ""  # "": the only source of a lake, else that of the features, else the first
 
 
 @dataclass(frozen=True)
@@ -70,17 +69,14 @@ class DayLateness:
 
 @dataclass(frozen=True)
 class Lateness:
-    """The upserts of raw: rows per arrival day and event day, lateness per day and over all (None: there are none).
-
-    `early` are upserts that arrived before their event's time; `deletes` have no lateness and count nowhere else.
-    """
+    """The upserts of raw: rows per arrival day and event day, and how late they were."""
 
     cells: tuple[Cell, ...] = ()
-    overall: Spread | None = None
+    overall: Spread | None = None  # None: there are no upserts
     by_arrival: tuple[DayLateness, ...] = ()
     by_event: tuple[DayLateness, ...] = ()
-    early: int = 0
-    deletes: int = 0
+    early: int = 0  # upserts that arrived before their event's time
+    deletes: int = 0  # they have no lateness and count nowhere else
 
 
 def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | None = None) -> Lateness:
@@ -121,16 +117,15 @@ def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | No
 class LatenessReport(Lateness):
     """Lateness of the loaded rows, and what follows from it.
 
-    `watched` are the arrival days that `completeness` rests on; `age_days` is the smallest age at which the wanted
-    share has arrived (None: not within the ages that could be watched), `look_back_days` the smallest look-back that
-    sees it (None: none within `look_backs`). `ages` are (age in days, rows), ascending.
+    `age_days` is the smallest age at which the wanted share has arrived (None: at none of the ages that could be
+    watched), `look_back_days` the smallest look-back that sees it (None: none within `look_backs`).
     """
 
     lake: str
     scope: LatenessScope
     frontier: datetime | None
-    watched: DayRange | None
-    ages: tuple[tuple[int, int], ...]
+    watched: DayRange | None  # the arrival days that `completeness` rests on
+    ages: tuple[tuple[int, int], ...]  # (age in days, rows), ascending
     completeness: tuple[Aged, ...]
     look_backs: tuple[Advice, ...]
     watermarks: tuple[Watermark, ...]

@@ -44,15 +44,13 @@ LINKS_STAY = timedelta(days=7)
 
 @dataclass(frozen=True)
 class Upkeep:
-    """The upkeep of a lake: per table the files that can go and the `uneven` days, whose files are too small or too
-    large (of ledgers no day by itself), and `since`: no version since then loses a file. `copies`: the number and bytes
-    of parsed contents that can be made again from the landing folder. `done`: it was carried out."""
+    """The upkeep of a lake, found or done."""
 
-    since: datetime
-    tables: tuple[Unneeded, ...]
-    uneven: Mapping[str, tuple[date, ...]]
-    copies: tuple[int, int] = (0, 0)
-    done: bool = False
+    since: datetime  # no version after this loses a file
+    tables: tuple[Unneeded, ...]  # per table the files that can be deleted
+    uneven: Mapping[str, tuple[date, ...]]  # days whose files are too small or too large; of ledgers no single day
+    copies: tuple[int, int] = (0, 0)  # number and bytes of parsed contents that the landing folder can give again
+    done: bool = False  # whether it was carried out
 
     @property
     def bytes(self) -> int:

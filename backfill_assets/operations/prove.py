@@ -38,14 +38,13 @@ REASON = "prove"
 
 @dataclass(frozen=True)
 class ProofRequest:
-    """Written days to prove: those of a range (`days`), or `random` of them, drawn by `seed`; of some tables (empty:
-    all). `chunk`: days that are computed at once."""
+    """Written days to prove."""
 
-    days: DayRange | None = None
-    random: int = 0
+    days: DayRange | None = None  # those of a range
+    random: int = 0  # so many days, drawn by `seed`
     seed: str = "0"
-    tables: Collection[str] = ()
-    chunk: int = 1
+    tables: Collection[str] = ()  # empty: all
+    chunk: int = 1  # days computed at once
 
 
 def prove(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputation:

@@ -37,16 +37,15 @@ GROUNDS = "grounds"  # tag of a receipt: what was looked at before its days were
 
 @dataclass(frozen=True)
 class TablePublication:
-    """Days of a candidate's table to make current (or made current by `version`): rows that the lake's table holds for
-    them now, and rows that it then holds; `same` days hold these rows already. `grounds`: what was looked at."""
+    """Days of a candidate's table to make current, or made current."""
 
     table: str
     days: tuple[date, ...]
-    rows_now: int
-    rows_then: int
-    same: int
-    grounds: str = ""
-    version: int | None = None
+    rows_now: int  # of the lake's table on these days
+    rows_then: int  # after the publication
+    same: int  # days that hold these rows already
+    grounds: str = ""  # what was compared
+    version: int | None = None  # that made them current; None: not yet
 
     def __str__(self) -> str:
         """The publication as one line."""

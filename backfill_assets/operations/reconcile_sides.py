@@ -42,17 +42,13 @@ FileStamps = tuple[tuple[str, int, int, int], ...]  # path, inode, bytes, modifi
 
 @dataclass(frozen=True)
 class Side:
-    """A side: what it is in words, its SELECT, and, of a table of this lake, its contract.
+    """One of the two sides that are reconciled."""
 
-    `files` are files that others may change, as they stood before they were read. `setup`: statements that make, by
-    hand, the table that SELECT reads.
-    """
-
-    name: str
+    name: str  # what it is, in words
     select: str
-    contract: Contract | None = None
-    files: FileStamps = ()
-    setup: tuple[str, ...] = ()
+    contract: Contract | None = None  # of a table of this lake
+    files: FileStamps = ()  # files that others may change, as they were before the reading
+    setup: tuple[str, ...] = ()  # statements that make, by hand, the table that `select` reads
 
     def refuse_changed(self) -> None:
         """Raise BackfillError if a file of the side changed since the side was opened."""

@@ -48,15 +48,15 @@ class Delivered:
 
 @dataclass(frozen=True)
 class LakeReport:
-    """A lake at `made_at` (the clock). `lateness` is None where nothing is loaded; `controls`: the newest outcomes."""
+    """Everything that is reported of a lake."""
 
-    made_at: datetime
+    made_at: datetime  # by the clock
     status: StatusReport
     delivered: Delivered
-    lateness: LatenessReport | None
+    lateness: LatenessReport | None  # None: nothing is loaded
     durations: tuple[Durations, ...]
     writes: tuple[TableWrite, ...]
-    controls: tuple[ControlOutcome, ...] = ()
+    controls: tuple[ControlOutcome, ...] = ()  # the newest outcomes
     checks: tuple[CheckHistory, ...] = ()
     proofs: tuple[Proof, ...] = ()
 

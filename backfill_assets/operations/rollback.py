@@ -61,12 +61,11 @@ class RollbackRequest(PutBack):
 
 @dataclass(frozen=True)
 class RollbackReport:
-    """A rollback, previewed or done. `stale` are other days, per table, that it makes stale; `untouched` are landed
-    tables that the plan wrote, which no rollback changes."""
+    """A rollback, previewed or done."""
 
     tables: tuple[PreparedRestore, ...]
-    stale: Mapping[str, frozenset[date]] = field(default_factory=dict)
-    untouched: tuple[str, ...] = ()
+    stale: Mapping[str, frozenset[date]] = field(default_factory=dict)  # per table the other days that it makes stale
+    untouched: tuple[str, ...] = ()  # landed tables that the plan wrote: a rollback changes none
 
     @property
     def is_done(self) -> bool:

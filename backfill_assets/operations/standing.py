@@ -87,14 +87,13 @@ def keep_proofs(lake: Lake, found: list[Proof]) -> None:
 
 @dataclass(frozen=True)
 class ControlOutcome:
-    """The outcome of a control: whether it holds, values that do not (`broken`), the first of them in words; or why it
-    could not be judged (`error`, "" where it was). All expected values are broken where the query has none."""
+    """The outcome of a control."""
 
     name: str
     holds: bool
-    broken: int = 0
-    words: str = ""
-    error: str = ""
+    broken: int = 0  # number of values that differ; all expected ones where the query has none
+    words: str = ""  # the first of them
+    error: str = ""  # why it could not be judged; "": it was
     at: str = ""
 
     def __str__(self) -> str:

@@ -24,13 +24,12 @@ from backfill_assets.operations.rejected import ledgers_of
 
 @dataclass(frozen=True)
 class VerifyRequest:
-    """What to verify: tables (empty: all, with the ledgers), and rows of these days (None: all). Without `rows` only
-    logs and sizes of files are looked at; `deep` reads the bytes of earlier versions and of snapshots, too."""
+    """What to verify."""
 
-    tables: Sequence[str] = ()
-    days: Collection[date] | None = None
-    rows: bool = True
-    deep: bool = False
+    tables: Sequence[str] = ()  # empty: all, with the ledgers
+    days: Collection[date] | None = None  # rows of these days; None: all
+    rows: bool = True  # False: only logs and sizes of files
+    deep: bool = False  # also the bytes of earlier versions and of snapshots
 
 
 def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) -> list[Diagnosis]:

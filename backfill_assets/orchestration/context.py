@@ -59,18 +59,13 @@ class LakeContext:
 
 @dataclass(frozen=True)
 class Opened:
-    """A lake and its pipeline as the definitions were loaded, for all steps of a run.
-
-    `missing` is the error of a folder without a lake: its tables are shown with the settings of a sample. `by` is the
-    user whose command runs in this process (`core.ownership.whoami`); empty in Dagster's own processes. `appearance`:
-    how the lake shows itself in the project.
-    """
+    """A lake and its pipeline as the definitions were loaded, for all steps of a run."""
 
     lake: Lake
     pipeline: Pipeline
-    missing: SettingsError | None = None
-    by: str = ""
-    appearance: Appearance = ALONE
+    missing: SettingsError | None = None  # the error of a folder without a lake, shown with the settings of a sample
+    by: str = ""  # the user whose command runs in this process (`core.ownership.whoami`); "": Dagster's own processes
+    appearance: Appearance = ALONE  # how the lake shows itself in the project
     _runs: set[str] = field(default_factory=set, compare=False, repr=False)
     _newest: list[States] = field(default_factory=list, compare=False, repr=False)  # at most one
 

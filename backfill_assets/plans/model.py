@@ -57,16 +57,15 @@ class Pins:
 
 @dataclass(frozen=True)
 class Price:
-    """Expected cost of writes: seconds with bounds, rows, bytes, processor seconds `cpu` (None: unknown). `writes`
-    counts the past writes behind it (0: a guess)."""
+    """The expected cost of writes."""
 
     seconds: float
-    least: float
-    most: float
+    least: float  # seconds
+    most: float  # seconds
     rows: int = 0
     bytes: int = 0
-    writes: int = 0
-    cpu: float | None = None
+    writes: int = 0  # the past writes behind it (0: a guess)
+    cpu: float | None = None  # processor seconds; None: unknown
 
     @classmethod
     def total(cls, parts: "Iterable[Price]") -> "Price":
@@ -81,15 +80,14 @@ class Price:
 
 @dataclass(frozen=True)
 class TableImpact:
-    """Impact of a plan on one table: days to `write` by reason (inside the range, each once), input days per table that
-    it `reads`, days that are `held`, and days that it makes stale and does not rebuild (`follows`)."""
+    """The impact of a plan on one table. Each day is named once."""
 
     table: str
     key: tuple[str, ...]
-    write: Mapping[str, tuple[Days, ...]]
-    reads: Mapping[str, tuple[Days, ...]]
-    follows: tuple[Days, ...]
-    held: tuple[Days, ...]
+    write: Mapping[str, tuple[Days, ...]]  # days to write, by reason
+    reads: Mapping[str, tuple[Days, ...]]  # input days, by table
+    follows: tuple[Days, ...]  # days that it makes stale and does not rebuild
+    held: tuple[Days, ...]  # days that a rollback holds
     price: Price | None = None
 
     def days(self) -> frozenset[date]:
@@ -99,15 +97,14 @@ class TableImpact:
 
 @dataclass(frozen=True)
 class PlanCode:
-    """Older code of a plan: the git `ref` and its `commit`, `FILE:NAME` of the frozen tables and the pattern of the
-    frozen SQL files (empty: none), relative to the lake; the number of `files` and a digest over them."""
+    """Older code of a plan."""
 
-    ref: str
-    commit: str
-    tables: str
-    sql: str = ""
-    digest: str = ""
-    files: int = 1
+    ref: str  # in git, as given
+    commit: str  # in git
+    tables: str  # FILE:NAME of the frozen tables, relative to the lake
+    sql: str = ""  # pattern of the frozen SQL files; "": none
+    digest: str = ""  # over the files
+    files: int = 1  # their number
 
     def __str__(self) -> str:
         return f"{self.ref} ({self.commit[:12]}; {self.files} file(s), digest {self.digest})"
@@ -145,8 +142,7 @@ class PreflightTick:
 
 @dataclass(frozen=True)
 class Plan:
-    """A frozen plan. `created` is an aware instant; `reason` and `note` are a person's words for receipts; `prices` are
-    those of the writes per chunk; `parallel` is why so many chunks run at once, if nobody chose."""
+    """A frozen plan."""
 
     id: str
     created: Instant
@@ -158,13 +154,13 @@ class Plan:
     pins: Pins
     impacts: tuple[TableImpact, ...] = ()
     preflight: tuple[PreflightTick, ...] = ()
-    prices: Mapping[int, Price] = field(default_factory=dict)
-    reason: str = ""
-    note: str = ""
+    prices: Mapping[int, Price] = field(default_factory=dict)  # by chunk
+    reason: str = ""  # of a person, for receipts
+    note: str = ""  # of a person, for receipts
     retention_days: int | None = None
     look: PlanLook | None = None
     code: PlanCode | None = None
-    parallel: str = ""
+    parallel: str = ""  # why so many chunks run at once, if nobody chose
     shares: tuple[KeyShare, ...] = ()
 
     @property

@@ -23,23 +23,21 @@ Reads = Mapping[str, Mapping[str, Sequence[DayRange]]]  # per table to write: th
 
 @dataclass(frozen=True)
 class KeyShare:
-    """The key with the most rows of one day of `table` that a plan reads, by which `readers` group or join it with a
-    `choice` against skew: `most` of the `rows` of `day` have it, `nulls` have none, `group` of them go to one task.
-    `unknown` days have no such figures. `bound` is the table's `max_key_share`, `beyond` the days that exceed it."""
+    """How many rows of a day of `table`, which a plan reads, have one key. Days are judged by the most frequent key."""
 
     table: str
-    by: tuple[str, ...]
-    readers: tuple[str, ...]
-    choice: str
-    day: date
-    rows: int
-    group: int
-    most: int
-    nulls: int
+    by: tuple[str, ...]  # the columns of the key
+    readers: tuple[str, ...]  # the tables that group or join `table` by it
+    choice: str  # of the readers against skew
+    day: date  # the day with the most frequent key
+    rows: int  # of that day
+    group: int  # rows that go to one task
+    most: int  # rows with the most frequent key
+    nulls: int  # rows without a key
     tasks: int
-    unknown: int = 0
-    bound: float | None = None
-    beyond: tuple[date, ...] = ()
+    unknown: int = 0  # number of days whose receipts lack such figures
+    bound: float | None = None  # `max_key_share` of the table
+    beyond: tuple[date, ...] = ()  # the days that exceed `bound`
 
     def __str__(self) -> str:
         greatest = f"{self.most / self.rows:.0%} of the {self.rows:,} rows of {self.day} have one key"

@@ -46,16 +46,12 @@ def trailing(days: int) -> Reach:
 
 @dataclass(frozen=True)
 class Value:
-    """What is looked at of an event: Spark SQL and its type, for the events for which `where` is true (None: all).
+    """A value of an event: Spark SQL over it. An event whose value is NULL is passed over."""
 
-    `of` None stands for the event itself. An event whose value is NULL is passed over. Of a DOUBLE so many decimals as
-    `scale` are summed, so that the sum does not depend on the order.
-    """
-
-    of: str | None = None
+    of: str | None = None  # None: the event itself
     type: str = "INT"
-    where: str | None = None
-    scale: int = DOUBLE_SCALE
+    where: str | None = None  # only events for which this is true (None: all)
+    scale: int = DOUBLE_SCALE  # decimals of a DOUBLE that are summed, so that the sum does not depend on the order
 
     @property
     def sql(self) -> str:
