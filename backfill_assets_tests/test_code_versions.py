@@ -51,7 +51,7 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "c684607af3c4abb856914704566c135b",
+    "raw 1": "f21706705350dea23b30be8f2a68f791",
     "staging 2": "f633df36d338e2d3025be6b0c71c9567",
     "features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
     "features_as_known 1": "0fc7bfba42c64f12d5c6d2deb59671e8",

@@ -17,11 +17,17 @@ BYTES_BEFORE, BYTES_AFTER = "bytes_before", "bytes_after"  # SHA-256 of the rewr
 
 
 def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:
-    """These landed contents (SHA-256), and what erasures made of them."""
+    """These landed contents (SHA-256), and what erasures made of them, by all names of these."""
     found = set(contents)
-    for erasure in erasures(lake):
-        found.update(f["after"] for f in erasure.done["landed"] if f["before"] in found and "after" in f)
+    for entry in (f for e in erasures(lake) for f in e.done["landed"]):
+        if found & {entry["before"], *_names(entry, BYTES_BEFORE)}:
+            found.update(_names(entry, BYTES_AFTER), [entry["after"]] if "after" in entry else [])
     return frozenset(found)
+
+
+def _names(entry: Mapping[str, Any], which: str) -> list[str]:
+    """The names of a file's content before or after it was rewritten; none where an earlier release rewrote it."""
+    return [entry[which], identity(entry[which], entry["path"])] if which in entry else []
 
 
 @dataclass(frozen=True)
@@ -59,18 +65,16 @@ class Origins:
                 yield entry["before"], {entry["before"]}, tuple(entry["gone"])
                 continue
             content, by_path = entry[BYTES_BEFORE], identity(entry[BYTES_BEFORE], path or entry["path"])
-            known = {content, by_path, identity(content, entry["path"])}
-            yield content if name == entry[BYTES_AFTER] else by_path, known, tuple(entry["gone"])
+            was = content if name == entry[BYTES_AFTER] else by_path
+            yield was, {by_path, *_names(entry, BYTES_BEFORE)}, tuple(entry["gone"])
 
 
 def origins(lake: LakeFolder) -> Origins:
     """Where the records of files that erasures rewrote stood before. Raises as `erasures` does."""
     entries, left = defaultdict[str, list[dict[str, Any]]](list), set[str]()
     for entry in (f for e in erasures(lake) for f in e.done["landed"] if "gone" in f):
-        if content := entry.get(BYTES_AFTER):
-            left.add(content)
-            entries[identity(content, entry["path"])].append(entry)
-        if name := content or entry.get("after"):
+        left.update([entry[BYTES_AFTER]] if BYTES_AFTER in entry else [])
+        for name in _names(entry, BYTES_AFTER) or ([entry["after"]] if "after" in entry else []):
             entries[name].append(entry)
     return Origins(entries, left)
 

@@ -81,3 +81,11 @@ def test_what_erasures_made_of_a_content_one_after_the_other_is_known(lake: Lake
         made.done["landed"] = [{"before": was, "after": now}, {"before": "x"}]
         made.keep()
     assert [sorted(with_heirs(lake, found)) for found in (["a", "x"], ["c"])] == [["a", "b", "c", "x"], ["c"]]
+
+
+def test_what_an_erasure_made_of_a_content_is_known_by_every_name_before_the_ledger_has_one(lake: Lake) -> None:
+    erased(lake, {k: v for k, v in step("a", "b", [1]).items() if k != "after"}, step("b", "c", [1], by_path=True))
+    names = {name for content in "bc" for name in (content, identity(content, "a.csv"))}
+    for known in ("a", identity("a", "a.csv")):
+        assert with_heirs(lake, [known]) == {known, *names}
+    assert with_heirs(lake, ["c"]) == {"c"}
