@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, NAME, TAKEN, PayloadColumn, read_payload
 from backfill_assets.engine.confs import OWN_SERVERS, THEIRS
+from backfill_assets.landing.dialect import Dialect
 
 LAKE_FORMAT = 1  # of what a lake holds on the disk: the newest that this release knows
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")  # it becomes part of names of tables
@@ -34,12 +35,14 @@ class SourceSettings(Section):
     """The landed files of a source, their format, the Spark SQL that maps their columns, and the payload.
 
     `payload`: column -> Spark type, perhaps with NOT NULL; None: entity, value and flag.
+    `dialect`: how text files are written, where they are no plain CSV or JSON lines in UTF-8.
     """
 
     files: Text
     format: Literal["parquet", "csv", "jsonl"]
     select: Text
     payload: dict[str, str] | None = None
+    dialect: Dialect = Dialect()
 
     @field_validator("payload")
     @classmethod
@@ -47,6 +50,13 @@ class SourceSettings(Section):
         if value is not None:
             read_payload(value)
         return value
+
+    @model_validator(mode="after")
+    def _of_such_files(self) -> Self:
+        known = {"csv": Dialect.model_fields.keys(), "jsonl": {"encoding"}, "parquet": set[str]()}[self.format]
+        if strange := sorted(self.dialect.declared.keys() - known):
+            raise ValueError(f"dialect.{strange[0]}: files of {self.format} have none")
+        return self
 
     @property
     def payload_columns(self) -> tuple[PayloadColumn, ...]:

@@ -20,6 +20,7 @@ VERSION = 2  # of the ingest rules and of these descriptions; a greater one inge
 PARSER_VERSION = 1  # of the text parsers; raise it whenever a file could be parsed differently
 KEPT = ("types", "schema", "absent_is_null", "rows", "bad_rows", "inexact", "refused")  # of a content, as described
 DIGEST_CHARS = 64
+DIALECT = "dialect"  # in a description: what is not as in plain text files; earlier releases knew no other
 ABSENT_IS_NULL = {"jsonl"}  # a JSON object may leave out what it does not know
 
 
@@ -64,9 +65,9 @@ def identity(sha256: str, path: str) -> str:
     return hashlib.sha256(f"{sha256} {path}".encode()).hexdigest()
 
 
-def ingest_rules(format: str, limits: Sequence[int]) -> dict[str, Any]:
+def ingest_rules(format: str, limits: Sequence[int], dialect: Mapping[str, Any]) -> dict[str, Any]:
     """The rules of an ingest as its description names them; an entry of other rules is ingested again."""
-    return {"version": VERSION, "format": format, "limits": list(limits)}
+    return {"version": VERSION, "format": format, "limits": list(limits), DIALECT: dict(dialect)}
 
 
 def put(store: Path, ingested: StoredFile, rules: Mapping[str, Any]) -> StoredFile:
@@ -128,6 +129,7 @@ def _proven(store: Path, sha256: str) -> dict[str, Any] | None:
         return None
     if not isinstance(body, dict) or body.get("version") != VERSION:
         return None
+    body.setdefault(DIALECT, {})
     exact = body["parquet"] != f"{sha256}.parquet" or body["sha256"] == body.get("content", sha256)
     return body if exact and body["sha256"] == _sha256(store / str(body["parquet"])) else None
 

@@ -8,26 +8,20 @@ Empty lines are no records, except in a file of one column. An unusable header m
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
+from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as compute
 import pyarrow.csv as pc
 
-from backfill_assets.landing.batches import BadRecord, PlainLines, TextParser, Values
+from backfill_assets.landing.batches import BadRecord, PlainLines, TextParser, Values, folded_name
+from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.text_lines import Limits, Line, Oversized, TextLines, Unreadable
-
-# Possessive throughout (`++`, `*+`), so that no line can make them take more than linear time.
-_BODY = rb'(?:[^"]++|"")*+'
-_PLAIN = rb'[^",\r]*+'
-_REST = rb'(?:(?:"' + _BODY + rb'"|' + _PLAIN + rb"),)*+(?:(?:\"" + _BODY + rb'(?:(?P<%s>\Z)|"\Z))|' + _PLAIN + rb"\Z)"
-FROM_START = re.compile(_REST % b"opened")
-FROM_INSIDE = re.compile(_BODY + rb'(?:(?P<still>\Z)|"(?:\Z|,(?:' + _REST % b"opened" + rb")))")
-_FIELD = rb'(?:"(?:[^"\0]++|"")*+"|[^",\r\n\0]*+)'
-# Whole records of `%d` + 1 fields and strict quoting, without NUL and without CR outside quotes.
-PLAIN_RECORDS = b"(?:(?:" + _FIELD + b",){%d}+" + _FIELD + rb"\r?\n)*+"
-FIELDS = re.compile(r'(?:"((?:[^"]++|"")*+)"|([^",]*+)),')
 
 Fields = Sequence[str | None]
 
@@ -40,13 +34,6 @@ class _End(Enum):
     BROKEN = 2
 
 
-def _end_of(line: bytes, inside: bool) -> _End:
-    found = (FROM_INSIDE if inside else FROM_START).match(line)
-    if found is None:
-        return _End.BROKEN
-    return _End.QUOTED if any(v is not None for v in found.groupdict().values()) else _End.RECORD
-
-
 class _Cut(NamedTuple):
     """A record as bytes; with a `reason` the beginning of an unusable one."""
 
@@ -54,11 +41,54 @@ class _Cut(NamedTuple):
     reason: str | None = None
 
 
+class _Grammar:
+    """The regular expressions of a separator and a quote, possessive throughout (`++`, `*+`), so that no line can make
+    them take more than linear time.
+
+    Without a quote, a record with one never comes up, and plain fields alone remain.
+    """
+
+    def __init__(self, separator: str, quote: str) -> None:
+        s, q = rf"\x{ord(separator):02x}", rf"\x{ord(quote):02x}" if quote else ""
+        body, plain = f"(?:[^{q}]++|{q}{q})*+", rf"[^{q}{s}\r]*+"
+        rest = rf"(?:(?:{q}{body}{q}|{plain}){s})*+(?:(?:{q}{body}(?:(?P<opened>\Z)|{q}\Z))|{plain}\Z)"
+        field = rf"[^{q}{s}\r\n\0]*+"
+        if quote:
+            self._from_start = re.compile(rest.encode())
+            self._from_inside = re.compile(rf"{body}(?:(?P<still>\Z)|{q}(?:\Z|{s}(?:{rest})))".encode())
+            self._fields = re.compile(rf"(?:{q}({body}){q}|([^{q}{s}]*+)){s}")
+            field = rf"(?:{q}(?:[^{q}\0]++|{q}{q})*+{q}|{field})"
+        self._separator, self._quote, self._field, self._s = separator, quote, field, s
+
+    def records(self, width: int) -> re.Pattern[bytes]:
+        """Whole records of so many fields and strict quoting, without NUL and without CR outside quotes."""
+        return re.compile(rf"(?:(?:{self._field}{self._s}){{{width - 1}}}+{self._field}\r?\n)*+".encode())
+
+    def end_of(self, line: bytes, inside: bool) -> _End:
+        """The end of a line that may have quotes."""
+        found = (self._from_inside if inside else self._from_start).match(line)
+        if found is None:
+            return _End.BROKEN
+        return _End.QUOTED if any(v is not None for v in found.groupdict().values()) else _End.RECORD
+
+    def fields(self, text: str) -> list[str]:
+        """The fields of a record of strict quoting."""
+        if not self._quote or self._quote not in text:
+            return text.split(self._separator)
+        found = self._fields.findall(text + self._separator)
+        return [plain or quoted.replace(self._quote * 2, self._quote) for quoted, plain in found]
+
+
+_grammar = lru_cache(maxsize=16)(_Grammar)
+
+
 class CsvRecords(TextParser[Fields]):
     """The parser of one file."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, dialect: Dialect = PLAIN_TEXT) -> None:
         super().__init__(limits, ())
+        self._dialect, self._grammar = dialect, _grammar(dialect.separator, dialect.quote)
+        self._quote, self._numbers = dialect.quote.encode(), dict[int, str]()
 
     @property
     def columns(self) -> dict[str, str]:
@@ -67,13 +97,17 @@ class CsvRecords(TextParser[Fields]):
 
     def judged(self, lines: TextLines) -> Iterator[None]:
         """Take the header in the first step, then add one record per step. Raises Unreadable for an unusable header."""
-        self._lines = lines
-        records = self._records(iter(lines))
-        self._take_header(next(records, None))
-        names, width = self._names.known, len(self._names.known)
-        self._blank = [None] * width
-        self._plain = PlainLines(re.compile(PLAIN_RECORDS % (width - 1)), lambda stretch: _read_plain(stretch, names))
+        self._lines, names = lines, self._names.known
+        records = self._records(self._dialect.after_preamble(iter(lines)))
+        self._names.admit(self._dialect.names) if self._dialect.names else self._take_header(next(records, None))
+        wanted, width = {*map(folded_name, self._dialect.numbers)}, len(names)
+        self._blank, self._numbers = [None] * width, {i: n for i, n in enumerate(names) if folded_name(n) in wanted}
+        plain = PlainLines(self._grammar.records(width), self._read_plain)
+        self._plain = None if self._dialect.names else plain
         yield
+        if self._dialect.names and (first := next(records, None)) is not None:
+            self._refuse_header(first)
+            records, self._plain = chain([first], records), plain
         for cut in records:
             if cut.record or cut.reason is not None or width == 1:
                 try:
@@ -86,7 +120,7 @@ class CsvRecords(TextParser[Fields]):
         if cut is None:
             raise Unreadable("it has no header: the file is empty")
         try:
-            self._names.admit(_split(cut))
+            self._names.admit(self._split(cut))
         except BadRecord as error:
             raise Unreadable(f"its header cannot be used: {error}") from None
 
@@ -97,14 +131,23 @@ class CsvRecords(TextParser[Fields]):
         return dict(zip(self._names.known, zip(*rows, strict=True), strict=True))
 
     def _fields(self, cut: _Cut, width: int) -> Fields:
-        fields = _split(cut)
+        fields = self._split(cut)
         if len(fields) != width:
-            raise BadRecord(f"{len(fields)} fields where the header has {width}")
+            raise BadRecord(
+                f"{len(fields)} fields where {'names' if self._dialect.names else 'the header'} has {width}"
+            )
+        for place, name in self._numbers.items():
+            fields[place] = self._dialect.as_number(name, fields[place])
         return fields
+
+    def _refuse_header(self, cut: _Cut) -> None:
+        with suppress(BadRecord):
+            if [*map(folded_name, self._split(cut))] == [*map(folded_name, self._names.known)]:
+                raise Unreadable("its first record is a header: leave `names` of the dialect out")
 
     def _records(self, source: Iterator[Line]) -> Iterator[_Cut]:
         for line in source:
-            if isinstance(line, bytes) and b'"' not in line:
+            if isinstance(line, bytes) and not (self._quote and self._quote in line):
                 yield _Cut(line.removesuffix(b"\r"))
             else:
                 yield self._quoted(line, source)
@@ -118,7 +161,7 @@ class CsvRecords(TextParser[Fields]):
             if isinstance(line, Oversized) or size > self._limits.max_row_bytes:
                 return self._too_long(parts, line, inside, start, source)
             whole = line.removesuffix(b"\r")
-            end = _end_of(whole, inside)
+            end = self._grammar.end_of(whole, inside)
             parts.append(whole if end is _End.RECORD else line)
             if end is _End.RECORD:
                 return _Cut(b"\n".join(parts))
@@ -134,14 +177,14 @@ class CsvRecords(TextParser[Fields]):
             line, size = following, size + 1
 
     def _too_long(self, parts: list[bytes], line: Line, inside: bool, start: int, source: Iterator[Line]) -> _Cut:
-        """Skip to the end of a record that is too long, and keep its beginning. Every `"` counts as a quote here."""
+        """Skip to the end of a record that is too long, and keep its beginning. Each of its quotes counts here."""
         head = b"\n".join([*parts, line.head if isinstance(line, Oversized) else line])[: self._limits.text_bytes]
-        open_quote = inside ^ _odd(line)
+        open_quote = inside ^ self._odd(line)
         while open_quote:
             following = next(source, None)
             if following is None:
                 break
-            open_quote ^= _odd(following)
+            open_quote ^= self._odd(following)
         never = " and a quote in it is never closed" if open_quote else ""
         why = f"longer than the limit of {self._limits.max_row_bytes} bytes{never}; ends on line {self._lines.number}"
         return _Cut(head, why + self._since(start))
@@ -149,40 +192,48 @@ class CsvRecords(TextParser[Fields]):
     def _since(self, start: int) -> str:
         return "" if start == self._lines.number else f" of a record that starts on line {start}"
 
+    def _odd(self, line: Line) -> bool:
+        return bool(self._quote) and bool((line.quotes if isinstance(line, Oversized) else line.count(self._quote)) % 2)
 
-def _read_plain(stretch: bytes, names: Iterable[str]) -> Mapping[str, pa.Array] | None:
-    """Read records that PLAIN_RECORDS matches into text columns; None if pyarrow refuses them."""
-    try:
-        table = pc.read_csv(
-            pa.BufferReader(stretch),
-            read_options=pc.ReadOptions(use_threads=False, column_names=list(names), block_size=len(stretch) + 1),
-            parse_options=pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-            convert_options=pc.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, check_utf8=False
-            ),
-        )
-    except pa.ArrowInvalid:
-        return None
-    return dict(zip(table.column_names, table.combine_chunks().to_batches()[0].columns, strict=True))
+    def _split(self, cut: _Cut) -> list[str]:
+        """Split a record into fields; raises BadRecord with the reason."""
+        if cut.reason is not None:
+            raise BadRecord(cut.reason)
+        try:
+            text = cut.record.decode()
+        except UnicodeDecodeError as error:
+            raise BadRecord(self._dialect.undecodable(cut.record, error, "record")) from None
+        if "\0" in text:
+            raise BadRecord(f"a NUL byte at character {text.index(chr(0)) + 1}")
+        if "\r" in text and not (self._quote and self._quote in cut.record):
+            raise BadRecord("a carriage return outside quotes")
+        return self._grammar.fields(text)
 
-
-def _odd(line: Line) -> bool:
-    return bool((line.quotes if isinstance(line, Oversized) else line.count(b'"')) % 2)
-
-
-def _split(cut: _Cut) -> list[str]:
-    """Split a record into fields; raises BadRecord with the reason."""
-    if cut.reason is not None:
-        raise BadRecord(cut.reason)
-    try:
-        text = cut.record.decode()
-    except UnicodeDecodeError as error:
-        where = f"byte 0x{cut.record[error.start]:02x} at byte {error.start + 1} of the record"
-        raise BadRecord(f"not UTF-8: {where}") from None
-    if "\0" in text:
-        raise BadRecord(f"a NUL byte at character {text.index(chr(0)) + 1}")
-    if '"' in text:
-        return [plain or quoted.replace('""', '"') for quoted, plain in FIELDS.findall(text + ",")]
-    if "\r" in text:
-        raise BadRecord("a carriage return outside quotes")
-    return text.split(",")
+    def _read_plain(self, stretch: bytes) -> Mapping[str, pa.Array] | None:
+        """Read plain records into text columns; None if pyarrow refuses them, or a number is of another form."""
+        names = list(self._names.known)
+        try:
+            table = pc.read_csv(
+                pa.BufferReader(stretch),
+                read_options=pc.ReadOptions(use_threads=False, column_names=names, block_size=len(stretch) + 1),
+                parse_options=pc.ParseOptions(
+                    delimiter=self._dialect.separator, quote_char=self._dialect.quote or False,
+                    newlines_in_values=bool(self._quote), ignore_empty_lines=False,
+                ),
+                convert_options=pc.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, check_utf8=False
+                ),
+            )  # fmt: skip
+        except pa.ArrowInvalid:
+            return None
+        columns = dict(zip(table.column_names, table.combine_chunks().to_batches()[0].columns, strict=True))
+        for name in self._numbers.values():
+            if not compute.all(
+                compute.match_substring_regex(columns[name], rf"\A(?:{self._dialect.number})\z")
+            ).as_py():
+                return None  # each record is judged alone
+            ungrouped = columns[name]
+            if self._dialect.thousands:
+                ungrouped = compute.replace_substring(ungrouped, self._dialect.thousands, "")
+            columns[name] = compute.replace_substring(ungrouped, self._dialect.decimal, ".")
+        return columns

@@ -26,28 +26,30 @@ from backfill_assets.landing.content_store import (
     put,
 )
 from backfill_assets.landing.csv_records import CsvRecords
+from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.files import LandedFile, StillChanging, copied, opened, sha256_of
 from backfill_assets.landing.json_lines import JsonLines
 from backfill_assets.landing.limited_decoding import examine_apart
 from backfill_assets.landing.parquet_files import GROUP_BYTES, GROUP_ROWS, in_microseconds
-from backfill_assets.landing.text_lines import HashedReader, Limits, Unreadable, text_lines
+from backfill_assets.landing.text_lines import HashedReader, Limits, Unreadable
 
 DEFAULT_LIMITS = Limits()
-PARSERS: dict[str, Callable[[Limits], TextParser[Any]]] = {"csv": CsvRecords, "jsonl": JsonLines}
+PARSERS: dict[str, Callable[[Limits, Dialect], TextParser[Any]]] = {"csv": CsvRecords, "jsonl": JsonLines}
 OWN_FIELDS = (pa.field(ROW_NUMBER, pa.int64()), pa.field(BAD_TEXT, pa.string()), pa.field(BAD_REASON, pa.string()))
 CODEC = "zstd"  # Spark brings it along; text comes out at about half of snappy's size
 
 
 def ingest(
-    file: LandedFile, format: str, store: Path, limits: Limits = DEFAULT_LIMITS, by_path: bool = False
-) -> StoredFile:
-    """Put the content of a landed file (`format`: parquet, csv, jsonl) into `store`.
+    file: LandedFile, format: str, store: Path, limits: Limits = DEFAULT_LIMITS, by_path: bool = False,
+    dialect: Dialect = PLAIN_TEXT,
+) -> StoredFile:  # fmt: skip
+    """Put the content of a landed file (`format`: parquet, csv, jsonl; text as `dialect` says) into `store`.
 
     `by_path`: name the content by its path, too, so that the same bytes elsewhere are another content. A text with a
-    proven copy in the store is hashed and not parsed again. Raises StillChanging if the file changes meanwhile,
-    LandingError without the right to read it; never for the file's content.
+    proven copy of this dialect in the store is hashed and not parsed again. Raises StillChanging if the file changes
+    meanwhile, LandingError without the right to read it; never for the file's content.
     """
-    rules = ingest_rules(format, limits.deciding())
+    rules = ingest_rules(format, limits.deciding(), dialect.declared)
     if format == "parquet":
         return put(store, _copied_parquet(file, store, limits, by_path), rules)
     sha256 = sha256_of(file)
@@ -57,8 +59,9 @@ def ingest(
     if known is not None:
         return known
     discard(store, name)
-    parser = PARSERS[format](limits)
-    return put(store, _parsed(file, sha256, parser, StoredFile(name, target), limits), rules)
+    return put(
+        store, _parsed(file, sha256, StoredFile(name, target), limits, PARSERS[format](limits, dialect), dialect), rules
+    )
 
 
 def copy_path(store: Path, sha256: str, format: str) -> Path:
@@ -66,14 +69,16 @@ def copy_path(store: Path, sha256: str, format: str) -> Path:
     return store / f"{sha256}.{format}-{PARSER_VERSION}.parquet"
 
 
-def _parsed(file: LandedFile, sha256: str, parser: TextParser[Any], new: StoredFile, limits: Limits) -> StoredFile:
+def _parsed(
+    file: LandedFile, sha256: str, new: StoredFile, limits: Limits, parser: TextParser[Any], dialect: Dialect
+) -> StoredFile:
     """Parse a text file into the copy of `new`, and return `new` with its rows and columns."""
     with writing(new.parquet.parent) as writer:
         with opened(file) as descriptor:
             reader = HashedReader(descriptor, limits.block_bytes, file.size)
             unreadable = None
             try:
-                for batch in parser.batches(text_lines(reader.blocks(), file.size, limits)):
+                for batch in parser.batches(dialect.lines(reader.blocks(), file.size, limits)):
                     writer.write(batch)
                     if why := limits.flood(writer.bad_rows, file.size):
                         raise Unreadable(f"{why}; the first: {writer.first_reason}")

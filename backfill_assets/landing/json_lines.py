@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from backfill_assets.landing.batches import BadRecord, PlainLines, TextParser, Values, shown
+from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.text_lines import Limits, Oversized, TextLines
 
 BLANKS = b" \t\r\n"
@@ -85,8 +86,9 @@ def _constant(name: str) -> Any:
 class JsonLines(TextParser[dict[str, Any]]):
     """The parser of one file."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, dialect: Dialect = PLAIN_TEXT) -> None:
         super().__init__(limits, {})
+        self._dialect = dialect
         self._kinds = dict[str, int]()
         self._shapes = dict[Shape, PlainLines | None]()
         self._decoder = json.JSONDecoder(
@@ -143,8 +145,7 @@ class JsonLines(TextParser[dict[str, Any]]):
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
-            where = f"byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
-            raise BadRecord(f"not UTF-8: {where}") from None
+            raise BadRecord(self._dialect.undecodable(line, error, "line")) from None
         if text.count("{") + text.count("[") > self._limits.max_depth:
             _refuse_depth(text, self._limits.max_depth)
         try:

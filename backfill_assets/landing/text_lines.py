@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -72,16 +72,17 @@ class Unreadable(Exception):
 
 @dataclass
 class Oversized:
-    """The beginning of a physical line longer than the limit, its size in bytes and its number of `"`."""
+    """The beginning of a physical line longer than the limit, its size in bytes and its number of quotes."""
 
     head: bytes
     size: int = 0
     quotes: int = 0
+    quote: bytes = b'"'  # empty: there is none
 
     def extend(self, piece: bytes) -> None:
         """Count a further piece of the line."""
         self.size += len(piece)
-        self.quotes += piece.count(b'"')
+        self.quotes += piece.count(self.quote) if self.quote else 0
 
 
 Line = bytes | Oversized
@@ -115,8 +116,8 @@ class TextLines:
     itself (`ahead`, `skip`).
     """
 
-    def __init__(self, blocks: Iterator[bytes], limits: Limits) -> None:
-        self._blocks, self._limits = blocks, limits
+    def __init__(self, blocks: Iterator[bytes], limits: Limits, quote: bytes = b'"') -> None:
+        self._blocks, self._limits, self._quote = blocks, limits, quote
         self._buffer, self._at, self._utf8_end = b"", 0, 0
         self.number = 0
 
@@ -170,7 +171,7 @@ class TextLines:
     def _within_limit(self, line: bytes) -> Line:
         if len(line) <= self._limits.max_row_bytes:
             return line
-        found = Oversized(line[: self._limits.text_bytes])
+        found = Oversized(line[: self._limits.text_bytes], quote=self._quote)
         found.extend(line)
         return found
 
@@ -183,20 +184,7 @@ def _utf8_length(text: memoryview) -> int:
         return error.start
 
 
-def text_lines(raw: Iterator[bytes], size: int, limits: Limits) -> TextLines:
-    """The physical lines of a file of `size` bytes.
-
-    Raises Unreadable for broken gzip, decompression bombs, too large files and encodings that are not UTF-8.
-    """
-    head, blocks = _headed(raw)
-    if head.startswith(GZIP_MAGIC):
-        blocks = _gunzipped(blocks, size, limits)
-    elif size > limits.max_bytes:
-        raise Unreadable(f"the file has {size} bytes, more than the limit of {limits.max_bytes}")
-    return TextLines(_unmarked(blocks), limits)
-
-
-def _headed(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+def headed(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """The first four bytes or more, as far as there are any, and all blocks."""
     head = b""
     while len(head) < 4 and (block := next(blocks, b"")):
@@ -204,13 +192,30 @@ def _headed(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     return head, chain([head], blocks)
 
 
-def _unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    head, blocks = _headed(blocks)
+def unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The blocks of UTF-8 without a byte order mark. Raises Unreadable for that of another encoding."""
+    head, blocks = headed(blocks)
     if head.startswith(OTHER_MARKS):
         raise Unreadable("its byte order mark says UTF-16 or UTF-32; only UTF-8 is read")
     next(blocks)
     yield head.removeprefix(UTF8_MARK)
     yield from blocks
+
+
+def text_lines(
+    raw: Iterator[bytes], size: int, limits: Limits,
+    read: Callable[[Iterator[bytes]], Iterator[bytes]] = unmarked, quote: bytes = b'"',
+) -> TextLines:  # fmt: skip
+    """The physical lines of a file of `size` bytes; `read` gives its unpacked blocks in UTF-8, without a mark.
+
+    Raises Unreadable for broken gzip, decompression bombs, too large files, and what `read` raises.
+    """
+    head, blocks = headed(raw)
+    if head.startswith(GZIP_MAGIC):
+        blocks = _gunzipped(blocks, size, limits)
+    elif size > limits.max_bytes:
+        raise Unreadable(f"the file has {size} bytes, more than the limit of {limits.max_bytes}")
+    return TextLines(read(blocks), limits, quote)
 
 
 def _gunzipped(raw: Iterable[bytes], size: int, limits: Limits) -> Iterator[bytes]:

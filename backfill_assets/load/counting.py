@@ -28,7 +28,7 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
-from backfill_assets.landing.content_store import StoredFile, discard, find
+from backfill_assets.landing.content_store import DIALECT, StoredFile, find
 from backfill_assets.landing.declared import MOST_DIGITS, DeclaredTotals, exact_number
 from backfill_assets.landing.files import Hashes, LandedFile
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
@@ -206,20 +206,20 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
 
     Lists the landing folder once, and only if one is lost. Raises LandingError where a content exists nowhere.
     """
-    stock, by_path = lake_session.lake.stock, uses_path(lake_session.lake.settings.source.select)
-    found = [find(stock, r.sha256, r.first_scan, r.home_day) for r in records]
+    stock, source = lake_session.lake.stock, lake_session.lake.settings.source
+    by_path, rules = uses_path(source.select), {DIALECT: source.dialect.declared}
+    found = [find(stock, r.sha256, r.first_scan, r.home_day, rules) for r in records]
     lost = [r for r, file in zip(records, found, strict=True) if file is None]
     landed = _landed_by_content(lake_session, lost) if lost else {}
-    format, hashes = lake_session.lake.settings.source.format, Hashes(stock)
+    hashes = Hashes(stock)
     for record in lost:
-        discard(stock, record.sha256)
         for file in (f for f in landed[record.sha256] if f.size == record.size):
             named_by_path = hashes.sha256(file) != record.sha256  # as `select` was when it landed
-            if ingest(file, format, stock, by_path=named_by_path).sha256 == record.sha256:
+            if _ingested(lake_session, file, named_by_path).sha256 == record.sha256:
                 break
     files, origins_of = [], origins(lake_session.lake)
     for record, kept in zip(records, found, strict=True):
-        file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day)
+        file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day, rules)
         if file_again is None:
             culprit = "its content is neither in the stock nor in the landing folder"
             named, fix = f"the landed file {plain(record.path)}", "Put the file back, then run again"
@@ -242,8 +242,12 @@ def _landed_by_content(lake_session: LakeSession, lost: Sequence[FileRecord]) ->
 
 def ingested(lake_session: LakeSession, file: LandedFile) -> StoredFile:
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that."""
+    return _ingested(lake_session, file, uses_path(lake_session.lake.settings.source.select))
+
+
+def _ingested(lake_session: LakeSession, file: LandedFile, by_path: bool) -> StoredFile:
     lake, source = lake_session.lake, lake_session.lake.settings.source
-    return ingest(file, source.format, lake.stock, by_path=uses_path(source.select))
+    return ingest(file, source.format, lake.stock, by_path=by_path, dialect=source.dialect)
 
 
 def disagreement(lake: LakeFolder, file: StoredFile, declared: Sequence[DeclaredTotals]) -> str:

@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.column_types import ColumnType
+from backfill_assets.core.column_types import DECIMAL, ColumnType
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.engine.session import engine_of, set_confs
 from backfill_assets.lake.forgotten import REASON
+from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.batches import folded_name
 from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.differing import NO_TEXT, UnfitSelect
 from backfill_assets.landing.mapping import (
@@ -28,7 +31,7 @@ from backfill_assets.landing.mapping import (
     refusal,
     settings_for,
 )
-from backfill_assets.landing.select import FILE, ORIGIN, PATH_DAY, ROW, names_of, reads_all, words_of
+from backfill_assets.landing.select import FILE, ORIGIN, OURS, PATH_DAY, ROW, columns_of, names_of, reads_all, words_of
 from backfill_assets.load.landed_rows import Alike, joined, landed_rows, row_text, union_of
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 PLACE = "__landed_row"  # the number of the row in the file as it landed
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
+NUMBERS = ("INT", "BIGINT", "DOUBLE", DECIMAL)
 GREATEST_VALUE = 1 << 53  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
 NO_ARRIVAL = "the path names no day such as dt=2024-03-01/ (or several), and select gives no arrival_ts"
 CALENDAR = ("0001-01-01", "9999-12-31")  # what Python, Delta's statistics and readers of tables have dates for
@@ -52,6 +56,7 @@ def read_deliveries(
     from pyspark.sql import functions as F
 
     payload = settings.source.payload_columns
+    _refuse_unlisted_numbers(settings.source)
     set_confs(session, settings_for(settings.source.select, payload))
     kinds: dict[tuple[str, str, bool, str], list[StoredFile]] = defaultdict(list)
     whole = [(f.sha256, 0, "", f.refused) for f in files if f.refused is not None]
@@ -79,6 +84,19 @@ def read_deliveries(
     return judged.withColumns(
         {name: F.when(F.expr(is_gone), F.lit(v)).otherwise(F.col(name)) for name, v in kept.items()}
     )
+
+
+def _refuse_unlisted_numbers(source: SourceSettings) -> None:
+    """Raise SettingsError where a number is made of a column that `numbers` of a dialect lacks: 1.234 would be read as
+    a fraction there."""
+    dialect, kinds = source.dialect, {n.lower(): k.kind for n, k in delivery_types(source.payload_columns).items()}
+    listed = {*map(folded_name, dialect.numbers), *OURS}
+    for name, read in columns_of(source.select).items() if dialect.has_own_numbers else ():
+        if kinds.get(name) in NUMBERS and len({*read}) == 1 and folded_name(read[0]) not in listed:
+            raise SettingsError(
+                "[source] dialect in lake.toml", f"{name} is a number made of {read[0]}, which its `numbers` lacks",
+                "Nothing was read", f"Add {read[0]} to numbers, so that decimal and thousands hold for it",
+            )  # fmt: skip
 
 
 def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "DataFrame":

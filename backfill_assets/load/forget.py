@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,13 +26,14 @@ from backfill_assets.lake.forgotten import REASON, Erasure, is_forgotten
 from backfill_assets.lake.heirs import BYTES_AFTER, BYTES_BEFORE
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.traces import Trace
-from backfill_assets.landing.batches import BAD_TEXT, ROW_NUMBER
+from backfill_assets.landing.batches import BAD_TEXT, ROW_NUMBER, TextParser
 from backfill_assets.landing.content_store import StoredFile, discard, find
 from backfill_assets.landing.content_store import copies as copies_of
+from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.files import LandedFile, sha256_of
 from backfill_assets.landing.ingest import DEFAULT_LIMITS, PARSERS
 from backfill_assets.landing.select import columns_of
-from backfill_assets.landing.text_lines import GZIP_MAGIC, text_lines
+from backfill_assets.landing.text_lines import GZIP_MAGIC
 from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.landed_changes import compared
@@ -85,10 +86,11 @@ def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
             f"the landed file {plain(declared[0])}", "a manifest declares its totals", "Nothing of it was erased",
             "Take it out of the manifest, then run the same command again",
         )  # fmt: skip
+    of = lake_session.lake.settings.source
     for record in chosen:
         gone, source = sorted(rows[record.sha256]), lake_session.lake.source
         entry = {"path": record.path, "source": source, "before": record.sha256, "rows": len(gone), "gone": gone}
-        with amended(listed[record.path], lake_session.lake.settings.source.format, gone) as contents:
+        with amended(listed[record.path], of.format, gone, of.dialect) as contents:
             entry |= dict(zip((BYTES_BEFORE, BYTES_AFTER), contents, strict=True))
             erasure.done["landed"] = [*erasure.done["landed"], entry]
             erasure.keep()  # first: a file that was rewritten and not noted would be one that somebody altered
@@ -149,9 +151,12 @@ def _unreadable(lake_session: LakeSession, file: StoredFile, trace: Trace) -> li
 
 
 @contextmanager
-def amended(file: LandedFile, format: str, gone: Collection[int]) -> Iterator[tuple[str, str]]:
+def amended(
+    file: LandedFile, format: str, gone: Collection[int], dialect: Dialect = PLAIN_TEXT
+) -> Iterator[tuple[str, str]]:
     """Write the file without the records of these numbers (from 1) and yield the SHA-256 of its bytes before and after.
     At the end of the block it takes the file's place, atomically; its time moves on by a microsecond.
+    The lines around the records of a `dialect` stay.
 
     Raises LandingError if this user may not write there, and for a Parquet file with INT96, which only Spark can write;
     StillChanging if the file is not as it was listed.
@@ -161,7 +166,7 @@ def amended(file: LandedFile, format: str, gone: Collection[int]) -> Iterator[tu
         if format == "parquet":
             _without_rows(file, part, gone)
         else:
-            _without_lines(file, format, part, gone)
+            _without_lines(file, PARSERS[format](DEFAULT_LIMITS, dialect), part, gone, dialect)
         part.chmod(file.path.stat().st_mode & 0o777)
         os.utime(part, ns=(file.mtime_ns, file.mtime_ns + 1000))
         with part.open("rb") as written:
@@ -174,16 +179,18 @@ def amended(file: LandedFile, format: str, gone: Collection[int]) -> Iterator[tu
         part.unlink(missing_ok=True)
 
 
-def _without_lines(file: LandedFile, format: str, part: Path, gone: Collection[int]) -> None:
+def _without_lines(
+    file: LandedFile, parser: TextParser[Any], part: Path, gone: Collection[int], dialect: Dialect
+) -> None:
     with file.path.open("rb") as raw:
-        spans = PARSERS[format](DEFAULT_LIMITS).spans(text_lines(_blocks(raw), file.size, DEFAULT_LIMITS))
+        spans = parser.spans(dialect.lines(_blocks(raw), file.size, DEFAULT_LIMITS))
         lost = {*gone}
         dropped = {line for number, span in enumerate(spans, 1) if number in lost for line in span}
         raw.seek(0)
         is_packed = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     with (gzip.open if is_packed else open)(file.path, "rb") as lines, part.open("wb") as kept:
         packed = gzip.GzipFile("", "wb", fileobj=kept, mtime=0) if is_packed else kept
-        packed.writelines(line for number, line in enumerate(lines) if number not in dropped)
+        packed.writelines(dialect.kept_lines(cast("BinaryIO", lines), dropped))
         packed.flush() if packed is kept else packed.close()
 
 

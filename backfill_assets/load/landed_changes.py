@@ -192,6 +192,7 @@ def is_scanned_too_early(record: FileRecord, now: datetime) -> bool:
 def counting_digest(settings: LakeSettings) -> str:
     """Digest of the settings, engine and ingest rules that decide a row's arrival day and whether it is usable."""
     source, tolerance = settings.source, settings.lateness.early_tolerance_days
-    own = [] if source.payload is None else [words(source.payload_columns)]
+    own: list[object] = [] if source.payload is None else [words(source.payload_columns)]
+    own += [source.dialect.declared] if source.dialect.declared else []
     engine = [SAIL] if settings.spark.engine == SAIL else []  # it refuses values that Spark reads
     return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *own, *engine])

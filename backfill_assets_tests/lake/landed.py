@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 
 from backfill_assets.landing.batches import Batch, TextParser
 from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import ingest
 from backfill_assets.landing.listing import list_landing
-from backfill_assets.landing.text_lines import Limits, text_lines
+from backfill_assets.landing.text_lines import Limits
 
 
 def land(folder: Path, name: str, content: bytes) -> LandedFile:
@@ -36,9 +37,12 @@ def refusals(pattern: str, base: Path, format: str = "csv") -> dict[str, str]:
     return {r.name: r.reason for r in list_landing(pattern, base, format).refused}
 
 
-def take_in(folder: Path, name: str, content: bytes, limits: Limits | None = None) -> StoredFile:
+def take_in(
+    folder: Path, name: str, content: bytes, limits: Limits | None = None, dialect: Dialect = PLAIN_TEXT
+) -> StoredFile:
     format = "csv" if ".csv" in name else "parquet" if name.endswith(".parquet") else "jsonl"
-    return ingest(land(folder / "landing", name, content), format, folder / "stock", limits or Limits())
+    file = land(folder / "landing", name, content)
+    return ingest(file, format, folder / "stock", limits or Limits(), dialect=dialect)
 
 
 def stock_rows(intake: StoredFile) -> list[dict[str, Any]]:
@@ -59,8 +63,8 @@ def bad_rows(intake: StoredFile) -> dict[int, str]:
     return {r["__row_number"]: r["__bad_reason"] for r in stock_rows(intake) if r["__bad_reason"] is not None}
 
 
-def parse(parser: TextParser[Any], content: bytes, limits: Limits) -> list[Batch]:
-    return list(parser.batches(text_lines(_blocks(content, limits.block_bytes), len(content), limits)))
+def parse(parser: TextParser[Any], content: bytes, limits: Limits, dialect: Dialect = PLAIN_TEXT) -> list[Batch]:
+    return list(parser.batches(dialect.lines(_blocks(content, limits.block_bytes), len(content), limits)))
 
 
 def _blocks(content: bytes, size: int) -> Iterator[bytes]:

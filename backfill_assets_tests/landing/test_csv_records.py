@@ -4,6 +4,7 @@ Lives here: CSV, by example and as a property over any mixture. Does not live he
 (`test_text_lines.py`).
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.landing.csv_records import CsvRecords
+from backfill_assets.landing.dialect import Dialect
 from backfill_assets.landing.text_lines import Limits
 from backfill_assets_tests.lake.landed import bad_rows, good_rows, parse, parsed_rows, small, stock_rows, take_in
 
@@ -169,7 +171,12 @@ PLAIN_ONLY, NEVER_PLAIN = 1, 1 << 40  # of `Limits.plain_bytes`: pyarrow reads a
 AWKWARD = [
     *(record + b"\n" for record, _ in UNUSABLE.values()), *(record + b"\n" for record, _ in TOO_LONG.values()),
     b"\n", b"\r\n", b"\xef\xbb\xbf1,2\n", b"a,b\n" * 3, b'"a""\r\n\n""",""\r\n', b",\n", '"é",\U0001f600\n'.encode(),
-    b"x\xc3", b'"', b"1,2,\n",
+    b"x\xc3", b'"', b"1,2,\n", b'1,"1.234,5"\n' * 2, b"1,1.234\n" * 2, '1\u202f000,"1,5"\n'.encode(), b"1.2345,12.34\n",
+]  # fmt: skip
+DIALECTS = [
+    Dialect(), Dialect(separator=";", quote="'"), Dialect(separator="\t", quote=""),
+    Dialect(separator=" ", names=("a", "b")),
+    Dialect(separator="|", numbers=("V", "w"), decimal=",", thousands="."), Dialect(numbers=("k",), thousands="\u202f"),
 ]  # fmt: skip
 BYTES = [bytes([b]) for b in b'",\r\n\x00\xff\xc3\xa9 a'] + [b""]
 
@@ -177,25 +184,25 @@ BYTES = [bytes([b]) for b in b'",\r\n\x00\xff\xc3\xa9 a'] + [b""]
 @given(
     st.sampled_from([b"k", b"k,v", b'"k",v,"w,x"']), st.lists(st.sampled_from(AWKWARD), max_size=12),
     st.lists(st.tuples(st.integers(0, 200), st.sampled_from(BYTES)), max_size=4),
-    st.sampled_from([1, 7, 40, 10_000]), st.sampled_from([20, 60, 1 << 20]),
+    st.sampled_from([1, 7, 40, 10_000]), st.sampled_from([20, 60, 1 << 20]), st.sampled_from(DIALECTS),
 )  # fmt: skip
 def test_pyarrow_reads_no_record_otherwise_than_our_own_parser(
-    header: bytes, records: list[bytes], edits: list[tuple[int, bytes]], block_bytes: int, max_row_bytes: int
-) -> None:
+    header: bytes, records: list[bytes], edits: list[tuple[int, bytes]], block_bytes: int, max_row_bytes: int,
+    dialect: Dialect,
+) -> None:  # fmt: skip
     body = b"".join(records)
     for place, piece in edits:
         body = body[:place] + piece + body[place + 1 :]
-    content = header + b"\n" + body
-    found = [
-        read_all(content, Limits(plain_bytes=p, block_bytes=block_bytes, max_row_bytes=max_row_bytes, batch_rows=5))
-        for p in (PLAIN_ONLY, NEVER_PLAIN)
-    ]
+    signs = (dialect.separator + (dialect.quote or '"')).encode()
+    content = (header + b"\n" + body).translate(bytes.maketrans(b',"' + signs, signs + b',"'))
+    limits = Limits(block_bytes=block_bytes, max_row_bytes=max_row_bytes, batch_rows=5)
+    found = [read_all(content, replace(limits, plain_bytes=p), dialect) for p in (PLAIN_ONLY, NEVER_PLAIN)]
     assert found[0] == found[1]
 
 
-def read_all(content: bytes, limits: Limits) -> list[tuple[int, object]]:
+def read_all(content: bytes, limits: Limits, dialect: Dialect) -> list[tuple[int, object]]:
     """Every record: its number, and its values, or the text and the reason of an unusable one."""
-    batches = parse(CsvRecords(limits), content, limits)
+    batches = parse(CsvRecords(limits, dialect), content, limits, dialect)
     kept = {b.first + i: bad for b in batches for i, bad in b.bad.items()}
     return [(n, kept.get(n, found)) for n, found in parsed_rows(batches)]
 
