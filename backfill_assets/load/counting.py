@@ -215,7 +215,7 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
     for record in lost:
         for file in (f for f in landed[record.sha256] if f.size == record.size):
             named_by_path = hashes.sha256(file) != record.sha256  # as `select` was when it landed
-            if _ingested(lake_session, file, named_by_path).sha256 == record.sha256:
+            if ingested(lake_session, file, named_by_path).sha256 == record.sha256:
                 break
     files, origins_of = [], origins(lake_session.lake)
     for record, kept in zip(records, found, strict=True):
@@ -240,13 +240,11 @@ def _landed_by_content(lake_session: LakeSession, lost: Sequence[FileRecord]) ->
     return found
 
 
-def ingested(lake_session: LakeSession, file: LandedFile) -> StoredFile:
-    """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that."""
-    return _ingested(lake_session, file, uses_path(lake_session.lake.settings.source.select))
-
-
-def _ingested(lake_session: LakeSession, file: LandedFile, by_path: bool) -> StoredFile:
+def ingested(lake_session: LakeSession, file: LandedFile, by_path: bool | None = None) -> StoredFile:
+    """Ingest a landed file into the lake's content store, named by its path, too, where rows depend on that today, or
+    as `by_path` says."""
     lake, source = lake_session.lake, lake_session.lake.settings.source
+    by_path = uses_path(source.select) if by_path is None else by_path
     return ingest(file, source.format, lake.stock, by_path=by_path, dialect=source.dialect)
 
 
