@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, TransientError
     from backfill_assets.core.process import lake_folder
     from backfill_assets.dagster.component import LakeComponent
+    from backfill_assets.lake.external import external_table
     from backfill_assets.lake.model import Chunk, Table
     from backfill_assets.lake.settings import LakeSettings
     from backfill_assets.orchestration.assemble import assemble
@@ -42,6 +43,7 @@ __all__ = [
     "TransientError",
     "as_known",
     "assemble",
+    "external_table",
     "lake_folder",
     "open_lake",
     "spread_join",
@@ -57,6 +59,7 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mista
             "core.errors": ("BackfillError", "ContractBroken", "SettingsError", "TransientError"),
             "core.process": ("lake_folder",),
             "dagster.component": ("LakeComponent",),
+            "lake.external": ("external_table",),
             "lake.model": ("Chunk", "Table"),
             "lake.settings": ("LakeSettings",),
             "orchestration.assemble": ("assemble",),

@@ -111,7 +111,7 @@ def run_days(  # noqa: PLR0913 - what a run is asked for, and how it is run here
 
     of = tables_of or tables_at(lake.root)
     if tables is None:
-        tables = [t.name for t in of(load_settings(lake.root)) if not t.contract.made_by]
+        tables = [t.name for t in of(load_settings(lake.root)) if not t.contract.is_given]
     job = assemble(lake.root, of, tables).resolve_job_def(REBUILD)
     with _instance(instance) as chosen:
         return job.execute_in_process(instance=chosen, tags=_range(first, last), raise_on_error=raise_on_error)

@@ -24,7 +24,8 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "Chunk": "(days, frontier, wanted=None)",
     "Column": "(name, type, description, nullable=False, tags=<factory>, made_from=())",
     "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, matures_after_days=None, "
-    "partition_by=None, rules=(), read_by=(), consumer_queries=(), made_by='', first_day=None, asked=())",
+    "partition_by=None, rules=(), read_by=(), consumer_queries=(), made_by='', first_day=None, "
+    "external='', asked=())",
     "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "
@@ -34,6 +35,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "settings_read=<factory>, expressions=())",
     "as_known": "(versions, days, before, grace_hours=0)",
     "assemble": "(root, tables_of, rebuilt=None, hears=None)",
+    "external_table": "(name, *, table, day, description='')",
     "lake_folder": "(named=None)",
     "open_lake": "(folder=None, *, at=None, newest=False)",
     "spread_join": "(left, right, choice, how='left')",

@@ -33,6 +33,7 @@ from backfill_assets.core.states import States
 from backfill_assets.core.texts import known_names
 from backfill_assets.core.work import Work, forced
 from backfill_assets.lake.declared import declared
+from backfill_assets.lake.external import refuse_external
 from backfill_assets.lake.home import Lake, refuse_unwritable, unwritable_folder
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
@@ -61,7 +62,7 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
     """
     lake, pipeline = opened()
     days = allowed(days, lake.settings.start_date)
-    tables = chosen(named, [t.name for t in pipeline.tables if lake.writes(t.name)])
+    tables = tables_to_make(lake, pipeline, named)
     request = Work(days, tables, note=note, tags=keep_good_tags(keep_good_days), force=forced(tables, force))
     outcome = run_if_needed(lake, pipeline, request)
     if as_json:
@@ -111,6 +112,16 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
         culprit = f"no table {', '.join(unknown) or 'is named'}. {known_names(''.join(unknown[:1]), known)}"
         raise click.BadParameter(culprit, param_hint="--tables")
     return tuple(n for n in known if n in wanted)
+
+
+def tables_to_make(lake: Lake, pipeline: Pipeline, named: str | None) -> tuple[str, ...]:
+    """Return the named tables in the lake's order (None: all that are made); raise click's error for an unknown one,
+    BackfillError for one that others write."""
+    known = [t for t in pipeline.tables if lake.writes(t.name) and (named is not None or not t.contract.external)]
+    tables = chosen(named, [t.name for t in known])
+    for name in tables:
+        refuse_external(pipeline.table(name).contract)
+    return tables
 
 
 def run_if_needed(lake: Lake, pipeline: Pipeline, request: Work) -> RunOutcome:

@@ -8,15 +8,17 @@ from datetime import date
 
 import click
 
-from backfill_assets.cli.common import TEXT, answer, json_and_lake, named_lake, say_unusable
+from backfill_assets.cli.common import TEXT, answer, json_and_lake, named_lake, opened, say_unusable
 from backfill_assets.cli.drawing import number, remark
 from backfill_assets.core.errors import BackfillError, raise_first
 from backfill_assets.core.scans import ScanReport, shown
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
+from backfill_assets.lake.observing import observe_each
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.landed_changes import landed
+from backfill_assets.pipeline.chosen import chosen_pipeline
 
 UNDISPUTED = "neither altered nor missing, and no scan found that it contradicts its declared totals"
 
@@ -25,14 +27,16 @@ UNDISPUTED = "neither altered nor missing, and no scan found that it contradicts
 @json_and_lake
 @click.pass_context
 def scan(ctx: click.Context, as_json: bool) -> None:
-    """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable, or not one
-    row of a source is usable. A source that cannot be scanned holds up no other."""
+    """Take stock of the landing folder, and of tables that others write. Exit code 1 if a file is altered, missing,
+    refused or unreadable, or not one row of a source is usable. A source that cannot be scanned holds up no other."""
     from backfill_assets.load.scan import scan_each
 
-    lake = named_lake()
+    lake, pipeline = opened()
     report, failed = scan_each(LakeSession(lake))
-    answer(report, as_json, _lines(report))
-    raise_first(failed)
+    observed, unread = observe_each(lake, pipeline.contracts)
+    document = {**report.to_dict(), "external": {o.table: o.to_dict() for o in observed}}
+    answer(document, as_json, [*_lines(report), *map(str, observed)])
+    raise_first([*failed, *unread])
     if say_unusable(lake).fruitless or not report.is_clean:
         ctx.exit(1)
 
@@ -74,12 +78,13 @@ def scan_as_needed(lake: Lake) -> frozenset[date]:
 def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     """`scan_as_needed`, which returns the errors of sources that cannot be scanned."""
     session = LakeSession(lake)
+    unread = _observe(lake)
     comparison = landed(session)
     if comparison.is_scanned:
         for first in comparison.refused[:1]:
             why, count = f"{plain(first.name)}: {plain(first.reason)}", len(comparison.refused)
             remark(f"{count} landed file(s) are not read, such as {why}; `backfill-assets scan` lists them")
-        return frozenset(), []
+        return frozenset(), unread
     if comparison.counts_rows:
         session.begin()  # while files are read and parsed
     from backfill_assets.load.scan import scan_each
@@ -87,7 +92,16 @@ def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     report, failed = scan_each(session)
     for line in findings(report):
         remark(line)
-    return report.blocked, failed
+    return report.blocked, [*failed, *unread]
+
+
+def _observe(lake: Lake) -> list[BackfillError]:
+    """Look at the tables that others write, and say what changed there; return why some cannot be read."""
+    observed, failed = observe_each(lake, chosen_pipeline(lake).contracts)
+    for found in observed:
+        if found.days:
+            remark(str(found))
+    return failed
 
 
 @click.group()

@@ -11,7 +11,7 @@ import click
 from backfill_assets.backfill.code import pin_code, working_by
 from backfill_assets.backfill.expect import read_expectations
 from backfill_assets.backfill.plan import TEMPLATES, PlanRequest, make_plan
-from backfill_assets.cli.backfill import allowed, chosen
+from backfill_assets.cli.backfill import allowed, tables_to_make
 from backfill_assets.cli.candidate import make_target
 from backfill_assets.cli.common import (
     FILE,
@@ -90,7 +90,7 @@ def _make(options: dict[str, Any], as_json: bool) -> bool:
         raise click.UsageError("which days? Say --from DAY --to DAY.")
     lake, pipeline = opened()
     days = allowed(options["days"], lake.settings.start_date)
-    tables = chosen(options["named"], [t.name for t in pipeline.tables if lake.writes(t.name)])
+    tables = tables_to_make(lake, pipeline, options["named"])
     rest = {name: options[name] for name in ("reason", "note", "look", "code")}
     rest["usual_canary"] = options["canary"] is None
     if options["max_parallel"] is None and not options["template"]:

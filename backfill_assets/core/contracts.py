@@ -127,6 +127,7 @@ class Contract:
     consumer_queries: tuple[str, ...] = ()  # SELECTs of consumers that read it, set from `[gates] reads`
     made_by: str = ""  # the key of the project's asset that returns its rows; "": this package computes them
     first_day: date | None = None  # it has no days before it
+    external: str = ""  # the folder of the Delta table of others whose days these are; "": a table of the lake
     asked: InitVar[tuple[str, ...]] = ()  # the name of `consumer_queries` in 0.2
 
     def __post_init__(self, asked: tuple[str, ...]) -> None:
@@ -149,7 +150,7 @@ class Contract:
         if twice := next((n for n in names if first[n.lower()] != n), None):
             raise ValueError(f"contract {self.name}: {first[twice.lower()]} and {twice} differ by case only")
         by = self.partition_column
-        if not (self.inputs or self.made_by) or by == self.day_column:
+        if self.external or not (self.inputs or self.made_by) or by == self.day_column:
             return
         laid_out = next((c for c in self.columns if c.name == by), None)
         if laid_out is None or laid_out.nullable or laid_out.type != "STRING":
@@ -177,6 +178,11 @@ class Contract:
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
         return reads(self.inputs, InputKind.FILES)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the package computes none of its rows: an asset of a project returns them, or others write them."""
+        return bool(self.made_by or self.external)
 
     @property
     def spread(self) -> str:

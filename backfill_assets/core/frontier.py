@@ -72,6 +72,13 @@ def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
     return by_table
 
 
+def externals_below(contracts: Mapping[str, Contract], table: str) -> frozenset[str]:
+    """The tables of others that `table` is made from, whatever lies between; itself if it is one."""
+    above = (i.table for i in contracts[table].inputs if i.table in contracts)
+    own = frozenset({table} if contracts[table].external else ())
+    return own.union(*(externals_below(contracts, name) for name in above))
+
+
 class Frontiers:
     """The frontiers of a view: of its sources, and of the tables that are made from them."""
 

@@ -15,6 +15,7 @@ from datetime import date
 from backfill_assets.core.contracts import Contract, InputKind
 from backfill_assets.core.days import ONE_DAY, DayRange, is_over, newest_over
 from backfill_assets.core.digests import days_of, digest_of, is_required
+from backfill_assets.core.frontier import externals_below
 from backfill_assets.core.states import State, States
 from backfill_assets.core.work import Work
 
@@ -55,7 +56,9 @@ def needed_days(states: States, until: date | None = None) -> dict[str, frozense
     found: dict[str, frozenset[date]] = {}
     for name in reversed(list(states.contracts)):
         contract = states.contracts[name]
-        if contract.is_landed:
+        if contract.external:
+            found[name] = frozenset()  # others write it
+        elif contract.is_landed:
             found[name] = frozenset(_landed(states, name, days))
         else:
             found[name] = frozenset(_built(states, contract, days, found))
@@ -100,7 +103,10 @@ def _built(states: States, contract: Contract, days: Iterable[date], below: Mapp
     if not missing:
         return
     required = _required(states, contract.name, set(missing), below)
-    arrived = [states.view.source(landed).arrivals for landed in states.frontiers.sources_of(contract.name)]
+    arrived: list[Collection[date]] = [
+        states.view.source(s).arrivals for s in states.frontiers.sources_of(contract.name)
+    ]
+    arrived += [states.view.table(name).latest for name in externals_below(states.contracts, contract.name)]
     frontier = states.frontier(contract.name)
     for day in missing:
         if (

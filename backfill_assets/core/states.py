@@ -132,6 +132,8 @@ class States:
         though deliveries may hold values."""
         found = []
         for wanted in (i for i in self.contracts[table].inputs if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)):
+            if self.contracts[wanted.table].external:
+                continue  # of a table of others, NULL is what a column holds that came after the day's files
             upstream, latest = self.contracts[wanted.table], self.view.table(wanted.table).latest
             read = [c for c in upstream.columns if wanted.columns is None or c.name in wanted.columns]
             days = (d for d in days_of(wanted, day, self.view) if d in latest)
@@ -201,7 +203,7 @@ class States:
 
     def _is_of_old_code(self, table: str, receipt: DayReceipt) -> bool:
         today = self.codes.get(table)
-        return today is not None and not today.are_of(receipt)
+        return today is not None and not self.contracts[table].external and not today.are_of(receipt)
 
     def _is_outdated(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether today's code, settings, windows, cut or maturity differ from those of the write."""

@@ -12,7 +12,7 @@ feature `typeWidening`, which delta-rs 1.6 neither opens nor writes. Any other t
 import json
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -175,6 +175,17 @@ def _refuse_other_case(path: Path, absent: Iterable[Column], present: Iterable[s
             "Nothing was written",
             f"Call it {was} again, or give it another name",
         )
+
+
+def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection[str] = ()) -> str:
+    """Describe how a file's columns differ from the contract's, apart from some that it `may_lack`, and from narrower
+    types, which readers cast; "" if they do not."""
+    columns = {f.name: arrow_name(f.type) for f in schema}
+    needed = (c for c in contract.columns if c.name in columns or c.name not in may_lack)
+    found = {f.name: type_of_arrow(f.type) for f in schema}
+    kinds = {c.name: found[c.name] if c.kind.holds(found.get(c.name)) else c.kind for c in needed}
+    expected = {name: arrow_name(arrow_type(k)) for name, k in kinds.items() if k and name != contract.partition_column}
+    return "" if columns == expected else f"{columns}, not {expected}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ With retries, two writers that fill one empty day both succeed; without, 300 of 
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,12 @@ from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
 from backfill_assets.lake.columns import (
-    arrow_name,
-    arrow_type,
+    columns_misfit,
     delta_schema,
     evolve,
     file_statistics,
     read_footer,
     schema_contract,
-    type_of_arrow,
 )
 from backfill_assets.lake.data_files import live_files
 from backfill_assets.lake.log import (
@@ -49,7 +47,6 @@ from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.staging import StagedFile
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from deltalake import DeltaTable
 
 FEATURE_OF_BEFORE = "inCommitTimestamp"  # tables of version 0.1 have it, and delta-rs refuses to write them
@@ -151,6 +148,29 @@ def rewrite_files(
     added = _additions(path, by_schema, adds, now_ms, by_schema.nullable_columns, change=False)
     files.sync_all([f.path for f in adds], path)
     return _commit(opened, path, receipt, [*actions, *added], _digests(path, adds))
+
+
+def commit_references(
+    path: Path, contract: Contract, receipt: Receipt, adds: Sequence[LiveFile], stats: Mapping[str, str],
+    removes: Sequence[LiveFile],
+) -> int:  # fmt: skip
+    """Name and drop files of another table, which lie behind a link below `path`, in one commit with the receipt; a
+    receipt of no days says that no row changed. `stats` are the files' statistics in Delta's JSON, by path. The files
+    are the others': they are neither read nor synced, and have no digests. Raises as `commit_files` does."""
+    from deltalake.transaction import AddAction
+
+    opened, now_ms = open_table(path), _now_ms()
+    if evolve(opened, path, contract):
+        sync_log(path, opened.version())
+        opened = open_table(path)
+    column, change = contract.partition_column, bool(receipt.days)
+    actions = _removals(opened, path, column, removes, now_ms, change=change)
+    for file in adds:
+        values = {column: file.partition} if column else {}
+        actions.append(AddAction(file.path, file.size, values, now_ms, change, stats[file.path]))
+    version = _commit(opened, path, receipt, actions)
+    LOGS.keep(path, contract.day_column)
+    return version
 
 
 def _now_ms() -> int:
@@ -272,17 +292,6 @@ def _checked(path: Path, contract: Contract, file: StagedFile, may_lack: Collect
         if nulls.get(column):
             raise _wrong(path, f"{file.path.name} has {nulls[column]} NULL(s) in {column}, which may have none")
     return stats
-
-
-def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection[str] = ()) -> str:
-    """Describe how a file's columns differ from the contract's, apart from some that it `may_lack`, and from narrower
-    types, which readers cast; "" if they do not."""
-    columns = {f.name: arrow_name(f.type) for f in schema}
-    needed = (c for c in contract.columns if c.name in columns or c.name not in may_lack)
-    found = {f.name: type_of_arrow(f.type) for f in schema}
-    kinds = {c.name: found[c.name] if c.kind.holds(found.get(c.name)) else c.kind for c in needed}
-    expected = {name: arrow_name(arrow_type(k)) for name, k in kinds.items() if k and name != contract.partition_column}
-    return "" if columns == expected else f"{columns}, not {expected}"
 
 
 def _wrong(path: Path, culprit: str) -> BackfillError:

@@ -1,8 +1,8 @@
 """Data files of a table version: their sizes, those that are gone or altered, and frames of their rows.
 
-Not here: bytes that changed without a change of size (`inspection`), and
-rows as Python values (`store`). Frames come from the plain Parquet files: Delta's own reader replays the log with three
-to six Spark jobs per version, more than a query on thin days costs; it reads only what other programs gave a table.
+Not here: bytes that changed without a change of size (`inspection`), rows as Python values (`store`). Frames come from
+the plain Parquet files: Delta's own reader replays the log with three to six Spark jobs per version, more than a query
+on thin days costs; it reads only what other programs gave a table.
 """
 
 import atexit
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
+OTHERS = "others-"  # begins the name of the link, in a table's folder, to the folder of a table that others write
 DAY = r"\d{4}-\d\d-\d\d"
 PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
 GLOB_SIGNS = "*?[]{}\\"  # Spark takes a path with one of them for a pattern
@@ -133,6 +134,8 @@ def _in_words(table: Path, altered: Sequence[tuple[LiveFile, int | None]]) -> tu
     more = f", and {len(altered) - 1} more" if len(altered) > 1 else ""
     state = "is gone" if size is None else f"was altered: it has {size} bytes, the log says {file.size}"
     culprit = f"the data file {file.path} {state}{more}"
+    if file.path.startswith(OTHERS):
+        return culprit, "Others took it away there: `backfill-assets catch-up` follows their newest version"
     days = sorted(file.partition for file, _ in altered if file.partition and re.fullmatch(DAY, file.partition))
     if not days:
         return culprit, "Restore it from a backup, then run `backfill-assets verify`"
@@ -162,17 +165,6 @@ def columns(lake: LakeFolder, table: str) -> dict[str, str]:
     return {f.name: str(kinds[f.name] or f.type) for f in opened.schema().fields}
 
 
-def columns_at(lake: LakeFolder, contract: Contract, version: int) -> dict[str, str]:
-    """Type of each column of the contract in a version of its table, which may have been narrower."""
-    kinds = column_types(LOGS.opened(lake.table_path(contract.name), version))
-    return {c.name: str(kinds.get(c.name) or c.type) for c in contract.columns}
-
-
-def table_id(lake: LakeFolder, contract: Contract) -> str:
-    """The id of a table in Delta's log: another one after its folder was moved away and it was made again."""
-    return str(LOGS.opened(lake.table_path(contract.name)).metadata().id)
-
-
 def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
     """Bytes of data files per day; days without a file are left out. Empty if there is no table."""
     sizes = Counter[date]()
@@ -184,11 +176,11 @@ def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
 
 @dataclass(frozen=True)
 class PlainFiles:
-    """The files with the wanted rows, the columns with Spark's types in order, the partition column."""
+    """The files with the wanted rows."""
 
     paths: tuple[str, ...]
-    columns: tuple[tuple[str, str], ...]
-    partition_column: str
+    columns: tuple[tuple[str, str], ...]  # in their order, with Spark's types
+    partition_column: str  # "": none, and the files may hold rows of other days
 
 
 def read_frame(
@@ -198,14 +190,17 @@ def read_frame(
     not give them. Raises BackfillError if the engine has no such reader, Altered for a file that is gone or altered."""
     plain = plain_files(table, version, day_column, days)
     if plain is not None:
-        return read_plain(session, plain)
+        return _of_days(read_plain(session, plain), day_column, None if plain.partition_column else days)
     if not (engine := engine_of(session)).reads_delta:
         raise BackfillError(
             f"the table {table.name}", f"another program gave it what {engine.name} cannot read", "It was not read",
             'Set engine = "embedded" for this lake',
         )  # fmt: skip
     refuse_altered(table, live_files(LOGS.opened(table, version), ""))
-    frame = delta_frame(session, table, version)
+    return _of_days(delta_frame(session, table, version), day_column, days)
+
+
+def _of_days(frame: "DataFrame", day_column: str, days: Sequence[date] | None) -> "DataFrame":
     if days is None:
         return frame
     # Not BETWEEN, which has failed inside Delta 4.4.0 with Spark 4.2 on a partition column (facts: delta).
@@ -219,16 +214,20 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     opened = LOGS.opened(table, version)
     kinds = column_types(opened)
     columns = tuple((name, kind.spark) for name, kind in kinds.items() if kind is not None)
-    laid_out = opened.metadata().partition_columns == [day_column]
-    if not laid_out or opened.protocol().min_reader_version > PLAIN_READER or len(columns) < len(kinds):
+    laid_out = opened.metadata().partition_columns
+    if (
+        laid_out not in ([day_column], [])
+        or opened.protocol().min_reader_version > PLAIN_READER
+        or len(columns) < len(kinds)
+    ):
         return None
-    day_texts = None if days is None else {str(d) for d in days}
-    chosen = [f for f in live_files(opened, day_column) if day_texts is None or f.partition in day_texts]
+    day_texts = None if days is None or not laid_out else {str(d) for d in days}
+    chosen = [f for f in live_files(opened, "".join(laid_out)) if day_texts is None or f.partition in day_texts]
     refuse_altered(table, chosen)
-    foldered = all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
+    foldered = not laid_out or all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
     if not foldered or any(s in str(table) for s in GLOB_SIGNS):
         return None
-    return PlainFiles(tuple(str(table / f.path) for f in chosen), columns, day_column)
+    return PlainFiles(tuple(str(table / f.path) for f in chosen), columns, "".join(laid_out))
 
 
 def read_plain(
@@ -239,7 +238,7 @@ def read_plain(
     if not plain.paths:
         nulls = (f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in plain.columns)
         return session.sql("SELECT 1").where("false").selectExpr(*nulls)
-    server, frames = server_of(session), list["DataFrame"]()
+    server, frames = server_of(session) if plain.partition_column else None, list["DataFrame"]()
     for alike in [plain] if engine_of(session).casts_files else _by_types(plain):
         read = _read_links(session, alike, server.scratch) if server else _read_with_day_of_path(session, alike)
         cast = [f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in plain.columns]
@@ -270,6 +269,8 @@ def _read_with_day_of_path(session: "SparkSession", plain: PlainFiles) -> "DataF
     day = plain.partition_column
     stored = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns if name != day)
     frame = session.read.schema(stored).option("recursiveFileLookup", "true").parquet(*plain.paths)
+    if not day:
+        return frame
     named = F.substring_index(F.substring_index(F.col("_metadata.file_path"), f"{day}=", -1), "/", 1).cast("date")
     return frame.select(*(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in plain.columns))
 

@@ -1,7 +1,8 @@
-"""Tables that assets of a Dagster project return, as a lake knows them: one file each, `LAKE/.assets/TABLE.json`.
+"""Tables that a lake does not compute, as it knows them: one file each, `LAKE/.assets/TABLE.json`.
 
-The IO manager writes the file with the first write of a table and whenever its contract, code or bounds change, so that
-commands know such tables without the project. Not here: a contract from an asset (`dagster.contracts`), and how its
+For a table that an asset of a Dagster project returns, the IO manager writes the file with the first write and whenever
+its contract, code or bounds change, so that commands know it without the project. For a table that others write, the
+file keeps the columns that were last seen there. Not here: a contract from an asset (`dagster.contracts`), and how its
 rows are written (`load.rebuild`).
 """
 
@@ -22,7 +23,8 @@ CANDIDATE_FILE = "candidate.json"  # in a candidate's folder, two below its lake
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """A table that an asset makes."""
+    """A table that an asset makes, or that others write (`contract.external`): then without an asset and code, unless
+    an asset of a project stands for it."""
 
     contract: Contract
     asset: tuple[str, ...]  # the parts of its key
@@ -35,7 +37,8 @@ class DeclaredTable:
         return {
             "asset": list(self.asset), "code": self.code, "bounds": dict(self.bounds), "table": contract.name,
             "description": contract.description, "day_column": contract.day_column, "key": list(contract.key),
-            "first_day": str(contract.first_day),
+            "first_day": str(contract.first_day or ""), "external": contract.external,
+            "partition_by": contract.partition_by,
             "columns": [[c.name, c.type, c.description, c.nullable] for c in contract.columns],
             "inputs": [[i.table, i.before, i.after, str(i.first_day or "")] for i in contract.inputs],
             "rules": [[r.name, r.expression, r.description, list(r.per), r.only_warns] for r in contract.rules],
@@ -53,7 +56,8 @@ class DeclaredTable:
             body["table"], body["description"], tuple(Column(*column) for column in body["columns"]),
             body["day_column"], tuple(body["key"]), inputs,
             rules=tuple(Rule(name, text, words, tuple(per), warns) for name, text, words, per, warns in body["rules"]),
-            made_by="/".join(asset), first_day=date.fromisoformat(body["first_day"]),
+            made_by="/".join(asset), external=body.get("external", ""), partition_by=body.get("partition_by"),
+            first_day=date.fromisoformat(body["first_day"]) if body["first_day"] else None,
         )  # fmt: skip
         return cls(contract, asset, str(body["code"]), dict(body["bounds"]))
 
@@ -61,9 +65,14 @@ class DeclaredTable:
 def declared(root: Path) -> list[DeclaredTable]:
     """The tables of assets of the lake at `root`, by name; for a candidate those of the lake beside it. Raises
     SettingsError for a file that is not what was written."""
-    home = root.parent.parent if (root / CANDIDATE_FILE).exists() else root
-    found = sorted(files.stamps(home / ASSETS).items())
-    return [_parsed_table(home / ASSETS / name, stamp) for name, stamp in found if name.endswith(".json")]
+    folder = home_of(root) / ASSETS
+    found = sorted(files.stamps(folder).items())
+    return [_parsed_table(folder / name, stamp) for name, stamp in found if name.endswith(".json")]
+
+
+def home_of(root: Path) -> Path:
+    """The lake's folder; for the folder of a candidate that of the lake beside it."""
+    return root.parent.parent if (root / CANDIDATE_FILE).exists() else root
 
 
 def declare(root: Path, table: DeclaredTable) -> None:

@@ -10,7 +10,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,13 @@ def link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
+def point(link: Path, folder: Path) -> None:
+    """Make a symbolic link to a folder, unless there is one of that name; the folder above the link is made, too."""
+    make_folder(link.parent)
+    with suppress(FileExistsError):
+        link.symlink_to(folder, target_is_directory=True)
+
+
 def rename(path: Path, name: str) -> None:
     """Give a file another name in its folder, atomically; `sync` the folder afterwards."""
     path.rename(path.with_name(name))
@@ -131,7 +138,7 @@ def refuse_link(folder: Path, root: Path) -> None:
     if folder.resolve() != root.resolve() / folder.relative_to(root):
         raise BackfillError(
             f"the folder {folder}", f"a link leads out of {root}", "What a killed write left was not removed",
-            "Nothing of this package makes links: find out who did, and remove it",
+            "No link of this package stands there: find out who made it, and remove it",
         )  # fmt: skip
 
 

@@ -104,8 +104,8 @@ class Pipeline:
 
     @property
     def own(self) -> tuple[Table, ...]:
-        """The tables that this package makes: all but those whose rows assets of a project return."""
-        return tuple(t for t in self.tables if not t.contract.made_by)
+        """The tables that this package makes: all but those whose rows assets of a project return, or others write."""
+        return tuple(t for t in self.tables if not t.contract.is_given)
 
     @property
     def contracts(self) -> tuple[Contract, ...]:

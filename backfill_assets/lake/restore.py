@@ -22,8 +22,8 @@ from backfill_assets.core.plans import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION,
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import DayReceipt, TableView
-from backfill_assets.lake.columns import read_footer, schema_contract
-from backfill_assets.lake.committer import columns_misfit, commit_files, commit_receipt, open_table
+from backfill_assets.lake.columns import columns_misfit, read_footer, schema_contract
+from backfill_assets.lake.committer import commit_files, commit_receipt, open_table
 from backfill_assets.lake.data_files import files_of_days, gone_or_altered, live_files
 from backfill_assets.lake.files import table_lock
 from backfill_assets.lake.home import Lake
@@ -97,6 +97,7 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     contract, path = wanted.contract, lake.table_path(wanted.contract.name)
     if not can_restore(contract):
         why = "what landed is never put back" if contract.is_landed else "its files hold several days each"
+        why = f"others write it, in {contract.external}" if contract.external else why
         raise _refusal(contract, why, "Put back the tables that are made from it, or correct what landed")
     now = LOGS.state(path, contract.day_column)
     _fence(wanted, now)
@@ -155,7 +156,7 @@ def release_partitions(lake: Lake, contract: Contract, days: Collection[date], p
 
 def can_restore(contract: Contract) -> bool:
     """Whether days of the table can be restored: not of a landed table, nor if a file holds several days."""
-    return not contract.is_landed and contract.partition_column == contract.day_column
+    return not (contract.is_landed or contract.external) and contract.partition_column == contract.day_column
 
 
 def _fence(wanted: RestoreRequest, now: TableView) -> None:

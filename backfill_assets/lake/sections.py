@@ -216,6 +216,15 @@ class ExportSettings(Section):
     to: Text
 
 
+class TableSettings(Section):
+    """A daily Delta table that others write, as an input of the lake's tables: its folder `external` (relative to
+    lake.toml), and `day`, its column with the day (DATE)."""
+
+    external: Text
+    day: Text
+    description: str = ""
+
+
 class RetentionSettings(Section):
     """How long (days) replaced data files stay restorable, Dagster's superseded runs stay, and copies of files that the
     landing folder still has; None: for ever. `maintain` deletes the others, and writes days again in files of about

@@ -34,6 +34,7 @@ from backfill_assets.lake.sections import (
     RetentionSettings,
     Section,
     SparkSettings,
+    TableSettings,
     Text,
     refuse_newer,
 )
@@ -138,6 +139,7 @@ class LakeSettings(DeliveredSettings):
     retention: RetentionSettings = RetentionSettings()
     access: AccessSettings = AccessSettings()
     pipeline: PipelineSettings = PipelineSettings()
+    tables: dict[str, TableSettings] = Field(default_factory=dict)
 
     @field_validator("start_date", mode="before")
     @classmethod

@@ -20,6 +20,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake import files, log
+from backfill_assets.lake.columns import column_types
 from backfill_assets.lake.committer import commit_files, ensure_table
 from backfill_assets.lake.data_files import (
     files_of,
@@ -30,6 +31,7 @@ from backfill_assets.lake.data_files import (
     refuse_altered,
 )
 from backfill_assets.lake.embedded import delta_rows
+from backfill_assets.lake.external import refuse_external
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import Commit, LiveFile
@@ -130,6 +132,13 @@ class TableStore:
         """Query for the rows of a version of a table without a known contract, with the columns that its log names."""
         return delta_rows(engine, self.lake.table_path(table), version)[1]
 
+    def marks(self, contract: Contract, version: int) -> tuple[dict[str, str], str]:
+        """Type of each column of the contract in a version of its table, which may have been narrower, and the table's
+        id in Delta's log: another one after its folder was moved away and it was made again."""
+        opened = LOGS.opened(self.lake.table_path(contract.name), version)
+        kinds = column_types(opened)
+        return {c.name: str(kinds.get(c.name) or c.type) for c in contract.columns}, str(opened.metadata().id)
+
     def own_rows(self, table: str, day_column: str) -> list[dict[str, Any]]:
         """Rows that commits of ours appended to a small table, whatever other programs changed since.
 
@@ -191,6 +200,7 @@ class TableStore:
 
     def _ensure_table(self, contract: Contract) -> None:
         self.lake.refuse_shared(contract.name)
+        refuse_external(contract)
         ensure_table(self.lake.table_path(contract.name), contract, self.lake.settings.retention.rollback_days)
 
     def _commit(

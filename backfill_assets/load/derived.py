@@ -160,6 +160,8 @@ def refuse_merge(contract: Contract, candidates: Iterable[Contract] = ()) -> Non
 
 
 def _unfit(contract: Contract) -> str:
+    if contract.external:
+        return "others write it"
     if contract.made_by:
         return f"the asset {contract.made_by} returns its rows"
     if contract.is_landed:

@@ -104,8 +104,9 @@ def create_candidate(
         fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
         raise refused(name, "it is there already", "Nothing was made", fix)
     own = [pipeline.contract(t, "Nothing was made") for t in tables]
-    if unfit := [c.name for c in own if c.is_landed or c.made_by or c.partition_column != c.day_column]:
-        why = f"{', '.join(unfit)} is loaded from files, returned by an asset of a project, or not laid out by its day"
+    if unfit := [c.name for c in own if c.is_landed or c.is_given or c.partition_column != c.day_column]:
+        others = "returned by an asset of a project, written by others"
+        why = f"{', '.join(unfit)} is loaded from files, {others}, or not laid out by its day"
         raise refused(name, why, "Nothing was made", "Choose tables that are made from other tables, one folder a day")
     if between := _between(pipeline, {c.name for c in own}):
         why = f"{', '.join(between)} is made from one of these tables, and another of them reads it"

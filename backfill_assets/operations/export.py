@@ -13,7 +13,6 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, ranges
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
-from backfill_assets.lake.data_files import columns_at, table_id
 from backfill_assets.lake.files import exists
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -73,7 +72,7 @@ def export(
 def _export(lake: Lake, contract: Contract, states: States, wanted: Sequence[date], sink: Sink) -> Exported:
     table, view = contract.name, states.view.table(contract.name)
     unfit, kept = unfit_days_now(states, table, wanted), sink.held()
-    marks = columns_at(lake, contract, view.version), table_id(lake, contract)
+    marks = lake.store.marks(contract, view.version)
     ours = {d: HeldDay.of(view.version, view.latest[d].entry, *marks) for d in wanted if d not in unfit}
     newer = {d for d in ours if d in kept and kept[d].is_newer_than(ours[d])}
     changed = [d for d, held in ours.items() if d not in newer and (d not in kept or not kept[d].equals(held))]

@@ -17,6 +17,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ranges
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.engine.session import LINKS
+from backfill_assets.lake.external import refuse_external
 from backfill_assets.lake.files import delete, delete_folder, load_lock, names
 from backfill_assets.lake.folder import VERSIONS
 from backfill_assets.lake.home import Lake
@@ -172,13 +173,13 @@ def _since(lake: Lake, keep_days: int | None) -> datetime:
 
 def _contracts(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> list[tuple[Lake, Contract]]:
     """The chosen tables that exist, each with the lake scoped to its source; ledgers go by their own names."""
-    owned = [(lake, c) for c in pipeline.contracts]
+    owned = [(lake, c) for c in pipeline.contracts if not c.external]
     for scoped in lake.by_source():
         owned += [(scoped, of_source(c, scoped.source)) for c in (FILES, ARRIVALS, QUARANTINE)]
     known = {c.name for _, c in owned}
     for name in tables:
         if name not in known:
-            pipeline.contract(name, "Nothing was deleted")
+            refuse_external(pipeline.contract(name, "Nothing was deleted"))
     return [
         (scoped, c)
         for scoped, c in owned

@@ -16,7 +16,7 @@ from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
 from backfill_assets.orchestration.io_manager import Hears, RebuildIOManager, io_manager_of
-from backfill_assets.orchestration.ledgers import ledger_specs
+from backfill_assets.orchestration.ledgers import external_specs, ledger_specs
 from backfill_assets.orchestration.naming import ALONE, PLAIN, Appearance, Naming
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 
@@ -99,7 +99,7 @@ def _tables_and_rebuild(
         tags={LAKE_TAG: str(lake.root)},
     )
     defs = dg.Definitions(
-        assets=[*assets, *ledger_specs(opened)],
+        assets=[*assets, *ledger_specs(opened), *external_specs(opened, partitions)],
         jobs=[rebuild],
         resources={naming.name(IO_MANAGER): store, **({} if is_guest else {"io_manager": RebuildIOManager()})},
         executor=None if is_guest else dg.in_process_executor,

@@ -59,7 +59,7 @@ def report_day_checks(instance: dg.DagsterInstance, lake: Lake, states: States, 
     """Record evaluations of the checks of tables that were written without them: by a run that died, by a rollback, or
     through another instance of Dagster."""
     verdicts = Verdicts(instance, lake, states, naming)
-    for contract in (c for c in states.contracts.values() if not c.made_by):
+    for contract in (c for c in states.contracts.values() if not c.is_given):
         if verdicts.are_behind(contract):
             for verdict in verdicts.of(contract):
                 instance.report_runless_asset_event(verdict)

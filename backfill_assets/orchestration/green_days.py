@@ -22,7 +22,7 @@ KEPT_AS = "green_days"  # the name under which the lake keeps them, for `status`
 def look_for_green_days(instance: dg.DagsterInstance, lake: Lake, states: States) -> dict[str, str]:
     """A line per table of an asset with such days, by table; the lake keeps the lines until the next look."""
     found: dict[str, str] = {}
-    for contract in (c for c in states.contracts.values() if c.made_by):
+    for contract in (c for c in states.contracts.values() if c.made_by and not c.external):
         shown = instance.get_materialized_partitions(PLAIN.of(contract))
         written = states.view.table(contract.name).latest
         if days := [day for key in shown if (day := _day(key)) is not None and day not in written]:

@@ -1,4 +1,5 @@
-"""The ledgers beside raw in Dagster (quarantine, too_late, arrivals): external assets, reported by each load.
+"""Tables in Dagster that no run here makes: the ledgers beside raw (quarantine, too_late, arrivals), reported by each
+load, and tables that others write, of which each changed day is observed (`reconcile`).
 
 Here: their specs, without button and partitions, and the event that says what a load set aside. Not here: the numbers
 (`operations.rejected`) and the load (`load.raw`).
@@ -29,6 +30,20 @@ def ledger_specs(opened: Opened) -> list[dg.AssetSpec]:
         for table in opened.pipeline.tables
         if table.is_landed
         for contract in ledger_contracts(table.contract)
+    ]  # fmt: skip
+
+
+def external_specs(opened: Opened, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetSpec]:
+    """One external asset per table that others write, but for those that an asset of the project stands for."""
+    naming, looks = opened.naming, opened.appearance.spec
+    return [
+        dg.AssetSpec(
+            naming.key(contract.name), description=opened.described(contract.description), partitions_def=partitions,
+            metadata=table_metadata(opened.lake, contract, naming),
+            **{"kinds": {"deltalake"}, **{name: value for name, value in looks.items() if name not in OF_BUILT}},
+        )
+        for contract in opened.pipeline.contracts
+        if contract.external and not contract.made_by
     ]  # fmt: skip
 
 

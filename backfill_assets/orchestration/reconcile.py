@@ -11,14 +11,14 @@ that go on, until they end.
 from collections.abc import Callable, Sequence, Set
 from datetime import UTC, date
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import dagster as dg
 from filelock import FileLock
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.plans import PUBLISH, RELEASE, ROLLBACK
-from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import DayReceipt
 from backfill_assets.lake.files import write_json
@@ -58,7 +58,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States, na
         seen = markers.recorded()
         before, done = dict(seen), list[str]()
         recorded_by = cache(partial(_recorded, instance))
-        for table in (name for name, contract in states.contracts.items() if not contract.made_by):
+        for table in (n for n, c in states.contracts.items() if c.external or not c.made_by):
             newest = states.view.table(table).version  # later commits are for the next call: `states` lacks their days
             for commit in lake.store.commits(table, seen.get(table, -1)):
                 if commit.version > newest:
@@ -86,6 +86,8 @@ def _record(
     without a run id is left out.
     """
     receipt, version = commit.receipt, commit.version
+    if receipt is not None and states.contracts[table].external:
+        return True, _record_observed(instance, states, table, commit, receipt, naming)
     undoing = receipt is not None and receipt.reason in UNDOING
     if receipt is None or not (receipt.run_id or undoing):
         return True, []
@@ -103,6 +105,18 @@ def _record(
         instance.report_runless_asset_event(receipt_event(naming, table, day, made, source))
     how = ", put back or released," if undoing else ""
     return True, [f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"] if lost else []
+
+
+def _record_observed(
+    instance: dg.DagsterInstance, states: States, table: str, commit: Commit, receipt: Receipt, naming: Naming
+) -> list[str]:
+    """One observation per day of a table of others that the commit found to hold other rows; a line that says so."""
+    key = naming.of(states.contracts[table])
+    for day, entry in receipt.days.items():
+        facts: dict[str, Any] = {"fingerprint": entry.fingerprint, "version": str(commit.version), **receipt.tags}
+        event = dg.AssetObservation(key, partition=str(day), metadata={"dagster/row_count": entry.rows, **facts})
+        instance.report_runless_asset_event(event)
+    return [f"{table}: {len(receipt.days)} changed day(s) observed"] if receipt.days else []
 
 
 def _recorded(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[dg.AssetKey, str]]:
@@ -140,7 +154,7 @@ def repair_events(
         return []
     busy = runs.busy_days(instance, str(lake.root), list(states.contracts), naming)
     remaining, lines, is_complete = limit, [], True
-    for name, contract in ((c.name, c) for c in states.contracts.values() if not c.made_by):
+    for name, contract in ((c.name, c) for c in states.contracts.values() if not c.is_given):
         unmade = unmade_days(instance, lake, states, contract, naming)
         due = [d for d in unmade if d not in busy.get(name, ())][:remaining]
         remaining -= len(due)

@@ -13,8 +13,10 @@ import dagster as dg
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.downstream import unheld
+from backfill_assets.core.errors import raise_first
 from backfill_assets.core.states import State
 from backfill_assets.lake.declared import CANDIDATE_FILE
+from backfill_assets.lake.observing import observe_each
 from backfill_assets.lake.session import LakeSession, explaining_losses
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.scan import scan_all
@@ -44,9 +46,13 @@ def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
     def take_stock(context: dg.OpExecutionContext) -> None:
         """One scan of each source, under its load lock."""
         with as_failures(), explaining_losses():
-            lake, _ = lake_context.open()
+            lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
+            observed, unread = observe_each(lake, pipeline.contracts)
             report = scan_all(LakeSession(lake))
+            raise_first(unread)
+        for found in observed:
+            context.log.info(str(found))
         context.log.info(
             f"{len(report.new)} new, {len(report.copies)} copies, {len(report.waiting)} still being written"
         )

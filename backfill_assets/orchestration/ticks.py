@@ -14,9 +14,11 @@ import dagster as dg
 from backfill_assets.core.days import ranges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.downstream import with_downstream
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.needs import needs
 from backfill_assets.core.states import State
 from backfill_assets.core.texts import plain
+from backfill_assets.lake.observing import unseen
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.files import is_complete
 from backfill_assets.load.landed_changes import Comparison, compared
@@ -98,7 +100,7 @@ def late_data(state: TickState) -> Tick:
         if days := table.foreign & table.latest.keys():
             culprit = f"{name} {ranges(days)}: another program wrote here, and these rows are not trusted"
             tick.alarm(f"foreign {name}", f"{culprit}; `backfill-assets verify --tables {name}` says what to do")
-    tables = [name for name, contract in state.states.contracts.items() if not contract.made_by]
+    tables = [name for name, contract in state.states.contracts.items() if not contract.is_given]
     tick.verdicts += changed_standing_checks(state.instance, state.states, tables, given_up, state.naming)
     return tick
 
@@ -108,8 +110,8 @@ def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
     needed = needs(state.states, state.busy, state.until)
     free = {name: state.free(name, days) for name, days in needed.ready.items()}
     contracts = state.states.contracts.items()
-    built = [name for name, contract in contracts if not (contract.is_landed or contract.made_by)]
-    for name in (name for name, contract in contracts if contract.made_by):
+    built = [name for name, contract in contracts if not (contract.is_landed or contract.is_given)]
+    for name in (name for name, contract in contracts if contract.is_given):
         if days := free.pop(name):
             made_by = state.states.contracts[name].made_by
             tick.notes.append(f"{name}: {ranges(days)} left to the asset {made_by} (`is_stale` is a condition for it)")
@@ -153,7 +155,7 @@ def landing(state: TickState, comparisons: Mapping[str, Comparison]) -> Tick:
     tick.notes += left_to_plans(state.planned, list(ready))
     requests, given_up = state.requests(ready)
     tick.alarm_given_up(given_up)
-    scans = _scan_requests(tick, state, comparisons)
+    scans = _scan_requests(tick, state, comparisons, _news(tick, state))
     if runs.is_active(state.instance, state.naming.name(SCAN), str(state.lake.root)) or any(
         state.busy.get(raw) for raw in ready
     ):
@@ -175,9 +177,22 @@ def _to_scan(tick: Tick, state: TickState, comparison: Comparison) -> list[list[
     return parts + [[r.path, r.sha256, rules] for r, rules in comparison.uncounted]
 
 
-def _scan_requests(tick: Tick, state: TickState, comparisons: Mapping[str, Comparison]) -> list[dg.RunRequest]:
-    """The request of a scan, where there is anything to scan: one for all sources."""
-    settings, files, parts = state.lake.settings, 0, list[object]()
+def _news(tick: Tick, state: TickState) -> list[object]:
+    """The tables of others that hold what the lake has not seen, with what is there, as plain values."""
+    found = list[object]()
+    for contract in state.states.contracts.values():
+        try:
+            found += [[contract.name, news]] if contract.external and (news := unseen(state.lake, contract)) else []
+        except BackfillError as error:
+            tick.alarm(f"external {contract.name}", str(error))
+    return found
+
+
+def _scan_requests(
+    tick: Tick, state: TickState, comparisons: Mapping[str, Comparison], news: Sequence[object]
+) -> list[dg.RunRequest]:
+    """The request of a scan, where there is anything to scan: one for all sources and tables of others."""
+    settings, files, parts = state.lake.settings, len(news), [*news]
     for source, comparison in comparisons.items():
         if pending := _to_scan(tick, state, comparison):
             files += len(pending)
@@ -189,7 +204,7 @@ def _scan_requests(tick: Tick, state: TickState, comparisons: Mapping[str, Compa
     if tried.counted < settings.lateness.attempts:
         return [whole_request(state.lake, LANDING, state.naming.name(SCAN), base, tried.number)]
     in_vain = f"were tried {tried.counted} times in vain and are not tried again as they are: look at the failed runs"
-    tick.alarm("scan", f"{files} file(s) {in_vain}, or run `backfill-assets scan`")
+    tick.alarm("scan", f"{files} file(s) or tables of others {in_vain}, or run `backfill-assets scan`")
     return []
 
 

@@ -23,6 +23,7 @@ from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.lake.audit import check_rules
 from backfill_assets.lake.code import SourceFile, code_input
 from backfill_assets.lake.declared import declared
+from backfill_assets.lake.external import ExternalTable, contract_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Source, Table, Transform, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
@@ -43,7 +44,9 @@ def tables_at(root: Path) -> TablesOf:
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
         """The tables, upstream first."""
         named, sql = settings.pipeline.tables, settings.pipeline.sql
-        given = [Table(d.contract, code_version=d.code) for d in declared(root)]
+        given = [Table(d.contract, code_version=d.code) for d in declared(root) if d.contract.made_by]
+        of_others = (ExternalTable(n, t.external, t.day, t.description) for n, t in settings.tables.items())
+        given += [Table(contract_of(root, table)) for table in of_others]
         if not named and not sql:
             return _in_order("of assets", [*_built_in(settings), *given], settings) if given else _built_in(settings)
         queries = sorted(root.glob(sql)) if sql else []
@@ -82,6 +85,7 @@ def _own_tables(root: Path, named: str, settings: LakeSettings) -> list[Table]:
         if defined is None:
             raise _refused(named, f"it defines no {name}", f"Define {name}, or name what it defines")
         given, settings_read = recorded(defined, settings) if callable(defined) else (defined, {})
+        given = [Table(contract_of(root, t)) if isinstance(t, ExternalTable) else t for t in given]
         return [_with_source(named, table, module, settings_read) for table in given]
 
 

@@ -1,6 +1,6 @@
 """Types by the names of each engine, and that files of every type fit the contract they were made from.
 
-Tested here: `lake.columns`, with `committer.columns_misfit`. Not tested here: values (`test_writing_conform`).
+Tested here: `lake.columns`. Not tested here: values (`test_writing_conform`).
 """
 
 import gc
@@ -19,12 +19,12 @@ from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.lake.columns import (
     arrow_type,
     column_types,
+    columns_misfit,
     delta_schema,
     file_statistics,
     read_footer,
     type_of_arrow,
 )
-from backfill_assets.lake.committer import columns_misfit
 
 KINDS = (*PLAIN_KINDS, "DECIMAL(18,2)", *(f"ARRAY<{k}>" for k in PLAIN_KINDS), "ARRAY<DECIMAL(5,5)>")
 

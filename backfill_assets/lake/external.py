@@ -1,0 +1,219 @@
+"""Tables that others write, as a lake takes them in: where they lie, what can be read of them, their files by days.
+
+Not here: which days changed since the lake last looked, and their receipts (`lake.observing`). The lake keeps a folder
+with a log of its own for such a table: it names the others' files, which lie behind a symbolic link, so that readers
+read a version of it as of any table, and receipts say which rows each day has. No file of the others is ever written.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.columns import column_types, read_footer
+from backfill_assets.lake.data_files import OTHERS
+from backfill_assets.lake.declared import declared, home_of
+from backfill_assets.lake.embedded import is_delta
+from backfill_assets.lake.log import FileChange, LiveFile
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+PLACE_CHARS = 8  # of the digest of the folder: another place gets another link, and older versions keep theirs
+MOST_DAYS = 20_000  # of a file: with more it holds days that nobody counts, such as 9999-12-31
+PLAIN = "Rewrite the table as plain files, or name another table"
+
+
+@dataclass(frozen=True)
+class ExternalTable:
+    """A daily Delta table that others write, as a pipeline declares it."""
+
+    name: str
+    table: str  # its folder, relative to lake.toml
+    day: str  # its column with the day, a DATE
+    description: str = ""
+
+
+def external_table(name: str, *, table: str, day: str, description: str = "") -> ExternalTable:
+    """Declare a daily Delta table that others write as a table `name` of the lake, which others are made from:
+    `Input("orders", before=6)`. Give it beside the Tables of a pipeline.
+
+    table: its folder, relative to `lake.toml`. Object stores are refused.
+    day: its column with a row's day, of type DATE; rows without a day belong to none and are counted.
+    """
+    return ExternalTable(name, table, day, description)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A data file of a table of others."""
+
+    file: LiveFile  # as the lake's log names it
+    rows: int | None  # None: not known
+    first: date | None  # of the days that it may hold rows of; None: any
+    last: date | None  # the last of them, included
+
+    @property
+    def days(self) -> Iterator[date] | None:
+        """The days that it may hold rows of; None: any."""
+        if self.first is None or self.last is None or (self.last - self.first).days > MOST_DAYS:
+            return None
+        return days_between(self.first, self.last)
+
+    def stats(self, day_column: str) -> str:
+        """Its statistics in Delta's JSON: rows, and the least and greatest day, no value of another column."""
+        known: dict[str, Any] = {} if self.rows is None else {"numRecords": self.rows}
+        if not self.file.partition and self.first is not None:
+            known |= {"minValues": {day_column: str(self.first)}, "maxValues": {day_column: str(self.last)}}
+        return json.dumps(known, separators=(",", ":"))
+
+
+def contract_of(root: Path, table: ExternalTable) -> Contract:
+    """The contract of a declared table, with the columns that were last seen, or are there now if the lake never
+    looked. Raises BackfillError for a table that cannot be read."""
+    place = _place(root, table)
+    for known in declared(root):  # of a candidate, those of the lake beside it
+        contract = known.contract
+        if (contract.name, contract.external, contract.day_column) == (table.name, str(place), table.day):
+            return contract
+    return seen_contract(table.name, place, table.day, table.description, open_external(table.name, place))
+
+
+def _place(root: Path, table: ExternalTable) -> Path:
+    if "://" in table.table:
+        culprit = f"{table.table} lies in an object store, which this release does not read"
+        raise refused(table.name, culprit, "Name a folder that this machine sees")
+    return (home_of(root) / Path(table.table).expanduser()).resolve()
+
+
+def open_external(name: str, place: Path, version: int | None = None) -> "DeltaTable":
+    """The table of others in a folder, at a version (None: the newest). Raises BackfillError, naming why, for one that
+    is not there, and for deleted rows and renamed columns that plain files do not show."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    if not is_delta(str(place)):
+        raise refused(name, f"no Delta table lies in {place}", "Correct its place, or put the table back")
+    try:
+        opened = DeltaTable(str(place), version=version)
+    except (DeltaError, OSError) as error:
+        raise refused(name, f"{place}: {' '.join(str(error).split())}", PLAIN) from error
+    mode = opened.metadata().configuration.get("delta.columnMapping.mode") or "none"
+    if mode != "none":
+        raise refused(name, f"its columns are renamed by column mapping ({mode})", PLAIN)
+    if _has_vectors(opened):
+        fix = "Have its owner run REORG TABLE … APPLY (PURGE) after delta.enableDeletionVectors = false"
+        raise refused(name, "it has deletion vectors, rows that are deleted beside their files", fix)
+    return opened
+
+
+def _has_vectors(opened: "DeltaTable") -> bool:
+    from deltalake.exceptions import DeltaError
+
+    if "deletionVectors" not in (opened.protocol().reader_features or ()):
+        return False
+    try:
+        return any(batch.num_rows for batch in opened.deletion_vectors())
+    except DeltaError:  # it has one that cannot be read
+        return True
+
+
+def seen_contract(
+    name: str, place: Path, day: str, description: str, opened: "DeltaTable", made_by: str = ""
+) -> Contract:
+    """The contract of an opened table of others. Columns of types that no column of a lake has are left out. Raises
+    BackfillError where its column with the day is no DATE, or its files are laid out by another column."""
+    kinds = {column: str(kind) for column, kind in column_types(opened).items() if kind is not None}
+    if kinds.get(day) != "DATE":
+        is_there = day in {f.name for f in opened.schema().fields}
+        why = f"its column {day} is no DATE" if is_there else f"it has no column {day}"
+        raise refused(name, why, f"Name a column of type DATE as its day; it has {', '.join(kinds)}")
+    laid_out = opened.metadata().partition_columns
+    if laid_out not in ([], [day]):
+        culprit = f"its files are laid out by {', '.join(laid_out)}: by {day} alone, or by nothing, can be read"
+        raise refused(name, culprit, PLAIN)
+    return Contract(
+        name, description or f"A table of others, in {place}.",
+        tuple(Column(column, kind, column, nullable=column != day) for column, kind in kinds.items()),
+        day, (), (), partition_by=None if laid_out else "", made_by=made_by, external=str(place),
+    )  # fmt: skip
+
+
+def days_between(first: date, last: date) -> Iterator[date]:
+    """The days `first` through `last`, both included; none where `last` comes first."""
+    return (first + ONE_DAY * n for n in range((last - first).days + 1))
+
+
+def days_of_change(change: FileChange, contract: Contract) -> Iterable[date] | None:
+    """The days that a file in a log of others may hold rows of, by its folder or its statistics; None: any."""
+    day = contract.day_column
+    if contract.partition_column and day in change.values:
+        value = change.values[day]
+        return [date.fromisoformat(value)] if value else []
+    try:
+        stats = json.loads(change.stats)
+        first, last = (date.fromisoformat(stats[bound][day]) for bound in ("minValues", "maxValues"))
+    except (ValueError, KeyError, TypeError):
+        return None
+    return Reference(LiveFile(change.path, None, change.size), None, first, last).days
+
+
+def link_of(place: Path) -> str:
+    """The name of the link to a folder of others."""
+    return f"{OTHERS}{digest_of(str(place))[:PLACE_CHARS]}"
+
+
+def references(opened: "DeltaTable", contract: Contract, prefix: str = "") -> list[Reference]:
+    """The data files of an opened table, named below `prefix`, those of rows without a day included. Raises
+    BackfillError for files elsewhere, and for paths that do not name their day."""
+    added, day, found = opened.get_add_actions(flatten=True), contract.day_column, []
+    columns = {name: added.column(name).to_pylist() for name in added.schema.names}
+    nothing = [None] * added.num_rows
+    laid_out = contract.partition_column == day
+    for path, size, rows, value, least, most in zip(
+        columns["path"], columns["size_bytes"], columns.get("num_records", nothing),
+        columns.get(f"partition.{day}", nothing), columns.get(f"min.{day}", nothing),
+        columns.get(f"max.{day}", nothing), strict=True,
+    ):  # fmt: skip
+        if path.startswith("/") or "://" in path or (laid_out and value and f"{day}={value}/" not in path):
+            raise refused(contract.name, f"its file {path} is not named by its folder and day", PLAIN)
+        first, last = (value, value) if laid_out else (least, most)
+        file = LiveFile(f"{prefix}{path}", str(value) if value else None, size)
+        found.append(Reference(file, rows, first, last))
+    return found
+
+
+def days_by_footer(reference: Reference, folder: Path, contract: Contract) -> Reference:
+    """The reference with the days that its file's own footer tells, below `folder`; unchanged where it tells none.
+    Raises OSError for a file that is gone."""
+    metadata, day_column = read_footer(folder / reference.file.path).metadata, contract.day_column
+    days: list[date] = []
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        chunks = (row_group.column(n) for n in range(metadata.num_columns))
+        known = next((c.statistics for c in chunks if c.path_in_schema == day_column), None)
+        if known is None or not known.has_min_max:
+            return reference
+        days += [known.min, known.max]
+    span = (min(days), max(days)) if days else (None, None)
+    return Reference(reference.file, metadata.num_rows, *span)
+
+
+def refused(name: str, culprit: str, fix: str) -> BackfillError:
+    """The refusal of a table of others."""
+    return BackfillError(f"the external table {name}", culprit, "Nothing was read or recorded", fix)
+
+
+def refuse_external(contract: Contract) -> None:
+    """Raise BackfillError for a table that others write: nothing here changes it."""
+    if contract.external:
+        raise BackfillError(
+            f"the table {contract.name}", f"others write it, in {contract.external}", "Nothing was written",
+            "Have its writer change it; what is made from it follows",
+        )  # fmt: skip

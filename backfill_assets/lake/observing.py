@@ -1,0 +1,240 @@
+"""Observing the tables that others write: which of their days changed since the lake last looked, as receipts.
+
+Not here: what can be read of such a table, and its files (`lake.external`). An observation is one commit to the lake's
+own log of the table: it names the files of the newest version there, and a receipt has rows and fingerprint of each day
+whose rows are others than before. Files that were only written again (a compaction, a day rewritten as it was) make no
+day stale. Days before the lake's first day are left out; days without rows between others exist and are empty.
+"""
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.clock import utc_today
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import ONE_DAY, ranges
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.profiles import DayProfile, kept_counts
+from backfill_assets.core.readings import columns_of, rows_read
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.lake import files
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.committer import commit_references, ensure_table
+from backfill_assets.lake.data_files import gone_or_altered
+from backfill_assets.lake.declared import DeclaredTable, declare
+from backfill_assets.lake.external import (
+    Reference,
+    days_between,
+    days_by_footer,
+    days_of_change,
+    link_of,
+    open_external,
+    references,
+    refused,
+    seen_contract,
+)
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import file_changes
+from backfill_assets.lake.log_state import LOGS
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+REASON = "observe"
+EXTERNAL = "external"  # the tag of a receipt: version, table id, folder and first day of what was read
+WITHOUT_DAY = "rows without a day"  # the tag with their number, where there are any
+LATER = "first later day"  # the tag with the first day that lies too far ahead, where there is one
+AHEAD = timedelta(days=366)  # later days wait: a day of the year 9999 would make every list of days as long
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a look at a table of others found."""
+
+    table: str
+    version: int  # of the others' log
+    days: tuple[date, ...] = ()  # whose rows are new, or others than before
+    without_day: int = 0  # rows that have none
+
+    def __str__(self) -> str:
+        changed = f"rows of {ranges(self.days)} are new or others" if self.days else "no row changed"
+        without = f"; {self.without_day} row(s) without a day are left out" if self.without_day else ""
+        return f"external   {self.table}: version {self.version} there, {changed}{without}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was found as JSON values."""
+        return {"version": self.version, "days": list(map(str, self.days)), "rows_without_day": self.without_day}
+
+
+def unseen(lake: Lake, contract: Contract) -> str:
+    """What the newest version of a table of others is called, if the lake has not seen it; else "". Opens its log
+    only; raises BackfillError where that cannot be read."""
+    opened = open_external(contract.name, Path(contract.external))
+    return "" if _is_seen(lake, contract, opened) else _version_text(lake, contract, opened)
+
+
+def observe_each(lake: Lake, contracts: Sequence[Contract]) -> tuple[list[Observed], list[BackfillError]]:
+    """Observe every table of others among the lake's contracts; an error for each that cannot be. A candidate sees
+    what the lake beside it has observed."""
+    found, failed = [], []
+    for contract in contracts:
+        if contract.external and lake.writes(contract.name):
+            try:
+                found.append(observe(lake, contracts, contract))
+            except BackfillError as error:
+                failed.append(error)
+    return found, failed
+
+
+def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Observed:
+    """Take in the newest version of a table of others, under its lock, in at most one commit. Raises BackfillError for
+    a table that cannot be read, and a column that has another type now."""
+    with lake.store.lock(contract.name):
+        opened = open_external(contract.name, Path(contract.external))
+        version = opened.version()
+        if _is_seen(lake, contract, opened):
+            return Observed(contract.name, version)
+        now = seen_contract(
+            contract.name, Path(contract.external), contract.day_column, contract.description, opened, contract.made_by
+        )
+        declare(lake.root, DeclaredTable(now, tuple(filter(None, now.made_by.split("/"))), ""))
+        return _Look(lake, now, opened, [now if c.name == now.name else c for c in contracts]).commit()
+
+
+def _seen(lake: Lake, contract: Contract) -> Mapping[str, str]:
+    """The tags of the newest observation; empty before the first."""
+    commits = (c.receipt for c in lake.store.newest_commits(contract.name))
+    return next((r.tags for r in commits if r is not None and EXTERNAL in r.tags), {})
+
+
+def _is_seen(lake: Lake, contract: Contract, opened: "DeltaTable") -> bool:
+    seen = _seen(lake, contract)
+    waits = LATER not in seen or date.fromisoformat(seen[LATER]) > utc_today() + AHEAD
+    return waits and seen.get(EXTERNAL) == _version_text(lake, contract, opened)
+
+
+def _version_text(lake: Lake, contract: Contract, opened: "DeltaTable") -> str:
+    where = f"{contract.external}, days from {lake.settings.start_date}"
+    return f"version {opened.version()} of {opened.metadata().id} in {where}"
+
+
+class _Look:
+    """One look at a table of others, at the version that is `opened`."""
+
+    def __init__(self, lake: Lake, contract: Contract, opened: "DeltaTable", contracts: Sequence[Contract]) -> None:
+        self.lake, self.contract, self.opened, self.contracts = lake, contract, opened, contracts
+        self.path, self.place = lake.table_path(contract.name), Path(contract.external)
+        self.start, self.end = lake.settings.start_date, utc_today() + AHEAD
+        self.link, self.before = link_of(self.place), lake.store.view(contract.name, contract.day_column)
+        self.seen, self.text = _seen(lake, contract), _version_text(lake, contract, opened)
+        files.point(self.path / self.link, self.place)
+        there = references(opened, contract, f"{self.link}/")
+        self.there = {r.file.path: self._spanned(r) for r in there if self._counts(r)}
+        self.here = {r.file.path: r for r in self._named()}
+        without = [r for r in there if contract.partition_column and r.file.partition is None]
+        self.without_day = sum(r.rows or 0 for r in without)
+        beyond = [r.first or self.end for r in self.there.values() if r.last is not None and r.last > self.end]
+        self.later = max(min(beyond), self.end + ONE_DAY) if beyond else None
+
+    def commit(self) -> Observed:
+        """Judge the days that may have changed, and commit the files with the receipts of those that did."""
+        ensure_table(self.path, self.contract, self.lake.settings.retention.rollback_days)
+        entries = self._changed(self._touched())
+        tags = {EXTERNAL: self.text} | ({WITHOUT_DAY: str(self.without_day)} if self.without_day else {})
+        tags |= {LATER: str(self.later)} if self.later else {}
+        receipt = Receipt(uuid.uuid4().hex, self.contract.name, REASON, dict(sorted(entries.items())), tags=tags)
+        new = [r for path, r in self.there.items() if path not in self.here or self.here[path].file != r.file]
+        gone = [r.file for p, r in self.here.items() if p not in self.there or self.there[p].file != r.file]
+        stats = {r.file.path: r.stats(self.contract.day_column) for r in new}
+        commit_references(self.path, self.contract, receipt, [r.file for r in new], stats, gone)
+        return Observed(self.contract.name, self.opened.version(), tuple(receipt.days), self.without_day)
+
+    def _counts(self, reference: Reference) -> bool:
+        """Whether the file may hold rows of days of the lake."""
+        has_no_day = bool(self.contract.partition_column) and reference.file.partition is None
+        return not has_no_day and (reference.last is None or reference.last >= self.start)
+
+    def _spanned(self, reference: Reference) -> Reference:
+        """The reference with its days, from the file's footer where the log does not say."""
+        with suppress(OSError):  # a file that is gone is refused by name, if its rows are needed
+            return reference if reference.last is not None else days_by_footer(reference, self.path, self.contract)
+        return reference
+
+    def _named(self) -> Iterable[Reference]:
+        """The files that the lake's own log names now."""
+        is_there = self.before.version >= 0
+        return references(LOGS.opened(self.path, self.before.version), self.contract) if is_there else ()
+
+    def _touched(self) -> set[date] | None:
+        """The days that may hold other rows than when the lake last looked; None: any."""
+        moved = self._moved()
+        if moved is None:  # then by the files that are new or gone
+            both = self.here.keys() & self.there.keys()
+            moved = [r.days for p, r in (*self.here.items(), *self.there.items()) if p not in both]
+        if LATER in self.seen:
+            moved.append(days_between(date.fromisoformat(self.seen[LATER]), self.end))
+        touched = set[date]()
+        for days in moved:
+            if days is None:
+                return None
+            touched.update(d for d in days if self.start <= d <= self.end)
+        return touched
+
+    def _moved(self) -> list[Iterable[date] | None] | None:
+        """The days (None: any) of each file by which a commit since the last look moved rows; None where their log does
+        not go back so far, or it is another table. A file may have come and gone in between."""
+        version, _, table = self.seen.get(EXTERNAL, "").removeprefix("version ").partition(" ")
+        if table != self.text.removeprefix("version ").partition(" ")[2]:
+            return None
+        try:
+            span = range(int(version) + 1, self.opened.version() + 1)
+            changes = [c for v in span for c in file_changes(self.place, v) if c.moves_rows]
+        except (OSError, ValueError, BackfillError):
+            return None
+        known = {**self.here, **self.there}
+        found = list[Iterable[date] | None]()
+        for change in changes:
+            reference = known.get(f"{self.link}/{change.path}")
+            found.append(reference.days if reference is not None else days_of_change(change, self.contract))
+        return found
+
+    def _changed(self, touched: set[date] | None) -> Mapping[date, DayEntry]:
+        """The entries of days whose rows, or columns, are others than their receipts say."""
+        profiles = self._profiles(touched)
+        self.without_day += profiles[None].rows if None in profiles else 0
+        known, columns = self.before.latest, columns_of(self.contract)
+        found = {d: p for d, p in profiles.items() if d is not None and self.start <= d <= self.end}
+        emptied = {d for d in known if (touched is None or d in touched) and d not in found}
+        entries = {}
+        for day, profile in {**{d: DayProfile() for d in emptied | self._between({*known, *found})}, **found}.items():
+            counts = kept_counts(profile, self.contract.nullable_columns)
+            entry = DayEntry(
+                profile.rows, profile.fingerprint, digest_of([]), counts=counts, parts=profile.parts, columns=columns
+            )
+            receipt = known.get(day)
+            same = receipt is not None and receipt.entry.content == entry.content
+            if receipt is None or not same or (entry.rows and receipt.entry.columns != columns):
+                entries[day] = entry
+        return entries
+
+    def _between(self, days: Collection[date]) -> set[date]:
+        """The days without rows between the first and the last one, that of today at most."""
+        last = min(max(days, default=self.start), utc_today())
+        return {d for d in days_between(min(days, default=self.start), last) if d not in days}
+
+    def _profiles(self, touched: set[date] | None) -> Mapping[date | None, DayProfile]:
+        """The profiles of these days (None: all), and of rows without a day in the files that hold them."""
+        if touched is not None and not touched:
+            return {}
+        read = [r for r in self.there.values() if touched is None or r.days is None or not touched.isdisjoint(r.days)]
+        if lost := gone_or_altered(self.path, [r.file for r in read]):
+            culprit = f"version {self.opened.version()} names {len(lost)} file(s) that are gone, first {lost[0].path}"
+            raise refused(self.contract.name, culprit, "Have its owner restore them, or vacuum it less early")
+        parts = rows_read(self.contracts, self.contract.name)
+        profiles = audit(self.lake, [str(self.path / r.file.path) for r in read], self.contract, parts)
+        return {d: p for d, p in profiles.items() if d is None or touched is None or d in touched}
