@@ -1,4 +1,4 @@
-"""The gate after a chunk: every gate of a write (`lake.gates`) again on the files, and those that compare with before.
+"""The gate after a chunk: every gate of a write (`lake.gates`) again on the files, and gates that compare with before.
 
 Elsewhere: the gates themselves (`gates`), the account of landed rows (`operations.account`), acting on findings
 (`run`). Figures of two origins are compared, so that a mistake of either shows.
@@ -134,7 +134,8 @@ def _advice(plan: Plan, chunk: PlanChunk, findings: Sequence[GateFinding], comma
 
 
 def whole(plan: Plan) -> str:
-    """The command that plans these days with those that follow and that the plan does not make; empty without any."""
+    """The command that plans these days, and the days that follow from them and are not in the plan; empty without
+    any."""
     follows = [day for impact in plan.impacts for span in impact.follows for day in (span.start, span.last)]
     first, last = min([plan.days.start, *follows]), max([plan.days.last, *follows])
     return f"backfill-assets plan --from {first} --to {last}" if follows else ""
@@ -181,8 +182,8 @@ def _versions(lake: Lake, states: States, table: Table, written: Sequence[date])
 def _counted(
     lake: Lake, states: States, table: Table, raw: Contract, version: int, days: Sequence[date]
 ) -> dict[date, tuple[int, int]]:
-    """Per event day the deliveries in raw at a version, and those superseded. Reads the arrival days that the event-day
-    index has for these days, which hold every delivery of their keys."""
+    """Per event day the deliveries in raw at a version, and how many are superseded. Reads the arrival days that the
+    event-day index has for these days: they hold every delivery of their keys."""
     if table.account is None:
         return {}
     arrived = {a for d in days for a, _ in states.view.source(raw.name).arrivals.get(d, ())}

@@ -95,7 +95,7 @@ class PlanGate:
 
 
 def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFinding]:
-    """What the gates of a write and those of plans refuse about one table's days, ascending; nothing: all passed."""
+    """The refusals of the gates of writes and of plans about one table's days, ascending; none: all passed."""
     table = evidence.contract.name
     for day in sorted(evidence.after):
         found = [(gate.name, text, [b]) for gate in PLAN_GATES for b, text in gate.evaluate(evidence, day, bounds)]

@@ -109,8 +109,8 @@ def timed_writes(lake: Lake, table: str) -> list[Receipt]:
 
 
 def price_of(past: Sequence[Receipt], days: int) -> Price:
-    """The price of so many days of a table: those days at the averages of these writes, without the wait for an
-    engine; a guess without any."""
+    """The price of so many days of a table at the averages of these writes, without the wait for an engine; without a
+    write it is a guess."""
     if not past:
         seconds = GUESS_DAY_SECONDS * days
         return Price(seconds, seconds / GUESS_FACTOR, seconds * GUESS_FACTOR)
@@ -275,7 +275,7 @@ def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[
 
 
 def look_of(states: States, moves: Iterable[DayMove]) -> PlanLook:
-    """The preview of these moves, with the days per downstream table that their windows reach."""
+    """The preview of these moved rows, with the days per downstream table whose windows reach them."""
     known_moves = tuple(moves)
     changed: dict[str, Set[date]] = {}
     for move in known_moves:

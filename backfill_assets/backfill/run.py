@@ -155,8 +155,8 @@ def _judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress, 
 
 
 def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> Progress:
-    """Rebuild chunks, and rebuild days again that became stale during the run, by late data or by a chunk run at the
-    same time; a plan with a boundary chunk leaves those to it. Raises BackfillError if days remain after `MOST_TIMES`
+    """Rebuild chunks, and again the days that became stale during the run, by late data or by a chunk run at the same
+    time; a plan with a boundary chunk leaves the latter to it. Raises BackfillError if days remain after `MOST_TIMES`
     runs."""
     unfinished = [*chunks]
     for _ in range(MOST_TIMES):

@@ -1,4 +1,4 @@
-"""`backfill-assets candidate`: tables built beside those of a lake, then made current at once.
+"""`backfill-assets candidate`: other versions of a lake's tables, built apart and then made current at once.
 
 Not here: building them (every command takes the candidate by `--lake`), and publishing (`operations.publications`).
 """
@@ -26,7 +26,7 @@ from backfill_assets.operations.publications import Publication, PublishRequest,
 @click.group()
 @lake_option
 def candidate() -> None:
-    """Tables beside those of the lake, with code or settings of their own, until `publish` makes them current."""
+    """Other versions of the lake's tables, with code or settings of their own, until `publish` makes them current."""
 
 
 @candidate.command("create", short_help="Make an empty one.")

@@ -175,8 +175,8 @@ def inclusive(first: date, last: date) -> DayRange:
 
 
 def lake_root() -> Path:
-    """Return the absolute folder of the chosen lake; it need not exist. That of a candidate if `--target` names one:
-    raises BackfillError if there is none."""
+    """Return the absolute folder of the chosen lake, which need not exist, or of the candidate that `--target` names.
+    Raises BackfillError if there is no such candidate."""
     meta = click.get_current_context().meta
     root = lake_folder(meta.get(LAKE_KEY))
     if (target := meta.get(TARGET_KEY)) is None:

@@ -1,4 +1,4 @@
-"""The Dagster instance of the commands: the one whose runs `dagster dev` shows, opened quietly.
+"""The Dagster instance of the commands, whose runs `dagster dev` shows, opened quietly.
 
 Not here: its use (`runner`, `report`, `ui`).
 """
@@ -54,12 +54,13 @@ def silenced() -> Iterator[None]:
 
 @contextlib.contextmanager
 def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterInstance]:
-    """Open $DAGSTER_HOME's, else that of the project's dagster.yaml (`project`: its folder), else one inside the lake.
+    """Open the instance of $DAGSTER_HOME, else of the project's dagster.yaml (in the folder `project`), else one inside
+    the lake.
 
     Lakes that share an instance see each other's days on its pages, since their tables have the same names. So they do
-    with one $DAGSTER_HOME (`examine_sharing` says so); without it, a lake that is not the one that `dagster dev` means
-    in the project has an instance of its own, an ephemeral one where this user may not make one. The project's file
-    names folders relative to itself, so that the working folder is there meanwhile.
+    with one $DAGSTER_HOME (`examine_sharing` says so); without it, a lake other than the one `dagster dev` shows in the
+    project has an instance of its own, in memory where this user may not make one. The project's file names folders
+    relative to itself, so that the working folder is there meanwhile.
     """
     named, home = os.environ.get("DAGSTER_HOME"), project or project_root()
     if named:
@@ -175,7 +176,7 @@ def lake_words(lake: Lake) -> str:
 
 def ui_place(lake: Lake, project: Path | None = None) -> tuple[Path, dict[str, str], bool]:
     """Return where to start Dagster's UI for this lake: the working folder, additions to the environment, and whether
-    that folder's files name the definitions (else they are those of `UI_MODULE`)."""
+    that folder's files name the definitions (else `UI_MODULE` does)."""
     home, project = os.environ.get("DAGSTER_HOME"), project or project_root()
     if (home and _is_own_folder(project)) or _is_of_the_project(lake, project):
         return project, {} if _is_default_lake(lake) else {LAKE_VARIABLE: str(lake.root)}, True

@@ -1,6 +1,6 @@
-"""Metrics of a lake: what `report` knows as numbers with names and units, in a table and in Prometheus' text format.
+"""Metrics of a lake: the numbers of `report` with names and units, in a table and in Prometheus' text format.
 
-Not here: those of `lateness`, and computing any of them (`operations.report`, `orchestration.history`).
+Not here: metrics of `lateness`, and computing any of them (`operations.report`, `orchestration.history`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -219,7 +219,7 @@ def priced(price: Price | None) -> str:
 
 
 def look_rows(look: PlanLook, days: DayRange) -> list[list[str]]:
-    """The days that gain or lose keys, up to a month of them, first those beyond the range."""
+    """The days that gain or lose keys, at most a month, days beyond the range first."""
     moved = sorted((m for m in look.moves if m.gains or m.loses), key=lambda m: m.day in days)
     return [
         [m.table, str(m.day), f"+{m.gains}", f"-{m.loses}", str(m.changes), "yes" if m.day in days else "no"]

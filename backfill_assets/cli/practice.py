@@ -120,7 +120,7 @@ FIRST = (  # the order in which a newcomer reads them; all others follow by name
 
 
 def guides() -> dict[str, Path]:
-    """Return the file of every guide by its name, those of `FIRST` first."""
+    """Return the file of every guide by its name, `FIRST` first."""
     files = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
     names = [name for name in FIRST if name in files]
     return {name: files[name] for name in (*names, *(n for n in files if n not in FIRST))}

@@ -134,7 +134,7 @@ def _later(lake: "Lake", pipeline: "Pipeline", report: "ReconcileReport") -> lis
 
 
 def _balances(report: "LayersReport") -> list[PageSection]:
-    """The sums of all balances, and the days of those that do not hold."""
+    """The sums of all balances, and the days of balances that do not hold."""
     lines = []
     for name in dict.fromkeys(b.name for b in report.balances):
         own = [b for b in report.balances if b.name == name]
@@ -157,7 +157,7 @@ def _sums(balances: "Iterable[Balance]", side: str) -> list[str]:
 
 
 def _sections(report: "ReconcileReport") -> list[PageSection]:
-    """The parts of the report; those without content are left out."""
+    """The parts of the report that have content."""
     from backfill_assets.lake.matched_columns import KINDS
 
     kinds = [k for k in KINDS if report.total(k)]

@@ -25,7 +25,7 @@ Command = Callable[..., None]
 
 
 def which_options(command: Command) -> Command:
-    """The options that rollback and release share, beside those of their models."""
+    """The options that rollback and release share, besides the fields of their models."""
     yes = click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown.")
     return days_options()(yes(command))
 

@@ -55,9 +55,9 @@ def run_backfill(lake: Lake, request: Work, lines: Lines) -> RunOutcome:
 
 
 def _parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
-    """The request as runs, tables in their order: of own tables of the lake, and of those that assets of a project
-    return (True). An asset's function gets one range of days, so that each stretch of some days is a run; and a table
-    that keeps good days fails its step, which those after it in a run would not outlast."""
+    """The request as runs, each with its tables in order, and whether assets of the project return their rows. An
+    asset's function gets one range of days, so that each stretch of days is a run. A table that keeps good days fails
+    its step, which would end the later steps of a run: it gets a run of its own."""
     given = {d.contract.name for d in declared(lake.root)}
     asked, settings = request.on_bad_days, lake.settings
     for are_given, group in groupby(request.tables, lambda name: name in given):
@@ -151,7 +151,7 @@ class _Listener:
     _made: dict[str, set[date]] = field(default_factory=lambda: defaultdict(set))  # as Dagster heard of it
 
     def published(self, rebuild: Rebuild, published: Published) -> None:
-        """Keep the days of a published table, those with other content now, and its rows."""
+        """Keep the days of a published table, the days whose content changed, and its rows."""
         entries = {day: rebuild.ready.entries[day] for day in rebuild.days}
         same_rows = rewritten(rebuild.ready.before, entries, published)
         self._published[rebuild.table.name] = TableOutcome(

@@ -23,7 +23,7 @@ storage:
 
 @click.group()
 def server() -> None:
-    """The lake's server: that of its engine. It starts by itself at the first use, and ends when idle."""
+    """The server of the lake's engine. It starts by itself at the first use, and ends when idle."""
 
 
 @server.command(short_help="Start it now.")

@@ -244,8 +244,8 @@ def reads(inputs: Iterable[Input], kind: InputKind) -> bool:
 
 
 def keys_read(contracts: Iterable[Contract], read: Contract) -> tuple[tuple[str, ...], ...]:
-    """The keys that tables group or join `read` by, without those that are unique within a day anyway. Raises
-    ValueError for a key with a column that `read` lacks."""
+    """The keys that tables group or join `read` by, without keys that are unique within a day anyway. Raises ValueError
+    for a key with a column that `read` lacks."""
     found: dict[tuple[str, ...], None] = {}
     for contract in contracts:
         for wanted in (i for i in contract.inputs if i.table == read.name and i.by):
@@ -262,6 +262,6 @@ def versions_of(contracts: Iterable[Contract]) -> dict[str, str]:
 
 
 def first_reading(contracts: Iterable[Contract], kind: InputKind) -> Contract | None:
-    """The first table with an input of that kind, else None: of FILES the landed table, of ARRIVALS the one of
-    versions, on KNOWN_AT_CUT the one as known at the cut."""
+    """The first table with an input of that kind, else None. FILES finds the landed table, ARRIVALS the table of
+    versions, KNOWN_AT_CUT the table of values as known at the cut."""
     return next((c for c in contracts if reads(c.inputs, kind)), None)

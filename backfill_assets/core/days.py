@@ -55,7 +55,7 @@ class DayRange:
 
 @dataclass(frozen=True)
 class SomeDays(DayRange):
-    """Days that are no range: those of `chosen`, from `start` up to `end`. Made by `some_days`."""
+    """Days with gaps: the `chosen` ones, from `start` up to `end`. Made by `some_days`."""
 
     chosen: frozenset[date] = frozenset()
 

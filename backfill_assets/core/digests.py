@@ -1,8 +1,8 @@
 """Input digests: what should determine a day, hashed. A day is stale iff the recorded digest differs from today's.
 
 They are computed from receipts and ledgers alone; no clock, version number, path or modification time enters one.
-Receipts carry the parameters (windows, cut, maturity) of their digests, so that a day is judged by those it was
-computed with: other settings make it outdated, never stale. Not here: digests of code (`core.code_digests`).
+Receipts carry the parameters (windows, cut, maturity) of their digests, so that a day is judged by the parameters it
+was computed with: other settings make it outdated, never stale. Not here: digests of code (`core.code_digests`).
 """
 
 import hashlib
@@ -117,8 +117,8 @@ class Digests:
         return self._agrees(recorded, receipt.parameters, made, day)
 
     def _agrees(self, recorded: str, name: str, parameters: Parameters, day: date) -> bool:
-        """Whether a `recorded` digest is that of today's inputs. A day as known at a cut may also have been made before
-        its input's code changed: another code makes it outdated, not stale."""
+        """Whether a `recorded` digest equals the digest of today's inputs. A day as known at a cut may also have been
+        made before its input's code changed: another code makes it outdated, not stale."""
         if recorded == self._digest(name, parameters, day):
             return True
         known = reads(parameters.inputs, InputKind.KNOWN_AT_CUT)

@@ -77,8 +77,8 @@ def unheld(states: States, days: Iterable[date]) -> list[DayRange]:
 
 
 def touched(states: States, forecast: States, contract: Contract, changed: Mapping[str, Set[date]]) -> Set[date]:
-    """The days whose input digest can differ in the states `forecast`: those whose windows reach a `changed` day (per
-    table); all days if the frontier moved."""
+    """The days whose input digest can differ in the states `forecast`: their windows reach a `changed` day (per table),
+    or the frontier moved."""
     if forecast.frontier(contract.name) != states.frontier(contract.name):
         return set(states.view.table(contract.name).latest)
     days_reached = _reached(contract, changed)

@@ -37,7 +37,7 @@ class DeclaredExpression:
 
 
 class Engine:
-    """The abilities of an engine. These are Spark's; the class of another engine overrides those that differ."""
+    """The abilities of an engine. These are Spark's; the class of another engine overrides what differs."""
 
     name = "Spark"
     needs_java = True

@@ -4,7 +4,7 @@ Not here: which runs there are (`orchestration.runs`) and Dagster's own requests
 
 A day needs a rebuild if it is stale; or missing, and deliveries for it are loaded, or a day that is written or needs a
 rebuild requires it, or it lies between its table's first receipt and the frontier; never if held, outdated or pending.
-A request of a day is identified by its input digest, the write_id of what is there, and the rules (code, settings,
+A request of a day is identified by its input digest, the write_id of the day's rows, and the rules (code, settings,
 gates): a changed input or rule is a new request, and a run that ended and left the identity as it was is an attempt.
 """
 
@@ -27,9 +27,10 @@ MOST_GAP_DAYS = int(RUN_SECONDS / DAY_SECONDS)  # joining over more settled days
 
 @dataclass(frozen=True)
 class Needs:
-    """Per table (upstream first) the days that need a rebuild, and of these the ones whose inputs are all in place.
+    """Per table (upstream first) the days that need a rebuild, and the days among them whose inputs are all in place
+    (`ready`).
 
-    `waiting` are the others, each with an input day it waits for, as (table, day).
+    `waiting`: the other days, each with an input day it waits for, as (table, day).
     """
 
     needed: Mapping[str, frozenset[date]]
@@ -182,8 +183,8 @@ def may_lie_between(states: States, name: str, day: date) -> bool:
 
 
 def identities(states: States, table: str, days: Iterable[date], rules: str = "") -> dict[date, str]:
-    """Per day its input digest, the write_id of what is there, and the digest of code, settings and `rules` (whatever
-    else decides how a run ends: the table's gates, the lake)."""
+    """Per day its input digest, the write_id of its rows, and the digest of code, settings and `rules` (whatever else
+    decides how a run ends: the table's gates, the lake)."""
     codes = states.codes.get(table)
     rules_digest = digest_of([codes.code_digest if codes else "", codes.settings_digest if codes else "", rules])
     by_day = {}

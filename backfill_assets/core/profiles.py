@@ -21,7 +21,7 @@ EMPTY_FINGERPRINT = "0"
 SCHEME = 2  # 1: sums of salted xxhash64, computed by Spark before the write
 NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
 BROKEN = "breaks "  # + rule: rows, or groups of rows, that break a rule which only warns
-MOST = "most "  # + columns: rows of the greatest key (without a NULL) of those that other tables group or join by
+MOST = "most "  # + columns that other tables group or join by: rows of the most frequent key (without a NULL)
 BITS = "bits "  # + bucket + column: rows whose number has so many bits
 VALUE = "value "  # + length + value + column: rows with this text
 OTHER = "other "  # + column: rows with other texts than those
@@ -65,8 +65,8 @@ def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
-    """What a receipt keeps of a profile besides rows and fingerprint: NULLs of these columns, broken rules (of a day
-    that was written: those that only warn), the rows of the greatest keys, and all histograms."""
+    """The counts of a receipt: NULLs of these columns, broken rules (of a written day only rules that warn), rows of
+    the most frequent keys, and all histograms."""
     bits = {
         _name(b, c): n
         for c, found in profile.histograms.items()

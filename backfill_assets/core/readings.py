@@ -1,8 +1,8 @@
 """The sets of a table's columns that other tables read: the fingerprints of these sets decide which days are stale.
 
-The fingerprint of a set is that of a table with just these columns: a change in a column that no table reads makes no
-day stale. For a set that no receipt knows, whole rows decide, which at worst makes a day stale too often. Not here:
-taking fingerprints (`lake.audit`, `load.arrivals`) and comparing them (`core.digests`).
+The fingerprint of a set is computed as of a table with just these columns: a change in a column that no table reads
+makes no day stale. For a set that no receipt knows, whole rows decide, which at worst makes a day stale too often. Not
+here: taking fingerprints (`lake.audit`, `load.arrivals`) and comparing them (`core.digests`).
 
 Fingerprints name no column. Which ones the files of a day have is a fact of its receipt (`DayEntry.columns`): from it
 come the marks in digests and the columns that a day lacks.
@@ -44,7 +44,7 @@ def deliveries_read(contracts: Iterable[Contract], delivered: Iterable[str]) -> 
 
 
 def delivery_columns(wanted: Input, contracts: Mapping[str, Contract], delivered: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns of a delivery that reach those columns of a table of versions that an input reads: also all that
+    """The columns of a delivery that reach the columns an input reads of a table of versions, and all columns that
     decide which version was current."""
     versions = contracts[wanted.table]
     unread = set(versions.column_names) - set(wanted.columns or versions.column_names) - MACHINERY.keys()
@@ -64,8 +64,8 @@ def narrowed(wanted: Input, others: Iterable[Input]) -> Input:
 
 
 def fingerprint_in(text: str, name: str = "") -> str:
-    """The fingerprint of a set of columns in the ledger's text (whole deliveries first, then sets by name); that of
-    whole deliveries for no name or an unknown one."""
+    """The fingerprint of a set of columns in the ledger's text (whole deliveries first, then sets by name). Without a
+    name, or for an unknown one, the fingerprint of whole deliveries."""
     if SEPARATOR not in text:  # the usual case, and fast
         return text
     whole, *parts = text.split(SEPARATOR)
@@ -74,13 +74,13 @@ def fingerprint_in(text: str, name: str = "") -> str:
 
 
 def columns_of(contract: Contract, without: Iterable[str] = ()) -> Columns:
-    """The names and types of the contract's columns, but those `without`."""
+    """The names and types of the contract's columns, except `without`."""
     return kept_columns(tuple((c.name, c.type) for c in contract.columns if c.name not in {*without}))
 
 
 def lacking_columns(entry: DayEntry, columns: Iterable[Column]) -> list[str]:
-    """The names of those `columns` that the files of a day lack; none of a day without rows or of unknown columns. Of
-    receipts without types, arrays are not known."""
+    """The names of `columns` that the files of a day lack; none for a day without rows or with unknown columns. Where a
+    receipt has no types, arrays are not known."""
     known = entry.columns
     if not entry.rows or known is None:
         return []
@@ -89,9 +89,9 @@ def lacking_columns(entry: DayEntry, columns: Iterable[Column]) -> list[str]:
 
 
 def mark_of(entry: DayEntry | None, read: Iterable[str] | None, beside: tuple[str, ...] = ()) -> str:
-    """The mark for a digest of the names and types of the columns `read` (None: all) but those `beside` in a day's
-    files; empty for a day without rows, and for receipts of earlier versions, whose digests name none. A wider type is
-    the same type in it: columns get one in place, by which no row changes."""
+    """The part of a digest that names the columns `read` (None: all) in a day's files and their types, except the
+    columns `beside`; empty for a day without rows, and for receipts of earlier versions, whose digests name no columns.
+    A wider type counts as the same: it changes no row."""
     if entry is None or not entry.rows or not entry.columns or not all(entry.columns.values()):
         return ""
     return _mark(tuple(entry.columns.items()), None if read is None else tuple(read), beside)

@@ -93,9 +93,9 @@ class Receipt:
         return max((self.seconds or 0.0) - (self.start_seconds or 0.0), 0.0)
 
     def to_json(self) -> str:
-        """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest, built]`; `schemes`
-        are those of the days whose fingerprint is not by `scheme`. `columns` are the distinct columns of days,
-        `columns_of` their numbers by day where it is not 0 (null: not known)."""
+        """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest, built]`; `schemes`:
+        by day, where the fingerprint's scheme is not `scheme`. `columns` are the distinct columns of days, `columns_of`
+        their numbers by day where it is not 0 (null: not known)."""
         schemas = list(dict.fromkeys(tuple(e.columns.items()) for e in self.days.values() if e.columns is not None))
         numbers = {
             d: None if e.columns is None else schemas.index(tuple(e.columns.items())) for d, e in self.days.items()

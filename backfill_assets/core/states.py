@@ -141,12 +141,12 @@ class States:
         return found
 
     def lacks(self, table: str, day: date) -> list[str]:
-        """The columns of today's contract that the files of the day lack, such as those that were renamed since."""
+        """The columns of today's contract that the files of the day lack, such as columns renamed since."""
         receipt = self.latest(table, day)
         return lacking_columns(receipt.entry, self.contracts[table].columns) if receipt else []
 
     def undelivered(self, table: str, day: date) -> set[str]:
-        """The columns that deliveries for `day` were loaded without, of those that `table` takes from deliveries."""
+        """The columns that `table` takes from deliveries, and that the deliveries for `day` were loaded without."""
         found = set[str]()
         for wanted in (i for i in self.contracts[table].inputs if i.kind is InputKind.ARRIVALS):
             source, columns = self.view.source(wanted.table), self.contracts[wanted.table].columns
@@ -206,7 +206,7 @@ class States:
         return today is not None and not self.contracts[table].external and not today.are_of(receipt)
 
     def _is_outdated(self, table: str, day: date, receipt: DayReceipt) -> bool:
-        """Whether today's code, settings, windows, cut or maturity differ from those of the write."""
+        """Whether code, settings, windows, cut or maturity differ between today and the write."""
         if self.codes.get(table) is None:
             return False
         return self._is_of_old_code(table, receipt) or not self.digests.is_todays(table, day, receipt)

@@ -43,7 +43,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def known_names(name: str, known: Iterable[str]) -> str:
-    """What to do about a name that is not known: the one that was probably meant, and all to choose from."""
+    """Advice about an unknown name: the likeliest known name, and all to choose from."""
     choices = list(known)
     listed = f"Choose one of {', '.join(choices)}" if choices else "There is none yet"
     return f"{did_you_mean(name, choices)}{listed}"

@@ -52,7 +52,7 @@ RAISING_TOO = frozenset([
     "try_make_interval", "try_make_timestamp_ltz", "try_make_timestamp_ntz", "try_parse_json", "try_to_time",
     "try_variant_get", "url_decode", "validate_utf8", "variant_get",
 ])  # fmt: skip
-# Sketches, places, times of a day and XPath; those of many rows aside.
+# Sketches, places, times of a day and XPath, except aggregates of many rows.
 FAMILIES = re.compile(
     r"(?:hll|kll|theta|tuple)_(?!\w*agg)\w+|(?:st|time|xpath)_\w+|xpath|to_time|vector_(?!avg$|sum$)\w+"
 )

@@ -35,8 +35,8 @@ class Work:
 
     @property
     def key(self) -> str:
-        """The run key, which Dagster remembers for ever: it names everything that makes this a new request. The digest
-        differs from the one of releases that counted attempts in other tags."""
+        """The run key, which Dagster remembers for ever: it names everything that makes this a new request. Its digest
+        differs from the digests of releases that counted attempts in other tags."""
         return f"{self.table} {self.needed_span} {digest_of(['asked', dict(self.needed)])} attempt {self.attempt}"
 
     @property

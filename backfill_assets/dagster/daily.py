@@ -1,7 +1,7 @@
 """`daily_table`: an asset whose function gets windows of its inputs' days and returns rows, with the rules of its days.
 
-Lives here: the words of a lake's table as those of `dg.asset`. Does not live here: reading, judging and writing rows
-(`io_manager`), and the verdicts of checks (`checks`).
+Lives here: the parameters of a lake's table as parameters of `dg.asset`. Does not live here: reading, judging and
+writing rows (`io_manager`), and the verdicts of checks (`checks`).
 """
 
 import inspect

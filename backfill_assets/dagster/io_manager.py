@@ -166,7 +166,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         )  # fmt: skip
 
     def _pinned(self, lake: Lake, context: dg.InputContext | dg.OutputContext) -> StepInputs:
-        """The tables and states of the lake as the step first asked for them; outside of a step, those of now."""
+        """The tables and states of the lake as the step first read them; outside of a step, as they are now."""
         op = context.op_def.name if self._run is not None else ""
         if op and op in self._pins:
             return self._pins[op]

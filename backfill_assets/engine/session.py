@@ -122,7 +122,8 @@ def own_server(session: "SparkSession") -> OwnServer | None:
 
 
 def _opened_with(session: "SparkSession") -> list[tuple[Path, _Open]]:
-    """The lakes that a session was opened for, first those whose engine it is: a project may give it to another one."""
+    """The lakes that a session was opened for; lakes whose engine it is come first: a project may give it to another
+    lake."""
     found = [(lake, known) for lake, known in list(_open.items()) if known.session is session]
     return sorted(found, key=lambda one: one[1].settings.engine == THEIRS)
 
@@ -140,7 +141,7 @@ def set_confs(session: "SparkSession", confs: Mapping[str, str]) -> None:
 
 
 def is_project_session(session: "SparkSession") -> bool:
-    """Whether a session of this process is a project's own, of which we set and stop nothing."""
+    """Whether a session of this process is a project's own: this package never stops it or sets anything on it."""
     return any(known.settings.engine == THEIRS for _, known in _opened_with(session)[:1])
 
 

@@ -33,8 +33,8 @@ CATCH_UP = "`backfill-assets catch-up` loads and rebuilds what needs it, and not
 
 @dataclass(frozen=True)
 class Planted:
-    """A fault: the alert, the words that name its place, hints, files that have to go, and whether the right rows are
-    those that the lake had (else those that its new deliveries give)."""
+    """A fault: the alert, the words that name its place, hints, files that have to go, and whether the lake's earlier
+    rows are the right ones (else the rows of its new deliveries are)."""
 
     symptom: str
     seen: frozenset[str]

@@ -75,7 +75,8 @@ def totals(lake: Lake, contract: Contract, where: str = "true") -> Counter[date]
 
 def copy_lake(root: Path, target: Path) -> Lake:
     """Copy a lake into an empty folder: logs first, so that every file they name is there afterwards. Raises
-    SettingsError if its landed files lie elsewhere: a copy would read, and a drill change, those of the lake itself."""
+    SettingsError if its landed files lie elsewhere: a copy would read, and a drill would change, the files of the lake
+    itself."""
     for source in open_lake(root).settings.delivered.values():
         if Path(source.files).is_absolute() or ".." in Path(source.files).parts:
             raise SettingsError(f"the lake {root}", f"its files {source.files} lie outside of it", "Nothing was copied",

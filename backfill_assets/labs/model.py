@@ -24,8 +24,8 @@ LABS = {  # by name: the module has a function `steps`
 
 @dataclass(frozen=True)
 class LabStep:
-    """One step: a text, a table of what came out, and, where a `form` of the work is tried, the value that it has to
-    give and the one that it gave."""
+    """One step: a text, a table of results, and, where a `form` of the work is tried, the expected value and the value
+    it gave."""
 
     title: str
     text: str = ""

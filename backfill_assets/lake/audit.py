@@ -142,7 +142,7 @@ def audit_readable(
     lake: Lake, contract: Contract, days: Collection[date] | None, decoded: bool = False
 ) -> tuple[Profiles, Sequence[str]]:
     """Profiles of days of a table (None: all) without damaged files, and the other days (of a table that is not laid
-    out by day: the files), ascending. `decoded`: Arrow reads every file to find those it cannot."""
+    out by day: the files), ascending. `decoded`: Arrow reads every file to find damaged ones."""
     damaged_files = damaged(lake, contract, days, decoded)
     skipped = {f.partition for f in damaged_files}
     addresses = lake.store.data_files(contract, None, days, altered=True) if None not in skipped else ()
@@ -220,8 +220,8 @@ def _broken_groups(contract: Contract, rows: str) -> dict[str, str]:
 
 def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, check: str) -> list[str]:
     """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` because of which `check` fails:
-    `unique_key`, `not_null` or `rules` (those that refuse); for another name any rows are taken. They are cut, and
-    of an entity only the first eight digits of its MD5 are shown, because they go into events and alerts."""
+    `unique_key`, `not_null` or `rules` (that refuse); for another name any rows are taken. They are cut, and of an
+    entity only the first eight digits of its MD5 are shown, because they go into events and alerts."""
     names, rows = [quoted(c) for c in dict.fromkeys(contract.key or (contract.day_column,))], selection(files, contract)
     where = f"{quoted(contract.day_column)} IS NOT DISTINCT FROM " + (f"DATE '{day.isoformat()}'" if day else "NULL")
     if check == NOT_NULL:

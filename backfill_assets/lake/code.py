@@ -113,7 +113,7 @@ def _no_input(name: str, culprit: str, fix: str) -> SettingsError:
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
-    """The versions of those packages that are installed, by name."""
+    """The versions of the installed packages among these, by name."""
     versions = {}
     for package in packages:
         with contextlib.suppress(PackageNotFoundError):

@@ -89,7 +89,7 @@ def column_types(opened: "DeltaTable") -> dict[str, ColumnType | None]:
 
 def evolve(opened: "DeltaTable", path: Path, contract: Contract) -> bool:
     """Add the columns of its contract that a table lacks, give columns the wider types that it has, and allow NULL in
-    those that it no longer requires.
+    columns that it no longer requires.
 
     Returns whether it wrote. Raises ContractBroken if a column has another type that is not wider, or a new one the
     name of another but for its case. The caller holds the lock.
@@ -192,8 +192,8 @@ def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection
 class Footer:
     """Footer of a Parquet file: pyarrow's metadata, and the columns as Arrow types.
 
-    Read columns from `schema`, never from `metadata.schema`: those two refer to each other, so that the 20 KiB of a
-    footer would stay until Python collects garbage: 70 MiB for 3,650 files.
+    Read columns from `schema`, never from `metadata.schema`: metadata and schema refer to each other, so that the 20
+    KiB of a footer would stay until Python collects garbage: 70 MiB for 3,650 files.
     """
 
     metadata: Any

@@ -108,9 +108,9 @@ def commit_files(
     removes: Sequence[LiveFile],
     restored: bool = False,
 ) -> int:
-    """Add and remove exactly these files in one commit that carries the receipt; returns its version. Files have
-    the columns of the contract. Those of a rollback (`restored`) may lack nullable ones; unless they were copied for
-    it, the commit that added them first names their digests.
+    """Add and remove exactly these files in one commit that carries the receipt; returns its version. Files have the
+    columns of the contract. Files of a rollback (`restored`) may lack nullable ones; unless they were copied for it,
+    the commit that added them first names their digests.
 
     Raises Conflict where another commit came first, BackfillError where an action is invalid (then nothing was
     written). After any other error the log decides whether the commit happened.

@@ -1,4 +1,4 @@
-"""Data files of a table version: their sizes, those that are gone or altered, and frames of their rows.
+"""Data files of a table version: their sizes, which are gone or altered, and frames of their rows.
 
 Not here: bytes that changed without a change of size (`inspection`), rows as Python values (`store`). Frames come from
 the plain Parquet files: Delta's own reader replays the log with three to six Spark jobs per version, more than a query
@@ -65,7 +65,7 @@ def files_of(lake: LakeFolder, contract: Contract, version: int | None = None) -
 
 
 def files_of_days(candidates: Iterable[LiveFile], contract: Contract, days: Collection[date] | None) -> list[LiveFile]:
-    """Those of the files that may hold rows of these days (None: of any day)."""
+    """The files that may hold rows of these days (None: of any day)."""
     if days is None or contract.partition_column != contract.day_column:
         return list(candidates)
     day_texts = {str(d) for d in days}
@@ -89,7 +89,7 @@ def gone_or_altered(table: Path, candidates: Iterable[LiveFile]) -> list[LiveFil
 
 
 def damaged(lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool) -> list[LiveFile]:
-    """Data files of days (None: all) that are gone or of another size; if `decoded`, also those Arrow cannot read."""
+    """Data files of days (None: all) that are gone or have another size; if `decoded`, or that Arrow cannot read."""
     path = lake.table_path(contract.name)
     live = files_of_days(files_of(lake, contract), contract, days)
     damaged_files = gone_or_altered(path, live)

@@ -63,15 +63,15 @@ class DeclaredTable:
 
 
 def declared(root: Path) -> list[DeclaredTable]:
-    """The tables of assets of the lake at `root`, by name; for a candidate those of the lake beside it. Raises
-    SettingsError for a file that is not what was written."""
+    """The tables of assets of the lake at `root`, by name; for a candidate of its base lake. Raises SettingsError for a
+    file that is not what was written."""
     folder = home_of(root) / ASSETS
     found = sorted(files.stamps(folder).items())
     return [_parsed_table(folder / name, stamp) for name, stamp in found if name.endswith(".json")]
 
 
 def home_of(root: Path) -> Path:
-    """The lake's folder; for the folder of a candidate that of the lake beside it."""
+    """The lake's folder; for a candidate's folder, the folder of its base lake."""
     return root.parent.parent if (root / CANDIDATE_FILE).exists() else root
 
 
@@ -93,7 +93,7 @@ def declare_again(root: Path, name: str, known: DeclaredTable | None) -> None:
 
 
 def with_bounds(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """The content of a `lake.toml` with the bounds that assets declare for their tables; those of the file win."""
+    """The content of a `lake.toml` with the bounds that assets declare for their tables; the file's own bounds win."""
     bounds = {table.contract.name: table.bounds for table in declared(root) if table.bounds}
     gates = settings.get("gates", {})
     own = gates.get("tables", {}) if isinstance(gates, dict) else None

@@ -1,7 +1,7 @@
 """What files decode to, for a search of their bytes: packed streams, rows of databases, unused values of dictionaries.
 
-Not here: what is searched for, and Parquet's rows (`traces`). Whatever a decoder raises is the caller's to catch: the
-files are those that somebody delivered.
+Not here: what is searched for, and Parquet's rows (`traces`). Whatever a decoder raises is the caller's to catch:
+anybody may have made the files.
 """
 
 import bz2

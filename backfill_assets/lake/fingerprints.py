@@ -146,7 +146,7 @@ def _query(rows: str, day_column: str, few: Mapping[str, Sequence[date]]) -> str
     """The rows per day, column (its place in `few`) and text, from one reading of the files."""
     day, places = quoted(day_column), range(len(few))
     some = {d for days in few.values() for d in days}
-    # The column's text on those of the days that are read, else NULL.
+    # The column's text on the days that are read, else NULL.
     of_days = {
         c: f"CASE WHEN {on_days(day_column, d)} THEN {quoted(c)} END" for c, d in few.items() if len(d) < len(some)
     }

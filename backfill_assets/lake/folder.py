@@ -59,7 +59,7 @@ class LakeFolder:
         return (self.root if self.shared is None or name in self.own else self.shared) / "tables" / name
 
     def writes(self, name: str) -> bool:
-        """Whether the table is the lake's to write: all are, but for the ones that a candidate only reads."""
+        """Whether the lake may write the table: a candidate only reads the tables of its base lake."""
         return self.shared is None or name in self.own
 
     @property

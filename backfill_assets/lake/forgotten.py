@@ -3,7 +3,7 @@
 Not here: searching bytes (`traces`), and rows in landed files (`load.forget`). The record is `LAKE/.forgotten`: `key`,
 readable for the lake's owner alone, and a JSON file per erasure, which becomes its certificate. Neither holds a value
 of an entity; until the erasure is finished, a third file that only the owner reads keeps other spellings of it. Commits
-are never changed: they hold no values, but those of earlier versions of this package may (`traces` finds them).
+are never changed: they hold no values, except commits by earlier versions of this package (`traces` finds them).
 """
 
 import contextlib
@@ -56,7 +56,7 @@ class Erasure:
 
     @property
     def namings(self) -> list[list[str]]:
-        """The columns of the entity, and those that a person said they are now."""
+        """The columns of the entity, and their names of today as a person gave them."""
         return [self.done["columns"], *(r["columns"] for r in self.done.get("renamed", ()))]
 
     @property

@@ -1,4 +1,4 @@
-"""Columns of rows that somebody else made: their types as a contract names them, and their values as those types.
+"""Columns of rows that somebody else made: their types as a contract names them, and their values in these types.
 
 A value is kept exactly or counted as a misfit; none is rounded, cut off or made NULL in silence. Not here: where the
 rows come from and go to (`given_rows`). A timestamp without a zone counts as UTC, as in landed files.

@@ -40,8 +40,8 @@ CAST = "Cast the columns in the asset"
 
 @dataclass(frozen=True)
 class GivenRows:
-    """Rows in the form in which an asset returned them: `kind` names it. `of` makes one, `columns` are those of a
-    contract for them, `stage` writes them. A reader can be staged once, anything else again."""
+    """Rows in the form in which an asset returned them: `kind` names it. `of` makes one, `columns` gives the columns
+    for a contract, `stage` writes the rows. A reader can be staged once, anything else again."""
 
     kind: str
     rows: Any

@@ -83,7 +83,8 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unne
 
 
 def remove_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unneeded:
-    """Find them again and delete them, while nobody writes the table or puts days of it back; returns those deleted.
+    """Find the files again and delete them, while nobody writes the table or puts days of it back; returns the deleted
+    ones.
 
     Stopped in between, it has deleted some; the next call finds the others.
     """
@@ -144,7 +145,7 @@ def _is_uneven(sizes: Sequence[int], file_bytes: int) -> bool:
 
 
 def compact(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
-    """Write uneven files again in files of about so many bytes, some days per commit; gives those that changed.
+    """Write uneven files again in files of about so many bytes, some days per commit; gives the days that changed.
 
     Writers go on meanwhile: a day that was written since is left alone. Raises Altered for a file that is gone or
     altered, BackfillError where the new files do not hold the rows of the old ones; then these days are as they were.

@@ -77,7 +77,7 @@ class _Replayed:
     foreign: list[int] = field(default_factory=list)
 
     def flipped(self, path: Path, names: Iterable[str]) -> tuple[str, ...]:
-        """Those of the files that exist and hold other bytes than were committed."""
+        """The files that exist and hold other bytes than were committed."""
         present = ((n, self.named.get(n)) for n in names if files.exists(path / n))
         return tuple(n for n, digest in present if digest and not files.sha256_of_bytes(path / n).startswith(digest))
 
@@ -229,7 +229,7 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
             files.rename(path / LOG / name, f"{name}.torn")
         files.sync(path / LOG)
         receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.steps, tags=provenance.tags or {})
-        given = _ended(path) if versions(path) else ()  # also those set aside, here or by a mend that was stopped
+        given = _ended(path) if versions(path) else ()  # also versions set aside, here or by an earlier mend
         for _ in given:
             commit_receipt(path, replace(receipt, write_id=uuid.uuid4().hex))
         # A version that is gone may have been an earlier mend's, so the files that it took out are looked for again.

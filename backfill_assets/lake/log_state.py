@@ -87,7 +87,7 @@ class LogCache:
     def state(self, table: Path, day_column: str, version: int | None = None) -> TableView:
         """The newest receipt of every day, up to a version (None: the newest); raises as `log.commits` does.
 
-        Of commits, those after the newest kept state are read.
+        Only the commits after the newest kept state are read.
         """
 
         def read(before: TableView | None, last: int) -> TableView:
@@ -220,8 +220,8 @@ def _with_columns(
 
 
 def _nulls_added(table: Path, version: int, day_column: str) -> Mapping[str, Mapping[str, int]]:
-    """NULLs per column that all files of a day have which a commit added, by the day ("": of a table that is not laid
-    out by days); nothing where a file names none."""
+    """By day ("": the table is not laid out by days), the NULLs per column in the files that a commit added, for
+    columns that all these files count. Empty where one file counts none."""
     found: dict[str, dict[str, int]] = {}
     for change in (c for c in file_changes(table, version) if c.is_added):
         nulls: dict[str, int] = json.loads(change.stats or "{}").get("nullCount")

@@ -78,7 +78,7 @@ class ComparedColumn:
         return self.type in ("DOUBLE", "FLOAT")
 
     def figures(self) -> list[str]:
-        """Return aggregates over pairs of rows: values beyond tolerance, within it, then those of each look."""
+        """Return aggregates over pairs of rows: values beyond tolerance, values within it, then values of each look."""
         beyond, unlike = self._beyond(self.left, self.right), self._unlike(self.left, self.right)
         looks = [f"{unlike} AND ({look})" for look in self.looks().values()]
         return [f"count(*) FILTER (WHERE {c})" for c in (beyond, f"{unlike} AND NOT ({beyond})", *looks)]
@@ -202,7 +202,7 @@ def _text(column: ComparedColumn) -> str:
 
 @dataclass(frozen=True)
 class DayCount:
-    """Rows of one day (None: no day is known) on both sides, and those of each kind of difference."""
+    """Rows of one day (None: no day is known) on both sides, and rows of each kind of difference."""
 
     day: date | None
     left: int

@@ -100,7 +100,7 @@ class Matching:
         return repeating.get(LEFT, 0), repeating.get(RIGHT, 0)
 
     def _same_key(self, one: str, two: str) -> str:
-        """Return the condition that two rows have one key, of which NULL is a value."""
+        """Return the condition that two rows have the same key. NULL counts as a value."""
         return " AND ".join(f"{one}.{k} IS NOT DISTINCT FROM {two}.{k}" for k in map(quoted, self.key))
 
     def _run(self, statement: str) -> list[tuple[Any, ...]]:
@@ -212,7 +212,7 @@ class Matching:
 
 @dataclass(frozen=True)
 class DayDifference:
-    """One day: rows before and after, those added, removed and changed, and changed values by column."""
+    """One day: rows before and after, rows added, removed and changed, and changed values by column."""
 
     day: date
     rows_before: int
@@ -236,8 +236,8 @@ class SampleRow:
 
 @dataclass(frozen=True)
 class Differences:
-    """What `differences` found; `histograms` are per column those before and after, over all days (None: the files of
-    that side have no such column)."""
+    """The result of `differences`. `histograms`: per column before and after, over all days (None: the files of that
+    side have no such column)."""
 
     days: tuple[DayDifference, ...]
     samples: tuple[SampleRow, ...]

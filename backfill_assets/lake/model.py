@@ -104,7 +104,8 @@ class Pipeline:
 
     @property
     def own(self) -> tuple[Table, ...]:
-        """The tables that this package makes: all but those whose rows assets of a project return, or others write."""
+        """The tables that this package makes: all except tables whose rows assets of a project return, or others
+        write."""
         return tuple(t for t in self.tables if not t.contract.is_given)
 
     @property
@@ -158,7 +159,7 @@ def _code_digest(read: Read) -> str:
 
 
 def _as_before(read: Read) -> list[Read]:
-    """The same tables by each earlier version of one of them."""
+    """Per earlier version of the code of any table: the tables as that version would read them."""
     versions = dict.fromkeys(v for t, _ in read for v in t.earlier_versions)
     return [[(replace(t, code_version=v) if v in t.earlier_versions else t, c) for t, c in read] for v in versions]
 
@@ -237,7 +238,7 @@ def _with_keys(tables: tuple[Table, ...]) -> tuple[Table, ...]:
 
 
 def _with_reads(table: Table, reads: Iterable[str]) -> Table:
-    """The table with those SELECTs that name it; a name in a text or a comment only makes one more read be tried."""
+    """The table with the SELECTs that name it. A name in a text or a comment only makes one more SELECT be tried."""
     named = tuple(q for q in reads if re.search(rf"\b{table.name}\b", q, re.IGNORECASE))
     return replace(table, contract=replace(table.contract, consumer_queries=named)) if named else table
 

@@ -135,7 +135,7 @@ def unanswered(
 
 
 def rows_as_published(lake: Lake, contract: Contract) -> str:
-    """SELECT of the rows of a table; of one that a candidate builds, its days in place of those of the lake."""
+    """SELECT of the rows of a table. For a table that a candidate builds, the candidate's days replace the lake's."""
     files = lake.store.data_files(contract) if lake.store.exists(contract.name) else []
     if (standing := lake.base_lake) is None or not lake.writes(contract.name):
         return selection(files, contract)
@@ -144,7 +144,7 @@ def rows_as_published(lake: Lake, contract: Contract) -> str:
 
 
 def _with_days(rows: str, contract: Contract, files: Sequence[str], days: Collection[date]) -> str:
-    """The rows with these days replaced by those of the files."""
+    """The rows, with these days taken from the files."""
     others = f"WHERE NOT ({on_days(contract.day_column, sorted(days))})" if days else ""
     return f"SELECT * FROM ({rows}) {others} UNION ALL BY NAME {selection(files, contract)}"
 

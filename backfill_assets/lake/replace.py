@@ -168,7 +168,7 @@ def _columns(write: Write, entry: DayEntry) -> list[Column]:
 
 
 def _with_columns(write: Write, day: date, kept: DayEntry | None) -> DayEntry:
-    """The entry of a day with the columns of its files: those of the write, or of the files that stay (`kept`)."""
+    """The entry of a day with the columns of its files: the written ones, or the files that stay (`kept`)."""
     entry = write.entries[day]
     columns = columns_of(write.contract) if entry.columns is None else entry.columns
     if kept is not None and kept.columns is not None:

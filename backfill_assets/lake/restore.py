@@ -54,7 +54,8 @@ class RestoreRequest:
 class PreparedRestore:
     """A restore of one table that passed all checks: partition records `now`, at the targets (`then`) and to be written
     (`entries`), and the data files to add and remove. Days that are held with that content already are left out.
-    `absent`: the columns of the contract that these files lack. `version` is that of its commit (None: none yet)."""
+    `absent`: the columns of the contract that these files lack. `version` is of its commit (None: not committed
+    yet)."""
 
     contract: Contract
     targets: Mapping[date, int]
@@ -197,7 +198,7 @@ def _files(table: "DeltaTable", contract: Contract, days: Collection[date]) -> s
 
 
 def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[list[LiveFile], list[LiveFile]]:
-    """The data files that hold these days now, and those of them that are gone or altered."""
+    """The data files that hold these days now, and which of them are gone or altered."""
     path = lake.table_path(contract.name)
     held = sorted(_files(open_table(path), contract, days), key=BY_PATH)
     return held, gone_or_altered(path, held)
@@ -232,7 +233,7 @@ def _refusal(contract: Contract, culprit: str, fix: str) -> BackfillError:
 
 
 def _receipt(prepared: PreparedRestore, provenance: Provenance) -> Receipt:
-    """The receipt of a restore; it has code, settings and parameters if those of all days are the same."""
+    """The receipt of a restore; it has code, settings and parameters if all days agree in them."""
     origins = {(s.code_digest, s.settings_digest, s.parameters) for s in prepared.then.values()}
     code, settings, parameters = origins.pop() if len(origins) == 1 else ("", "", "")
     known = {PARAMETERS: parameters} if parameters else {}

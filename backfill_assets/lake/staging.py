@@ -75,7 +75,7 @@ class Staged:
         self._give_up()
 
     def keep(self, published: Collection[str]) -> None:
-        """Delete every file but those published, and give up the hold. Idempotent."""
+        """Delete every file that is not published, and give up the hold. Idempotent."""
         if self._hold >= 0:
             _keep(self.folder, published)
             files.delete(self.marker)
@@ -88,7 +88,7 @@ class Staged:
 
 
 def _keep(folder: Path, published: Collection[str]) -> None:
-    """Delete the data files of a write's folder but those published."""
+    """Delete the data files of a write's folder that are not published."""
     if not published:
         files.delete_folder(folder)
         return
@@ -183,7 +183,7 @@ def _value(folder: str, column: str) -> str | None:
 
 
 def sweep(lake: LakeFolder, table: str) -> int:
-    """Remove the files of killed processes that were never published; returns the number of those writes.
+    """Remove the never published files of killed processes; returns the number of their writes.
 
     Files that the log names stay. Raises BackfillError if a link leads out of the table's folder or the lake's.
     """

@@ -217,7 +217,7 @@ class TableStore:
     def _files(
         self, contract: Contract, staged: Staged | None, days: Collection[date]
     ) -> tuple[Sequence[StagedFile], Sequence[LiveFile]]:
-        """The files to add and those to remove so that these days are replaced."""
+        """The files to add and the files to remove so that these days are replaced."""
         if not days:
             return (), ()
         live = files_of(self.lake, contract)

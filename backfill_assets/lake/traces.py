@@ -4,7 +4,7 @@ Decoded are Parquet (with values of dictionaries that no row uses), gzip, bzip2,
 storages. Text is searched as UTF-8, Windows-1252 (Latin-1) and UTF-16, plain and escaped as JSON, CSV, SQL, HTML,
 addresses and byte literals do it. A file of another kind, or that cannot be decoded, is searched as bytes, and counts
 as not searched. Not here: erasing what was found (`forgotten`). A short value is found everywhere: it counts only
-behind its column's name, or that of a landed column which `select` makes it from.
+behind its column's name, or the name of a landed column from which `select` makes it.
 """
 
 import io

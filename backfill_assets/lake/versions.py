@@ -2,8 +2,8 @@
 
 One small file per lake version, `LAKE/.versions/NUMBER.json`, created if absent and never changed: the version of each
 table, who wrote the entry and why, and publications and rollbacks of several tables that have not completed. Readers
-take the newest entry (`view.settled_view`); writers always read the heads of the tables. A lake without entries, as
-those of earlier releases, is read at its heads.
+take the newest entry (`view.settled_view`); writers always read the heads of the tables. A lake without entries (of an
+earlier release) is read at its heads.
 
 Not here: what is published or put back (`operations.publications`, `operations.rollback`), and the view of a lake
 (`view`).

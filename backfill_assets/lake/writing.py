@@ -263,7 +263,7 @@ def keep_rows(
 
 def _write_rows(lake: LakeFolder, contract: Contract, target: Path, rows: str) -> int:
     """Write the rows of a query to a new file, without the partition column and in the order of the contract's key;
-    returns how many those are (0: no file)."""
+    returns their number (0: no file)."""
     files.make_folder(target.parent)
     kept = ", ".join(quoted(n) for n in contract.column_names if n != contract.partition_column)
     ordered = f"SELECT {kept} FROM ({rows}) ORDER BY {', '.join(map(quoted, contract.key))}"

@@ -35,10 +35,10 @@ def commit_arrivals(
 ) -> Published:
     """Bring the ledger of the lake's source up to raw's head, and name raw's version in its receipt.
 
-    `view` is read after raw's commit; the caller holds the load lock. `contracts` are those of all tables: each set of
-    columns that they read of a delivery has its own fingerprint. Computed are the days whose raw receipt is newer than
-    the version that the ledger names, so that the next load completes one that was cut off; all days after another
-    program changed the ledger.
+    `view` is read after raw's commit; the caller holds the load lock. `contracts`: of all tables; each set of columns
+    that they read of a delivery has its own fingerprint. Computed are the days whose raw receipt is newer than the
+    version that the ledger names, so that the next load completes one that was cut off; all days after another program
+    changed the ledger.
     """
     name = lake_session.lake.source
     raw = next(c for c in contracts if c.is_landed and c.source == name)
@@ -63,7 +63,7 @@ def commit_arrivals(
 
 
 def _parts(contracts: Sequence[Contract], raw: Contract) -> Sets:
-    """The sets of columns that tables read of the deliveries of this raw, not of those of other sources."""
+    """The sets of columns that tables read of the deliveries of this raw, not of other sources."""
     others = {name for name, landed in versions_of(contracts).items() if landed != raw.name}
     mine = (c for c in contracts if c.name not in others)
     return deliveries_read(mine, (c for c in raw.column_names if c not in LANDED))
@@ -116,8 +116,8 @@ def _staged(lake: Lake, raw: Contract, source: Source, days: set[date], loaded: 
 def ledger_rows(mine: str, everything: str | None, raw: Contract, parts: Sets | None = None) -> str:
     """SQL selecting the ledger's rows for the arrival days of `mine`.
 
-    `everything` selects all rows of raw, or those of the keys of `mine` (None: the rows of `mine` are all). `parts`:
-    sets of columns with a fingerprint of their own (`core.readings.fingerprint_in`).
+    `everything` selects all rows of raw, or all rows with the keys of `mine` (None: the rows of `mine` are all).
+    `parts`: sets of columns with a fingerprint of their own (`core.readings.fingerprint_in`).
     """
     columns = [c for c in raw.columns if c.name not in LANDED]
     hashes = {"hashed": row_hash(columns), **part_hashes(raw, parts or {})}
@@ -158,7 +158,7 @@ def placed_keys(rows: str) -> str:
 
 
 def of_keys(rows: str, *others: str) -> str:
-    """SQL selecting those of `rows` whose key occurs in one of the other queries."""
+    """SQL selecting the `rows` whose key occurs in one of the other queries."""
     keys = " UNION ALL ".join(f"SELECT event_key FROM ({query})" for query in others)
     return f"SELECT * FROM ({rows}) SEMI JOIN ({keys}) USING (event_key)"
 

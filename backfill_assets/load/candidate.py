@@ -158,7 +158,7 @@ class Commits(Protocol):
     """How the days of a candidate are published."""
 
     def __call__(self, kept_back: Collection[date] = ()) -> Published:
-        """Publish the days but those kept back, in at most one commit per table."""
+        """Publish the days that are not kept back, in at most one commit per table."""
         ...
 
 

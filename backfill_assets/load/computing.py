@@ -37,8 +37,9 @@ def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) ->
 
 def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> None:
     """Compute the middle one of these days again, alone, from input rows in another order and other partitions, and
-    raise ContractBroken if its rows are not those in `staged`: a join or window that does not name the day reads rows
-    of the other days that a run hands over at once; chance, a tie, a list as it comes, a sum of DOUBLEs give others.
+    raise ContractBroken if its rows differ from the rows in `staged`: a join or window that does not name the day reads
+    rows of the other days that a run hands over at once; chance, a tie, a list as it comes, a sum of DOUBLEs give
+    others.
 
     Done at the first write by each version of a table's code, at its first write of several days, and at later ones of
     little data: the days of the first one may have had no key in common. For no table of this package, and not where

@@ -68,7 +68,7 @@ class Counted:
 def count_days(
     session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
 ) -> dict[str, Counted]:
-    """Count every content, by one query where all can be judged; those that cannot are found by halving, and refused.
+    """Count every content, by one query where all can be judged; else halving finds contents to be refused.
 
     What a living engine says over one content alone is its fault. Raises SettingsError where `select` fits no file,
     errors of the machine, and the error of all contents if there are several and none is judged.
@@ -100,7 +100,7 @@ def _judged_by_halves(
 
 
 def _is_of_the_machine(error: Exception) -> bool:
-    """Whether another content, or none, would fail likewise: settings, a lost engine, a disk, memory, a connection."""
+    """Whether the machine failed, and not the content: settings, a lost engine, a disk, memory, a connection."""
     if isinstance(error, BackfillError) or (isinstance(error, OSError) and error.errno is not None):
         return True
     state = str(getattr(error, "getSqlState", lambda: None)())
@@ -189,7 +189,7 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
 
 
 def stocked(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
-    """Contents of the records in the content store; those that it lost or altered are ingested again from the landing.
+    """Contents of the records in the content store. Lost or altered ones are ingested again from the landing folder.
 
     Refused contents come from the ledger alone.
     """
@@ -202,7 +202,7 @@ def _refused_file(record: FileRecord) -> StoredFile:
 
 
 def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
-    """Contents of the records in the content store, refused ones too; those that it lost are ingested again.
+    """Contents of the records in the content store, refused ones too. Lost ones are ingested again.
 
     Lists the landing folder once, and only if one is lost. Raises LandingError where a content exists nowhere.
     """
@@ -251,8 +251,8 @@ def ingested(lake_session: LakeSession, file: LandedFile, by_path: bool | None =
 def disagreement(lake: LakeFolder, file: StoredFile, declared: Sequence[DeclaredTotals]) -> str:
     """Say how a content differs from the totals that its manifests declare; "" where it agrees.
 
-    Rows are all records of the file, those that go to quarantine too. A sum is over all values of a column of the file
-    that are numbers: a fraction counts as its shortest decimal, NULL and other texts count for nothing.
+    Rows are all records of the file, quarantined ones too. A sum is over all values of a column of the file that are
+    numbers: a fraction counts as its shortest decimal, NULL and other texts count for nothing.
     """
     for one in declared:
         if one.fault:

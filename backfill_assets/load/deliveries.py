@@ -1,8 +1,8 @@
 """Landed rows as deliveries: read from the content store, mapped by `[source] select`, each with why it is unusable.
 
 Not here: parsing (`landing.ingest`), applying `select` (`landing.mapping`) and writing (`raw`). Every row of every file
-occurs exactly once. Columns: `sha256`, `row_number` (1-based), `text` and `reason` (NULL for a usable row), those of
-the delivery contract, `arrival_date` (NULL without a usable arrival time and home day) and `usable_arrival`.
+occurs exactly once. Columns: `sha256`, `row_number` (1-based), `text` and `reason` (NULL for a usable row), the columns
+of the delivery contract, `arrival_date` (NULL without a usable arrival time and home day) and `usable_arrival`.
 """
 
 from collections import defaultdict

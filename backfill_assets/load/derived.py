@@ -150,7 +150,7 @@ def load_command(tables: str, days: Collection[date]) -> str:
 
 def refuse_merge(contract: Contract, candidates: Iterable[Contract] = ()) -> None:
     """Raise BackfillError where a table cannot be merged: landed tables, and tables with several days in a file. The
-    advice names those of the tables `candidates` that can be."""
+    advice names which of the tables `candidates` can be."""
     if culprit := _unfit(contract):
         fit = ",".join(c.name for c in candidates if not _unfit(c))
         raise BackfillError(
@@ -230,7 +230,7 @@ def _computed(
         return {d: now.digests.of(name, d) for d in days}
 
     def commit(kept_back: Collection[date] = ()) -> Published:
-        """Write the days, but those kept back, whose staged rows are deleted."""
+        """Write the days that are not kept back, and delete the staged rows of the others."""
         chosen = replace(write, entries={d: e for d, e in write.entries.items() if d not in kept_back})
         return replace_days(request.lake_session.lake, chosen, digests_now)
 

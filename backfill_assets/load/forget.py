@@ -56,7 +56,7 @@ def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> 
 
 
 def _finish(lake_session: LakeSession, erasure: Erasure) -> None:
-    """Follow the files that were rewritten before the ledger knew of it; refuse those that others altered."""
+    """Follow the files that were rewritten before the ledger knew of it; refuse files that somebody else altered."""
     comparison, _, _ = compared(lake_session)
     rewritten = {(f["path"], f["before"]) for f in erasure.done["landed"]}
     if others := [r.path for r in comparison.disputed if (r.path, r.sha256) not in rewritten]:

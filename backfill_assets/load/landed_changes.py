@@ -111,8 +111,8 @@ def renamed(
     settings: LakeSettings, listing: Listing, records: Sequence[FileRecord], hashes: Hashes
 ) -> list[FileRecord]:
     """The records of contents that are named by their path though today's `select` gives rows that do not depend on it,
-    or the other way round. Those that were counted under today's settings keep their names, but for copies that have
-    one name and depend on their paths."""
+    or the other way round. Records counted under today's settings keep their names, except copies that have one name
+    and depend on their paths."""
     files, live = {f.name: f for f in listing.files}, [r for r in records if not r.withdrawn]
     today, by_path = counting_digest(settings), uses_path(settings.source.select)
     paths, found = Counter(r.sha256 for r in live), list[FileRecord]()

@@ -60,8 +60,8 @@ class Alike:
 def joined(
     session: "SparkSession", kinds: Sequence[Sequence[StoredFile]], selected: Collection[str] | None
 ) -> list[Alike]:
-    """Files of each kind; of more than MANY_KINDS kinds, those together that have the same `selected` columns (None:
-    none are joined) and agree in the order, types and spelling of all others: the text of a row is that of its file.
+    """Files of each kind. Beyond MANY_KINDS kinds, files are joined that have the same `selected` columns (None: never)
+    and agree in the order, types and spelling of all others: the text of a row depends on its file.
 
     Raises what the engine raises over a file.
     """

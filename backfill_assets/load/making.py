@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5 s)
-ROWS_OF_A_PLAN = 100_000  # read and made: the work on so many is no more than that of further plans
+ROWS_OF_A_PLAN = 100_000  # read and made: so many rows cost no more than a further plan
 
 
 def plan_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -> "DataFrame":
@@ -54,7 +54,7 @@ def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[Day
 
 
 def days_read(view: LakeView, wanted: Input, days: Iterable[date]) -> set[date]:
-    """Days of the input `wanted` that `days` read; for deliveries those that the ledger lists."""
+    """Days of the input `wanted` that `days` read; of deliveries the days that the ledger lists."""
     if wanted.kind is InputKind.ARRIVALS:
         arrivals = view.source(wanted.table).arrivals
         return {a for d in days for a, _ in arrivals.get(d, ())}
@@ -121,7 +121,7 @@ def _input_frame(lake_session: LakeSession, states: States, wanted: Input, chunk
 
 
 def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
-    """Select the columns of today's contract: NULL for those that the frame lacks; further ones are dropped."""
+    """Select the columns of today's contract: NULL for a column that the frame lacks; further ones are dropped."""
     from pyspark.sql import functions as F
 
     present = set(frame.columns)

@@ -2,8 +2,8 @@
 as a first load would judge them.
 
 Not here: days that follow through windows (`backfill.plan`). Another time zone in `select` moves rows over midnight,
-which no receipt shows beforehand. Nothing is written. Both sides are the same contents: those with rows near the range,
-each whole.
+which no receipt shows beforehand. Nothing is written. Both sides are the same contents, whole: all contents with rows
+near the range.
 """
 
 from collections.abc import Sequence
@@ -84,7 +84,7 @@ def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[Fil
 def _differences(
     columns: Sequence[str], table: str, before: "DataFrame", after: "DataFrame", key: str, day: str
 ) -> list[DayMove]:
-    """Per day the keys that only one side has, those whose rows differ in `columns`, and some numbers of them."""
+    """Per day the keys that only one side has, the keys whose rows differ in `columns`, and sums of their rows."""
     from pyspark.sql import functions as F
 
     def keyed(frame: "DataFrame", name: str) -> "DataFrame":

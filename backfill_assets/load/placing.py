@@ -67,8 +67,8 @@ class Placed:
 
 
 def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) -> Placed:
-    """Stage and audit the landed rows of these days. Scans nothing and commits nothing; the session of the request is
-    that of the table's source. Raises LandingError where the account of the rows does not add up."""
+    """Stage and audit the landed rows of these days. Scans nothing and commits nothing; the request's session is of the
+    table's source. Raises LandingError where the account of the rows does not add up."""
     days = [d for d in todo if states.view.is_due(d)]
     records, contract = _records_naming(request.lake_session, days), request.table.contract
     late, quarantine = too_late_contract(contract), of_source(QUARANTINE, contract.source)

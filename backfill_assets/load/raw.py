@@ -114,7 +114,7 @@ class _Loading:
         return replace(self, todo=[d for d in self.todo if d not in kept_back]).commit()
 
     def entries(self, part: PlacedPart) -> dict[date, DayEntry]:
-        """The entries of a part; those of raw also count the rows that landed and went elsewhere."""
+        """The entries of a part. Entries of raw also count the rows that landed and went elsewhere."""
         none, name, digest = DayProfile(), self.request.table.name, self.states.digests.of
         counts = _counts(self.placed.accounts) if part is self.placed.raw else {}
         entries = dict[date, DayEntry]()

@@ -102,12 +102,12 @@ class Rebuild:
 
     @property
     def days(self) -> DayRange:
-        """The days to rebuild; once prepared, without those kept back."""
+        """The days to rebuild; once prepared, without the days kept back."""
         return self.request.days if self.candidate is None else self.candidate.chunk
 
     @property
     def judged(self) -> list[Finding]:
-        """The findings of all days that were judged, also of those kept back."""
+        """The findings of all judged days, also of days kept back."""
         return [*self.findings, *self.kept_back.findings]
 
     @property
@@ -137,8 +137,8 @@ class Rebuild:
         return refusal_of(self.request, refusing, self.ready.unready, samples, others)
 
     def _keep_good(self) -> None:
-        """Take the refused days out of the candidate, if others stay; those are judged again as if the request had
-        never named the refused ones, whose rows say nothing of what is usual."""
+        """Take the refused days out of the candidate, if others stay. The others are judged again as if the request had
+        never named the refused days, whose rows must not count as usual."""
         candidate, refused = self.ready, list[Finding]()
         while bad := {f.day for f in self.findings if f.refuses}:
             good = {*self.ready.chunk} - bad

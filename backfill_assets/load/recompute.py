@@ -67,7 +67,7 @@ class Recomputed:
 
 @dataclass(frozen=True)
 class RecomputeVerdict:
-    """The days of a table computed again, and the differences of those whose rows are others."""
+    """The days of a table computed again, and the differences where rows differ."""
 
     table: str
     days: tuple[Recomputed, ...]
@@ -182,7 +182,8 @@ def _groups(request: RebuildRequest, states: States, latest: DayReceipts) -> Ite
 
 
 def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> LakeView:
-    """Today's view with the inputs at the versions that the receipt names, and the ledgers that named those."""
+    """Today's view with the inputs at the versions that the receipt names, and the ledgers that named these
+    versions."""
     store, view = request.lake_session.lake.store, states.view
     tables, delivered = dict(view.tables), dict(view.delivered)
     for wanted in request.table.contract.inputs:

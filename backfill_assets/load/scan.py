@@ -49,8 +49,8 @@ def scan_all(lake_session: LakeSession) -> ScanReport:
 
 
 def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError]]:
-    """Scan every source; return what was found of those that can be scanned, and an error for each of the others.
-    Raises TransientError, what refuses a shared lake, and the first of the errors if no source can be scanned."""
+    """Scan every source; return the reports of sources that could be scanned, and an error for each other one. Raises
+    TransientError, the refusal of a shared lake, and the first error if no source can be scanned."""
     reports, failed = dict[str, ScanReport](), list[BackfillError]()
     for lake in lake_session.lake.by_source():
         lake.refuse_shared(of_source(FILES, lake.source).name)
@@ -133,12 +133,12 @@ class _Rules:
         return counted_by(self.today, record, self.declared.get(record.sha256, ()))
 
     def has_counted(self, record: FileRecord) -> bool:
-        """Whether the record's days and rows are those of today, whatever was declared of it."""
+        """Whether today's rules gave the record's days and rows, whatever was declared of it."""
         return record.counted_under == self.today and not record.is_refused_for_totals
 
 
 def _ingested_or_waiting(lake_session: LakeSession, fresh: Sequence[LandedFile]) -> tuple[Intakes, dict[str, str]]:
-    """The new files taken into the content store, and those that have to wait: path -> why."""
+    """The new files, taken into the content store, and the files that have to wait: path -> why."""
     taken, waits = [], {}
     for file in fresh:
         try:
@@ -164,7 +164,7 @@ def _recorded(
     lake_session: LakeSession, intakes: Intakes, records: Sequence[FileRecord], moment: datetime,
     recount: Sequence[FileRecord], rules: _Rules,
 ) -> tuple[list[FileRecord], str]:  # fmt: skip
-    """Records of new files, then of those to `recount`, to be appended; and why one of their rows is unusable."""
+    """Records to append, of new files and then of files to `recount`; and why one of their rows is unusable."""
     settings, before = lake_session.lake.settings, rules.before
     recorded_at = _after(records, moment) + timedelta(microseconds=1)  # after withdrawals of the same scan
     believed = sorted((r for r in (*before, *records) if r.sha256 not in rules.early), key=lambda r: r.first_scan)
@@ -216,7 +216,7 @@ def _disagreeing(
 
 
 def _scanned_too_early(records: Sequence[FileRecord], intakes: Intakes, now: datetime) -> set[str]:
-    """The contents whose first scan lies before the time of their file, or of the one in which they land again."""
+    """The contents whose first scan lies before the time of their file, or of the file in which they land again."""
     live = {r.sha256 for r in records if not r.withdrawn}
     ended = {r.sha256: r for r in records if r.sha256 not in live}
     again = [replace(ended[i.sha256], mtime_ns=f.mtime_ns) for f, i in intakes if i.sha256 in ended]

@@ -1,7 +1,7 @@
 """The account of every landed row: in raw, in quarantine, a duplicate, too late, or not loaded yet.
 
-The ledger `files` has the parser's counts, receipts of raw, quarantine and `too_late` those of the load: figures of two
-origins, so that the account can fail. Not here: printing it (`cli`).
+The ledger `files` has the parser's counts; receipts of raw, quarantine and `too_late` have the load's. Two origins, so
+that the account can fail. Not here: printing it (`cli`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -136,7 +136,7 @@ def together(parts: Iterable[Account]) -> Account:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Rows of a landed table that repeat others; those whose delivery number came twice (`Account`) are not in it."""
+    """Rows of a landed table that repeat others, without rows whose delivery number came twice (`Account`)."""
 
     rows: int = 0
     exact: int = 0  # rows that repeat another one in op, event time, key and payload, under whatever delivery number

@@ -1,4 +1,4 @@
-"""Candidates: tables built beside those of a lake, with code or settings of their own.
+"""Candidates: other versions of a lake's tables, with code or settings of their own.
 
 A candidate is a lake of its own, `LAKE/.candidates/NAME`, that writes its own tables and reads all others from the lake
 beside it, as they are now; every command works on it. Not here: its folders (`lake.folder`) and making its days current

@@ -22,7 +22,7 @@ OTHER_ROWS = "the same inputs, code and settings gave other rows before"
 
 @dataclass(frozen=True)
 class CheckHistory:
-    """One check of one table: how many written days it judged, and the findings on those that do not pass."""
+    """One check of one table: how many written days it judged, and the findings on days that do not pass."""
 
     table: str
     check: str

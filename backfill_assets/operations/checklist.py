@@ -231,7 +231,7 @@ def _ticked(current: Progress, name: str = "") -> Answer:
 
 
 def _range(current: Progress) -> Answer:
-    """Whether the plan makes every day that its writes change, or all of those that follow were made since."""
+    """Whether the plan makes every day that its writes change, or all the following days were made since."""
     left = {i.table: [d for d in _days(i.follows) if not current.is_done or _is_stale(current, i.table, d)]
             for i in current.plan.impacts}  # fmt: skip
     if follows := [f"{table} {ranges(days)}" for table, days in left.items() if days]:

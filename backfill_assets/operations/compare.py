@@ -47,8 +47,8 @@ class Moment:
     def of(self, table: str) -> int:
         """Return the version of the table; raises BackfillError where it had none then.
 
-        At an instant it is the one of the lake's log, so that all tables are of one state; of the table's own commits
-        before the log's first entry, and of the ledger `files`, which is not in it.
+        At an instant, the lake's log decides, so that all tables are of one state. Before its first entry, and for the
+        ledger `files`, which is not in it, the table's own commits decide.
         """
         together = versions_seen(self.lake, self.at) if self.at is not None else None
         if together is not None and table in together:
@@ -103,7 +103,7 @@ class ColumnDifference:
 
 @dataclass(frozen=True)
 class CompareReport:
-    """The compared days, those that differ, the columns over all days, and samples of rows that differ."""
+    """The compared days, the days that differ, the columns over all days, and samples of rows that differ."""
 
     table: str
     days: DayRange
@@ -165,7 +165,8 @@ class CompareRequest:
 
 def of_plan(lake: Lake, plan: Plan, chunk: int | None) -> list[tuple[CompareRequest, Moment, Moment]]:
     """The comparisons that show what a plan (or its `chunk` alone) changed: per table the days, the version before its
-    first write and that of its last. Tables without a write are left out. Raises BackfillError for an unknown chunk."""
+    first write and the version of its last. Tables without a write are left out. Raises BackfillError for an unknown
+    chunk."""
     days, found = plan.chunk(chunk).days if chunk is not None else plan.days, []
     for table in plan.tables:
         writes = writes_of_plan(lake, plan, table)

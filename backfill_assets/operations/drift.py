@@ -55,13 +55,13 @@ class ColumnDrift:
 
 @dataclass(frozen=True)
 class DriftReport:
-    """Every compared column and day, those that are off first, the most so before others."""
+    """Every compared column and day, the largest deviations first."""
 
     found: tuple[ColumnDrift, ...]
 
     @property
     def off(self) -> list[ColumnDrift]:
-        """Return those beyond 0.25 plus chance, the most so first."""
+        """Return the columns and days beyond 0.25 plus chance, the largest first."""
         return [d for d in self.found if d.excess > 0]
 
     @property

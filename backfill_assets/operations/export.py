@@ -1,4 +1,4 @@
-"""Export: days of a table in a place elsewhere, each replaced as a whole, and only those that changed since.
+"""Export: days of a table in a place elsewhere, each replaced as a whole, and only if it changed since.
 
 A place changes its notes together with the rows: an export that was stopped goes on, one done twice does nothing. Not
 here: the places (`export_sinks`).

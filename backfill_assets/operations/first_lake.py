@@ -45,8 +45,8 @@ class Preview:
 
 
 def first_sources(landed: Mapping[str, Landed], chosen: Mapping[str, str]) -> dict[str, FirstSource]:
-    """Return what the files of each source suggest. `chosen` as in `first_source`; of several sources each takes those
-    of its columns. Raises SettingsError as it does."""
+    """Return what the files of each source suggest. `chosen` as in `first_source`; each of several sources takes its
+    own columns. Raises SettingsError as it does."""
     if len(landed) == 1:
         return {name: first_source(one.files, one.form, chosen) for name, one in landed.items()}
     alone = {name: first_source(one.files, one.form, {}) for name, one in landed.items()}
@@ -111,7 +111,7 @@ def _with_features(text: str, guess: FirstSource) -> str:
 
 
 def _exchanged(text: str, start: str, new: str, end: str) -> str:
-    """The text with `new` in place of the lines from the one that begins with `start` to before `end`."""
+    """The text with `new` in place of the lines from `start` (how a line begins) to before `end`."""
     rows = text.splitlines(keepends=True)
     at = next(i for i, row in enumerate(rows) if row.startswith(start))
     until = next(i for i, row in enumerate(rows) if i > at and row.startswith(end))

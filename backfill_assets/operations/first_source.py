@@ -65,7 +65,7 @@ class FirstSource:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the payload is the one that needs no declaration: entity, value and flag, both whole numbers."""
+        """Whether the payload needs no declaration: entity, value and flag, the latter two whole numbers."""
         wholes = all(self.payload[n].type in WHOLES for n in ("value", "flag") if n in self.payload)
         return set(self.payload) == {c.name for c in DEFAULT_PAYLOAD} and wholes
 
@@ -160,7 +160,7 @@ def _roles(file: str, form: str, columns: Sequence[FileColumn], chosen: Mapping[
         free = [known[n] for n in names if n in known and known[n].name not in roles.values()]
         if role not in roles and (fits := [c for c in free if _fits(c, role)]):
             roles[role] = fits[0].name
-    if "event_ts" not in roles:  # the only time may be that of the version, too
+    if "event_ts" not in roles:  # the only time may be the version's, too
         times = sorted((c for c in columns if c.type in TIMES), key=lambda c: c.name in roles.values())
         roles["event_ts"] = _first(file, "event_ts", times, listed)
     if "event_key" not in roles:
@@ -176,7 +176,7 @@ def _fits(column: FileColumn, role: str) -> bool:
 
 
 def _namers(columns: Iterable[FileColumn]) -> list[FileColumn]:
-    """The columns that may name something: those called so, else all texts and whole numbers."""
+    """The columns that may name something: by their names, else all texts and whole numbers."""
     fit = [c for c in columns if c.type in ("STRING", *WHOLES) and c.distinct and not (c.is_nested or c.is_index)]
     return [c for c in fit if KEYS.search(plain_name(c.name))] or fit
 
@@ -191,9 +191,9 @@ def _first(file: str, role: str, columns: Iterable[FileColumn], known: Iterable[
 def _payload(
     columns: Sequence[FileColumn], roles: Mapping[str, str], entity: str | None, shared: Collection[str]
 ) -> tuple[dict[str, FileColumn], str]:
-    """All columns that have no role, by the name they get, and the one that names the entity: among those that other
-    sources have, too, else those with a name like a key, one that is called as people and things are; the event's own
-    key where there is none."""
+    """All columns without a role, by the name they get, and the column that names the entity: among columns that other
+    sources have, too, else columns named like a key, the one called as people and things are; without any, the event's
+    own key."""
     named = dict[str, FileColumn]()
     for column in columns:
         if column.name not in roles.values() and column.type and (not column.is_index or column.name == entity):

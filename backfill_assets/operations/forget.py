@@ -59,7 +59,7 @@ class ForgetRequest:
     def look(self) -> "FoundFiles":
         """Search the files of the lake, its landing folders and Dagster's home; not the records of erasures."""
         found = self.search.below([self.lake.root, *self._landings(), *self.homes])
-        # Columns of these have names of their own, so that a short value cannot be told by that of its column.
+        # Their columns have other names, so that a short value cannot be recognized by its column's name.
         unparsed = [p for p in found if any(map(p.is_relative_to, [*self._landings(), *self._of_assets()]))]
         parsed = self._parsed() if unparsed else set()
         cells = replace(self.search, trace=replace(self.trace, in_cells=True))
@@ -71,8 +71,8 @@ class ForgetRequest:
         return FoundFiles([p for p in holding if p not in mentions], mentions, unread)
 
     def _of_rows(self, found: Collection[Path]) -> list[Path]:
-        """Those of the files that hold it only as a part of longer values of others: of rows of tables, landed files
-        and their copies, snapshots and candidates. Of a log only notes hold it, or bounds by earlier versions."""
+        """The files that hold it only within longer values of other entities: in rows of tables, landed files and their
+        copies, snapshots and candidates. Of a log only notes hold it, or bounds by earlier versions."""
         root = self.lake.root
         folders = [self.lake.tables, self.lake.stock, *(root / name for name in DROPS), *self._landings()]
         of_rows = [p for p in found if any(map(p.is_relative_to, folders)) and not is_of_log(p)]

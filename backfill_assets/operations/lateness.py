@@ -33,7 +33,7 @@ class LatenessScope:
 
     days: DayRange | None = None  # of arrival; None: all
     share: float = DEFAULT_SHARE  # that shall have arrived (0..1)
-    source: str = ""  # "": the only source of a lake, else that of the features, else the first
+    source: str = ""  # "": the only source of a lake, else the source of features, else the first
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,8 @@ def maintain(
     """Do the upkeep of some tables and ledgers (empty: all), table by table, each under its lock; without `act` only
     find what can go, and write nothing.
 
-    `keep_days` (None: `[retention] rollback_days`): how long replaced files stay; a plan that is not finished keeps
-    those of its days longer. New layouts come first, so that the files that they replace are counted from now on.
+    `keep_days` (None: `[retention] rollback_days`): how long replaced files stay; a plan that is not finished keeps the
+    files of its days longer. New layouts come first, so that the files that they replace are counted from now on.
     Stopped at any moment, the lake holds the same rows; the next call goes on. Raises BackfillError for an unknown
     table, and for a log that is damaged.
     """

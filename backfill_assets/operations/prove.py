@@ -40,7 +40,7 @@ REASON = "prove"
 class ProofRequest:
     """Written days to prove."""
 
-    days: DayRange | None = None  # those of a range
+    days: DayRange | None = None  # a range of days
     random: int = 0  # so many days, drawn by `seed`
     seed: str = "0"
     tables: Collection[str] = ()  # empty: all

@@ -194,7 +194,7 @@ def _preview(request: PublishRequest, table: Table, built: TableView) -> TablePu
 
 def _grounds(request: PublishRequest, table: Table, built: TableView, days: Sequence[date]) -> str:
     """What speaks for these days: the gates of the candidate's finished plans that made them, else a comparison of
-    their rows with those of the lake, which is made now unless the request leaves it out."""
+    their rows with the lake's, made now unless the request leaves it out."""
     there, latest = request.candidate, {d: built.latest[d] for d in days}
     made_by = {r.tags.get(PLAN_TAG, "") if r else "" for r, _ in writes_of(there.store, table.name, latest)}
     finished = {p for p in made_by & {*plan_ids(there)} if state_of(there, find_plan(there, p)) == FINISHED}

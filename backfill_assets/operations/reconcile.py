@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 class ReconcileRequest:
     """Two sides as the user writes them, and how their rows are matched.
 
-    `key`: columns that identify a row (empty: key and day of the left or right table). `columns`: those compared
-    (empty: all that both sides have), without `ignore`. `tolerance`: per column a number, a share such as `1%`, or of
-    times seconds such as `5s`. `grain`: the sides are totals of a `day`, a `month` or of `all`, which is the key then.
-    `day_column` gives a row's day (None: that of a table of a lake, if a side is one).
-    `sample`: keys of the spot check, drawn by `seed`. `sha256`: whether both sides are digested, as a whole and by day.
+    `key`: columns that identify a row (empty: key and day of the left or right table). `columns`: to compare (empty:
+    all that both sides have), without `ignore`. `tolerance`: per column a number, a share such as `1%`, or of times
+    seconds such as `5s`. `grain`: the sides are totals of a `day`, a `month` or of `all`, which is the key then.
+    `day_column` gives a row's day (None: as the lake's table says, if a side is one). `sample`: keys of the spot check,
+    drawn by `seed`. `sha256`: whether both sides are digested, as a whole and by day.
     """
 
     left: str

@@ -131,7 +131,7 @@ UNLABELLED = (
 
 @dataclass(frozen=True)
 class Balance:
-    """One day of a balance: counts by name on both sides of the equation. `state`: that of the later table's day."""
+    """One day of a balance: counts by name on both sides of the equation. `state`: of the later table's day."""
 
     name: str
     day: date
@@ -205,7 +205,8 @@ class _Counting:
                 yield balance if is_whole(source, balance.day) else replace(balance, state=State.PENDING)
 
     def current(self) -> Iterator[Balance]:
-        """Yield per event day and source: events that raw's deliveries leave current against rows of staging."""
+        """Yield balances per event day and source: current events by raw's deliveries against current rows of
+        staging."""
         for staging, raw in versions_of(self.pipeline.contracts).items():
             by_raw = self._count(CURRENT.format(raw=self._table(raw)))
             by_staging = self._count(f"SELECT event_date AS d FROM {self._table(staging)} WHERE known_until IS NULL")

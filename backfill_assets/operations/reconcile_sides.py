@@ -208,8 +208,8 @@ def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
 
 
 def by_grain(engine: "DuckDBPyConnection", side: Side, grain: str, columns: Collection[str]) -> Side:
-    """Return totals of a side, by the first day of their `day` or `month`, or of `all`; those that are NULL say nothing
-    and are left out. A day is a date or text that begins with one, a month also `2024-03`."""
+    """Return totals of a side, by the first day of their `day` or `month`, or of `all`; NULL totals are left out. A day
+    is a date or text that begins with one, a month also `2024-03`."""
     refuse_lacking(side, [*columns, *([grain] if grain != ALL else [])], columns_of(engine, side), "of the total")
     any_value = " OR ".join(f"{quoted(c)} IS NOT NULL" for c in columns)
     first = f"CAST(rpad(CAST({quoted(grain)} AS VARCHAR), 10, '-01') AS DATE)"

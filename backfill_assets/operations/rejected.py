@@ -71,8 +71,8 @@ def ledgers_of(contracts: Iterable[Contract]) -> list[Contract]:
 
 
 def undeclared(lake: Lake, contracts: Iterable[Contract]) -> list[str]:
-    """Return the tables in the lake's folder that are neither tables of `contracts`, which are all, nor their
-    ledgers, such as those of a source that was renamed."""
+    """Return the tables in the lake's folder that are neither among `contracts` (of all tables) nor their ledgers, such
+    as tables of a source that was renamed."""
     known = {name for c in contracts for name in (c.name, *(named(n, c.source) for n in (*LOAD_LEDGERS, FILES.name)))}
     return sorted(
         name for path in lake.tables.glob("*") if (name := path.name) not in known and lake.store.exists(name)
@@ -80,7 +80,8 @@ def undeclared(lake: Lake, contracts: Iterable[Contract]) -> list[str]:
 
 
 def ledger_counts(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[LedgerCount]:
-    """Return all three; left out are those that were never written, or are of the version that is `known` already."""
+    """Return the counts of all three ledgers, without ledgers that were never written or whose version is `known`
+    already."""
     tables = []
     for contract in ledger_contracts(raw):
         view = lake.store.view(contract.name, contract.day_column)
@@ -123,7 +124,7 @@ class Unusable:
     """Landed rows that no table gets, and files that their manifests speak of."""
 
     rows: int = 0  # unusable ones
-    files: int = 0  # of these the ones that stand for a whole file each
+    files: int = 0  # of these, how many stand for a whole file each
     reasons: Mapping[str, int] = field(default_factory=dict)  # rows, as far as reasons are known; whole files first
     queries: tuple[str, ...] = ()  # which show all of them
     late: int = 0  # rows that came too late
@@ -165,8 +166,7 @@ class Unusable:
 def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: bool = True) -> Unusable:
     """Count the unusable rows of all sources on these arrival days (None: all), loaded or not.
 
-    Without `read_rows` no data file is read, and the reasons are those of whole files only. Reasons of rows are those
-    of the newest days.
+    Without `read_rows` no data file is read, and only whole files have reasons. Reasons of rows are of the newest days.
     """
     sources = [_of_source(each, days, read_rows) for each in lake.by_source()]
     said = [[*part.reasons.items()] for part in sources]

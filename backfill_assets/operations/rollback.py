@@ -148,8 +148,8 @@ def _switching(lake: Lake, pipeline: Pipeline, request: RollbackRequest, tables:
 def release(
     lake: Lake, pipeline: Pipeline, request: RollbackRequest, provenance: Provenance, act: bool = True
 ) -> dict[str, tuple[date, ...]]:
-    """Release held days: those that a rollback of the plan (and chunk) put back, or `days` of `table`; gives them per
-    table. Only lists them unless `act`. Raises BackfillError if there are none."""
+    """Release held days, per table: put back by a rollback of the plan (and chunk), or `days` of `table`. Only lists
+    them unless `act`. Raises BackfillError if there are none."""
     view, part = read_view(lake, pipeline.contracts), ChunkPart(lake, request)
     held_days: dict[str, tuple[date, ...]] = {}
     for contract in _contracts(pipeline, request):
@@ -263,7 +263,7 @@ def _of_plan(day: date, writes: Writes, request: RollbackRequest, part: ChunkPar
 
 
 def _after(writes: Writes, version: int | None) -> list[int]:
-    """The version of the first write of a day after `version`, with those of the same run that follow it."""
+    """The version of the first write of a day after `version`, and the following versions of the same run."""
     later = [w for w in writes if version is not None and w[0] > version]
     run = later[0][1].run_id if later else ""
     return [at for n, (at, receipt) in enumerate(later) if not n or (run and receipt.run_id == run)]

@@ -186,7 +186,7 @@ def _chosen(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Ch
 
 def _settle_changing(contract: Contract, states: States, days: Collection[date], unfit: Unfit) -> None:
     """Refuse days, or warn of them, that are outdated or follow days that are to be made again: the next rebuild gives
-    them other rows, and a snapshot keeps those of now."""
+    them other rows, and a snapshot keeps today's."""
     outdated = {d for d in days if states.of(contract.name, d) is State.OUTDATED}
     changing = (will_change(states)[contract.name] | outdated) & {*days}
     if changing and unfit != "take":

@@ -47,10 +47,10 @@ class DayStatus:
 
 @dataclass(frozen=True)
 class StatusReport:
-    """The days (None: the lake has none yet) of every table, and the lake's frontier: the earliest of its sources,
-    with `frontiers` by name where there are several. `columns`: changes of the columns of tables with outdated days.
+    """The days (None: the lake has none yet) of every table, and the lake's frontier: the earliest of its sources, with
+    `frontiers` by name where there are several. `columns`: changes of the columns of tables with outdated days.
     `holds`: the held days by the rollback that put them back. `wrong`: damage for a person to mend, a line each.
-    `needed`: per table the days that `catch-up` would make; those of unfinished plans are left to these."""
+    `needed`: per table the days that `catch-up` would make; it leaves days of unfinished plans to the plans."""
 
     lake: str
     days: DayRange | None

@@ -232,7 +232,7 @@ def write_parquet(kind: type, rows: Iterable[Any], file: Path) -> int:
 
 
 def _arrow_type(hint: Any) -> Any:
-    """Return the Arrow type of an annotation; that of `X | None` is that of X."""
+    """Return the Arrow type of an annotation; `X | None` counts as X."""
     import pyarrow as pa
 
     if get_origin(hint) is UnionType:

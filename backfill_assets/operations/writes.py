@@ -44,8 +44,8 @@ class TableWrite:
 @dataclass(frozen=True)
 class Durations:
     """Seconds of the writes of one table: how many were measured, their median, 95th percentile and maximum, and their
-    total divided by the days they wrote. Rows and bytes per second are those of the newest writes (NEWEST_WRITES);
-    `trend` is these rows per second by those of as many writes before (None: there are none)."""
+    total divided by the days they wrote. Rows and bytes per second are of the newest writes (NEWEST_WRITES); `trend` is
+    their rows per second divided by the same of as many writes before (None: there are none)."""
 
     table: str
     writes: int

@@ -136,7 +136,7 @@ def _mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
 
 
 def _days(context: dg.AssetExecutionContext, chosen: str) -> DayRange:
-    """The days that the run is to rebuild, of its range those that are `chosen` ("": all)."""
+    """The days that the run is to rebuild: the `chosen` days of its range ("": all)."""
     days = days_of(context.run)
     if days is not None and chosen:
         named = parse_days(chosen)

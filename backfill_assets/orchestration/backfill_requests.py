@@ -56,7 +56,7 @@ class TickState:
         return {n: {*self.busy.get(n, ()), *self.planned.get(n, ())} for n in {*self.busy, *self.planned}}
 
     def free(self, name: str, days: Set[date]) -> Set[date]:
-        """`days` of a table without those of active plans."""
+        """`days` of a table without days of active plans."""
         return days - self.planned.get(name, frozenset())
 
     def requests(self, ready: DaySets) -> tuple[list[Work], GivenUp]:

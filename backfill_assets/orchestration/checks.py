@@ -124,7 +124,7 @@ def judge_standing(states: States, table: str, given_up: str = "") -> tuple[bool
 def changed_standing_checks(
     instance: dg.DagsterInstance, states: States, tables: Sequence[str], given_up: GivenUp, naming: Naming = PLAIN
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Evaluations of `no_stale_days` that differ from those in Dagster, so that its pages need no button.
+    """Evaluations of `no_stale_days` that differ from Dagster's, so that its pages need no button.
 
     One for an older materialization differs too: Dagster counts it as not evaluated. Tables without a written or given
     up day are left out.

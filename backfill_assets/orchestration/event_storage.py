@@ -1,7 +1,7 @@
 """Dagster's SQLite event storage with kept connections and batched writes: `event_log_storage` in `dagster.yaml`.
 
-Here: the class and the rows it writes in bulk, which follow Dagster 1.13 (a test holds them equal to those of Dagster's
-own class). Not here: which events a run reports (`assets`). On Postgres use Dagster's own class.
+Here: the class and the rows it writes in bulk, which follow Dagster 1.13 (a test holds them equal to the rows of
+Dagster's own class). Not here: which events a run reports (`assets`). On Postgres use Dagster's own class.
 
 Dagster's class opens an engine, a connection and a transaction for each event, 8 to 12 ms. Here a step's events of
 single days (plans and materializations) are buffered until another kind of event or any read, at most

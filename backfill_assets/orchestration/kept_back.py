@@ -59,7 +59,7 @@ def raise_at_the_end(context: dg.AssetExecutionContext, opened: Opened, table: s
 
 
 def _tables_of_run(context: dg.AssetExecutionContext, opened: Opened) -> set[str | None]:
-    """The lake's tables that the run makes: of a run that is executed again, those of the steps that are."""
+    """The lake's tables that the run makes; a run that is executed again makes the tables of its chosen steps."""
     run = context.run
     if run.step_keys_to_execute is not None:
         return {table_made_by(key) for key in run.step_keys_to_execute}

@@ -74,7 +74,7 @@ def browser_definitions(
 
 
 class LakePySparkResource(PySparkResource):
-    """A `PySparkResource` whose session is that of the lake in `folder`: the same engine, settings and jars.
+    """A `PySparkResource` with the session of the lake in `folder`: the same engine, settings and jars.
 
     The engine starts when `spark_session` is first read; a lost session is replaced at the next read. `spark_config`
     is not used: `[spark]` in `lake.toml` sets the engine.

@@ -48,7 +48,7 @@ def external_specs(opened: Opened, partitions: dg.DailyPartitionsDefinition) -> 
 
 
 def report_ledgers(instance: dg.DagsterInstance, opened: Opened, raw: Contract, run_id: str) -> None:
-    """Report the ledgers of the landed table `raw` whose version differs from the one in Dagster."""
+    """Report the ledgers of the landed table `raw` whose version differs from Dagster's."""
     key = opened.naming.key
     reported = {c.name: _reported_version(instance, key(c.name)) for c in ledger_contracts(raw)}
     for ledger in ledger_counts(opened.lake, raw, {n: int(v) for n, v in reported.items() if v.isdigit()}):

@@ -58,7 +58,7 @@ def asset_metadata(lake: Lake, table: Table, naming: Naming = PLAIN) -> dict[str
 
 
 def table_metadata(lake: Lake, contract: Contract, naming: Naming = PLAIN) -> dict[str, Any]:
-    """Metadata from a table's contract: columns, the source columns of those that declare them, address and name."""
+    """Metadata from a table's contract: columns, their declared source columns, address and name."""
     columns = [
         dg.TableColumn(
             c.name, c.type, c.description,
@@ -81,7 +81,7 @@ def table_metadata(lake: Lake, contract: Contract, naming: Naming = PLAIN) -> di
 
 
 def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
-    """A receipt of a day under the names in Dagster; the state is that of the write."""
+    """A receipt of a day under the names in Dagster; its state is as of the write."""
     return {
         ROWS: entry.rows,
         STATE: written_as(entry.built).value,
@@ -227,7 +227,7 @@ def earlier_facts(instance: dg.DagsterInstance, rebuild: Rebuild, naming: Naming
 
 
 def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any]:
-    """The facts of a materialization about this content of a day, without those of a single run. Empty where it is of
+    """The facts of a materialization about this content of a day, without facts of a single run. Empty where it is of
     other content, or of another lake of the instance."""
     materialized = record.asset_materialization if record else None
     if materialized is None:
@@ -260,7 +260,8 @@ def summary(
 ) -> str:
     """Rows before and after of every changed day, the newest first up to a month of them, and the sums over all.
 
-    `before` holds the days that had a receipt, `after` all days of the run, `same_rows` those that were only rewritten.
+    `before` holds the days that had a receipt, `after` all days of the run, `same_rows` the days that were only
+    rewritten.
     """
     changed = sorted((d for d in after if d in published.changed and d not in same_rows), reverse=True)
     lines = [_headline(changed, len(after) - len(changed), len(same_rows), published)]

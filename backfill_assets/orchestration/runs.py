@@ -116,8 +116,8 @@ class Attempts:
 
     @property
     def counted(self) -> int:
-        """How many use up an attempt: not those that never began (the code server was away, their start took too
-        long), unless there are so many that the request can never begin."""
+        """The number of runs that use up an attempt: without runs that never began (the code server was away, their
+        start took too long), unless so many never began that the request cannot begin at all."""
         return self.number - self.unbegun
 
     @classmethod

@@ -1,4 +1,4 @@
-"""One evaluation per check of a table and run, which names every day that stands failed, not only those of the run.
+"""One evaluation per check of a table and run, which names every day that stands failed, not only days of the run.
 
 Here: which days these are, and what people read of them. Not here: the rules (`lake.gates`), what a check's button does
 (`checks`), and a day's own figures (`metadata`).
@@ -67,7 +67,7 @@ class Standing:
 
     @property
     def days(self) -> dict[date, str]:
-        """Every day that stands failed, ascending, with its cause; that of the refusal where there are two."""
+        """Every day that stands failed, ascending, with its cause; of two causes, the refusal's."""
         return dict(sorted({**self.warned, **self.refused}.items()))
 
     def to_json(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class Verdicts:
     def _after(
         self, contract: Contract, kept: Standing, of_run: Sequence[Finding], standing: Sequence[Finding]
     ) -> Standing:
-        """How a check stands after the findings of a run, and those about rows that stand."""
+        """How a check stands after the findings of a run and the findings about standing rows."""
         table = self.states.view.table(contract.name)
         tried, again = {f.day for f in of_run}, {f.day for f in standing}
         newer = {d for d, receipt in table.latest.items() if receipt.version > kept.version}

@@ -32,7 +32,7 @@ def run_rebuild(
 
 
 def tags_of(work: Work) -> dict[str, str]:
-    """The tags of a run. Of days that are no range the run's range holds more, of which nothing is made."""
+    """The tags of a run. Days with gaps get a range around them, and the run makes only the days."""
     exactly = days_text(work.days) if isinstance(work.days, SomeDays) else ""
     values = {REASON_TAG: work.reason, NOTE_TAG: work.note, FORCE_TAG: ",".join(sorted(work.force)),
               EXACT_DAYS_TAG: exactly, **work.tags}  # fmt: skip

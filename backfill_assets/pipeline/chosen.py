@@ -1,4 +1,4 @@
-"""The tables of a lake: this product's, or the ones that `[pipeline]` in its `lake.toml` names, in order and checked.
+"""The tables of a lake, in order and checked: this product's, or what `[pipeline]` in its `lake.toml` names.
 
 Not here: this product's own tables (`daily`), loading files (`own_files`), and `Pipeline` itself (`lake.model`).
 """

@@ -147,7 +147,7 @@ class _Files:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """Import from these files, else from the installed modules; the signature is that of `__import__`."""
+        """Import from these files, else from the installed modules; the signature is `__import__`'s."""
         if level:
             within = str((globals or {}).get("__package__") or self.package)
             parts = tuple(resolve_name("." * level + name, within).split("."))[1:]
@@ -184,8 +184,8 @@ def _on_disk(folder: Path, known: Mapping[Parts, Path], parts: Parts) -> tuple[P
 
 
 def _reached(own: Parts, find: Find, above: Sequence[Parts] = (), package: str | None = None) -> Sources:
-    """The files that `own` reaches (only of `package`, if given), itself first, and those that `above` reach; `find`
-    returns the file and content of a module by its parts, or None."""
+    """The files that `own` reaches (only of `package`, if given), itself first, then the files that `above` reach;
+    `find` returns the file and content of a module by its parts, or None."""
     todo = [*above, own]
     done: dict[Parts, tuple[Path, bytes]] = {}
     while todo:

@@ -37,7 +37,7 @@ PATIENCE_SECONDS = 1.0  # longer than `is_running` holds the lock
 
 
 def new_id(now: datetime) -> str:
-    """An id for a plan made at that instant: sorts by time, and differs from those of the same second."""
+    """An id for a plan made at that instant: sorts by time, and differs from other ids of the same second."""
     return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
 
 

@@ -173,7 +173,7 @@ class ChunkProgress:
 
 @dataclass(frozen=True)
 class Progress:
-    """A plan with its chunks as they are now. `state` is that of `state_of`, `why` the reason of a stop or pause;
+    """A plan with its chunks as they are now. `state` as `state_of` gives it, `why` the reason of a stop or pause;
     `resumed`: who ended pauses; `accepted`: what a person let its gates pass; `going_on`: the subcommand that lets it
     go on."""
 
@@ -201,8 +201,9 @@ class Progress:
         return sorted(i for writes in self.writes.values() for i in writes.ids(chunk.number))
 
     def seconds_left(self, chunk: PlanChunk) -> float:
-        """The price of the chunks from this one on that are not done, at the pace of those that are; the first of these
-        may have found a cold engine, so that it counts alone only, and less `COLD_SECONDS`."""
+        """Expected seconds for `chunk` and later unfinished chunks, scaled by actual/expected of finished ones. The
+        first finished chunk, which may have started an engine, counts only if it is the only one, less
+        `COLD_SECONDS`."""
         done = [
             (c.took.seconds, c.price.seconds)
             for c in self.chunks
@@ -281,7 +282,7 @@ def _chunk(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
     """The progress of a chunk; a boundary chunk that `waits` is pending: its days are known once all else is made."""
     number, todo, writes = chunk.number, current.undone(chunk), current.writes.values()
     is_held = chunk.kind is not ChunkKind.BOUNDARY and bool(current.held_days(chunk))
-    # Days of a finished plan that became stale since belong to those who look after new data.
+    # Days of a finished plan that became stale since are for the sensors or `catch-up`.
     is_finished = current.state == FINISHED and not any(w.is_put_back(number) for w in writes)
     if is_held:
         state = ChunkState.HELD

@@ -65,8 +65,8 @@ def whole(staging: DataFrame, entity: Sequence[str]) -> DataFrame:
 def aggregates(
     rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation], by_day_first: bool = False
 ) -> tuple[DataFrame, list[Column], list[Column]]:
-    """What `on_each_day` tells of these rows, and each of `columns` as an expression over it, by its name: as it is
-    told, and as it decides (`exactly`)."""
+    """Measures per entity and day, and for each column its expression: for the table, and in exact decimals for the
+    label's condition."""
     wanted = [*(m for c in columns for m in measures_of(c)), *every_event(c.reach for c in columns)]
     names = {m: f"__measure_{i}" for i, m in enumerate(dict.fromkeys(wanted))}
 

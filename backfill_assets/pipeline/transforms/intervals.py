@@ -3,14 +3,13 @@
 Not here: the choice of intervals (`declared`), and the parts of aggregations (`measures`).
 
 What can be taken back (counts, sums) is a sum of differences: + where an interval begins, - on the day after its end.
-What cannot (least, greatest, first) takes another way of the same order. Every interval is cut at one day m that
-lies in it: at a multiple of the reach's length, which nearly every interval holds, else at its roundest day (most
-factors of two). The parts that end just before the same m differ only by where they begin, so a running least or
-greatest by their first day is the answer on every day up to m; those that begin at m mirror it. An interval costs two
-rows, whatever its length, and a day few: one for each m that its events meet at. `newest` and `last` need this only for
-what is replaced: of the events that count to the end of their reach the newest ends last, so they are a running maximum
-beside the differences. Distinct values are differences, once the intervals of a value are freed of what earlier ones
-cover.
+What cannot (least, greatest, first) takes another way of the same order. Every interval is cut at one day m that lies
+in it: at a multiple of the reach's length, which nearly every interval holds, else at its roundest day (most factors of
+two). The parts that end just before the same m differ only by where they begin, so a running least or greatest by their
+first day is the answer on every day up to m; the parts that begin at m mirror it. An interval costs two rows, whatever
+its length, and a day few: one for each m that its events meet at. `newest` and `last` need this only for what is
+replaced: of the events that count to the end of their reach the newest ends last, so they are a running maximum beside
+the differences. Distinct values are differences, once the intervals of a value are freed of what earlier ones cover.
 """
 
 from collections.abc import Mapping, Sequence
@@ -205,7 +204,7 @@ def _by_day(running: DataFrame, entity: Sequence[str], measures: Measures) -> Da
 
     def _value(name: str, measure: Measure) -> Column:
         held = F.col(name)
-        if measure.is_newest:  # the newest of those begun may have ended since
+        if measure.is_newest:  # the newest interval that began may have ended since
             inside = event_of(measure.part, held) + measure.reach.last >= F.col("at")
             held = F.when((F.col("side") > END) | inside, held)
         return F.max(held) if measure.is_added else merged(measure.part, held)

@@ -1,4 +1,5 @@
-"""Versions of events: those that were ever current, with their intervals, and those current at the cuts of days.
+"""Versions of events: the versions that were ever current, with their intervals, and the versions current at days'
+cuts.
 
 Not here: the choice of raw days with the deliveries (`load.derived`, from the ledger `arrivals`), and aggregates
 (`intervals`).
@@ -29,11 +30,11 @@ def staging(
 
     A delivery is current from its arrival iff its (`version_ts`, `arrival_ts`, `seq`) beats all deliveries of its key
     that arrived before it (by `arrival_ts`, `seq`), until the next that does. A delete only ends intervals; its
-    `event_ts` is ignored. Intervals of no length are left out; of those that meet and say the same (`event_ts` and
-    `payload`) the first stays, with its own `version_ts` and `seq`, until something else is said. Rows of other keys
-    may be passed and do no harm. The columns of `payload` go along unchanged. `only`: of `days` those whose rows are
-    wanted (None: all); deliveries of keys without an event on them may lack then. `doubles`: columns of the payload of
-    type DOUBLE, in which 0.0 and -0.0 say the same.
+    `event_ts` is ignored. Intervals of no length are left out. Adjacent intervals with the same `event_ts` and
+    `payload` are one, with the `version_ts` and `seq` of the first. Rows of other keys may be passed and do no harm.
+    The columns of `payload` go along unchanged. `only`: return rows of these `days` alone (None: all); deliveries of
+    keys without an event on them may then be missing. `doubles`: columns of the payload of type DOUBLE, in which 0.0
+    and -0.0 are equal.
     """
     event_day = F.to_date("event_ts")
     inside = (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
