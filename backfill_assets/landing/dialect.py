@@ -130,8 +130,9 @@ class Dialect(BaseModel):
         return (text.replace(self.thousands, "") if self.thousands else text).replace(self.decimal, ".")
 
     def grouped(self, text: str) -> str:
-        """A whole number in digits as files may write it."""
-        return f"{int(text):,}".replace(",", self.thousands) if re.fullmatch("-?[0-9]+", text) else text
+        """A whole number in digits as files may write it; another text as it is."""
+        is_grouped = self.thousands and re.fullmatch("-?[1-9][0-9]{3,37}", text)
+        return f"{int(text):,}".replace(",", self.thousands) if is_grouped else text
 
     def undecodable(self, record: bytes, error: UnicodeDecodeError, of: str) -> str:
         """Why a record (`of`: what it is called) is no text."""

@@ -126,7 +126,8 @@ def _spelled(
 ) -> dict[str, set[str]]:
     """Per column of the entity the landed texts that `select` makes it of in these rows: of one landed column, because
     a part of a name is no name."""
-    found, select = defaultdict[str, set[str]](set), lake_session.lake.settings.source.select
+    source, found = lake_session.lake.settings.source, defaultdict[str, set[str]](set)
+    select, dialect = source.select, source.dialect
     with connection(lake_session.lake) as engine:
         for file in (f for f in files if rows.get(f.sha256)):
             landed = f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false, file_row_number = true)"
@@ -137,7 +138,8 @@ def _spelled(
                 if len({*read}) == 1 and read[0] in known:
                     chosen = f"SELECT DISTINCT CAST({quoted(read[0])} AS VARCHAR) FROM {landed}"
                     texts = engine.execute(f"{chosen} WHERE {number} IN (SELECT unnest(?))", [[*rows[file.sha256]]])
-                    found[column] |= {t for (t,) in texts.fetchall() if t and t.strip()} - {trace.values[column]}
+                    spelled = {t for (t,) in texts.fetchall() if t and t.strip()}
+                    found[column] |= {*spelled, *map(dialect.grouped, spelled)} - {trace.values[column]}
     return dict(found)
 
 

@@ -78,7 +78,9 @@ def first_toml(guesses: Mapping[str, FirstSource], landed: Mapping[str, Landed],
         text = _exchanged(text, "[source]", sections + "\n", "[features]")
         text = text.replace('# source = "NAME" ', f"source = {json.dumps(main)} ")
     elif not guess.is_plain:
-        text = _exchanged(text, "# [source.payload]", f"[source.payload]\n{_payload(guess)}", "# Where deliveries come")
+        text = _exchanged(text, "# [source.payload]", f"[source.payload]\n{_payload(guess)}", "# [source.dialect]")
+    if not main and (said := guess.dialect.declared):
+        text = _exchanged(text, "# [source.dialect]", f"[source.dialect]\n{_lines(said)}", "# Where deliveries come")
     if not guess.is_plain:
         text = _with_features(text, guess)
     LakeSettings.model_validate(tomllib.loads(text))
@@ -86,10 +88,14 @@ def first_toml(guesses: Mapping[str, FirstSource], landed: Mapping[str, Landed],
 
 
 def _section(name: str, guess: FirstSource, glob: str) -> str:
-    said = {"files": glob, "format": guess.form, "select": guess.select}
-    lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in said.items())
+    lines = _lines({"files": glob, "format": guess.form, "select": guess.select})
     payload = "" if guess.is_plain else f"[sources.{name}.payload]\n{_payload(guess)}"
-    return f"[sources.{name}]\n{lines}{payload}"
+    dialect = f"[sources.{name}.dialect]\n{_lines(said)}" if (said := guess.dialect.declared) else ""
+    return f"[sources.{name}]\n{lines}{payload}{dialect}"
+
+
+def _lines(said: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in said.items())
 
 
 def _payload(guess: FirstSource) -> str:

@@ -17,6 +17,7 @@ from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.lake.embedded import literal
 from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.landing.batches import BAD_REASON
+from backfill_assets.landing.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.ingest import OWN_FIELDS, ingest
 from backfill_assets.landing.paths import BY_NUMBER, are_numbered, day_of
@@ -31,6 +32,7 @@ from backfill_assets.operations.first_columns import (
     read_column,
     ticked,
 )
+from backfill_assets.operations.first_dialect import first_dialect
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -62,6 +64,7 @@ class FirstSource:
     start_date: date
     path_names_day: bool  # each path names a day: arrival_ts where no column is
     numbered: bool  # numbers in names order files
+    dialect: Dialect = PLAIN_TEXT
 
     @property
     def is_plain(self) -> bool:
@@ -110,10 +113,11 @@ def first_source(
     import duckdb
 
     seen, unreadable, copies = _sample(files), dict[str, str](), list[str]()
+    dialect = first_dialect(seen, form)
     with tempfile.TemporaryDirectory() as store, duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'UTC'")
         for file in seen:
-            copy = ingest(file, form, Path(store), by_path=True)
+            copy = ingest(file, form, Path(store), by_path=True, dialect=dialect)
             if copy.refused is None:
                 copies.append(literal(str(copy.parquet)))
             else:
@@ -133,7 +137,7 @@ def first_source(
         start = _first_day(engine, name, roles["event_ts"], files)
     return FirstSource(
         tuple(seen), len(files) - len(seen), unreadable, form, columns, roles, payload, entity, start,
-        all(day_of(f.name) for f in files), are_numbered(f.name for f in files),
+        all(day_of(f.name) for f in files), are_numbered(f.name for f in files), dialect,
     )  # fmt: skip
 
 
@@ -151,7 +155,7 @@ def _roles(file: str, form: str, columns: Sequence[FileColumn], chosen: Mapping[
     """The column of each role that one has, or that `chosen` names."""
     known, listed = {c.name.lower(): c for c in columns}, [c.name for c in columns]
     if form == "csv" and len(listed) == 1 and re.search(r"[;\t|]", listed[0]):
-        raise _unfit(file, f"its header has no comma: {listed[0]}", "Separate its columns by commas")
+        raise _unfit(file, f"its header has no comma: {listed[0]}", "Separate its columns by one sign in all files")
     for role, name in chosen.items():
         if name.lower() not in known:
             raise _unfit(file, f"it has no column {name} for {role}", f"Name one of {', '.join(listed)}")

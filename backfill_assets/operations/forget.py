@@ -5,7 +5,7 @@ Not here: the steps' own work (`load.forget`, `lake.forgotten`) and their order 
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -23,6 +23,7 @@ from backfill_assets.lake.forgotten import Erasure, erase
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.sections import SourceSettings
 from backfill_assets.lake.staging import writing
 from backfill_assets.lake.traces import Search, Trace, is_of_log
 from backfill_assets.lake.versions import record, unfinished, versions_seen
@@ -68,6 +69,8 @@ class ForgetRequest:
         holding = [p for p, f in found.items() if f.held]
         mentions = self._of_rows(holding)
         unread = [p for p, f in found.items() if f.unread and not f.held and not self._is_passing(p)]
+        encoded = self._parsed(lambda source: source.dialect.encoding != "utf-8") if unread else set()
+        unread = [p for p in unread if p not in encoded]
         return FoundFiles([p for p in holding if p not in mentions], mentions, unread)
 
     def _of_rows(self, found: Collection[Path]) -> list[Path]:
@@ -79,9 +82,11 @@ class ForgetRequest:
         whole = replace(self.search, trace=replace(self.trace, is_whole=True, in_cells=True))
         return [p for p in of_rows if not whole.of(p).held]
 
-    def _parsed(self) -> set[Path]:
-        """The landed files of which every record was read or is known as unreadable."""
-        sources = [(parse_pattern(o.settings.source.files, o.root).root, o) for o in self.lake.by_source()]
+    def _parsed(self, is_wanted: Callable[[SourceSettings], bool] = lambda _: True) -> set[Path]:
+        """The landed files of wanted sources of which every record was read or is known as unreadable. Where an encoding
+        is declared, it is known what their bytes mean."""
+        wanted = [one for one in self.lake.by_source() if is_wanted(one.settings.source)]
+        sources = [(parse_pattern(o.settings.source.files, o.root).root, o) for o in wanted]
         records = ((root, r) for root, one in sources for r in read_files(one.store, one.source))
         return {root / r.path for root, r in records if not r.withdrawn and r.refused is None}
 

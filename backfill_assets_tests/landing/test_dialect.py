@@ -138,6 +138,13 @@ def test_only_what_is_not_plain_is_declared_and_an_encoding_has_one_name() -> No
     assert Dialect(encoding="Latin-1").declared == Dialect(encoding="iso-8859-1").declared == {"encoding": "iso8859-1"}
 
 
+def test_a_whole_number_is_spelled_as_files_may_write_it() -> None:
+    assert [GERMAN.grouped(t) for t in ("1234567", "-1000", "999", "0012", "x")] == [
+        "1.234.567", "-1.000", "999", "0012", "x",
+    ]  # fmt: skip
+    assert Dialect().grouped("1234") == "1234"
+
+
 SIGNS = "ab1 ;,|'\"\té€\U0001f600\n.-"
 dialects = st.builds(
     Dialect, separator=st.sampled_from(",;|\t "), quote=st.sampled_from(["", '"', "'"]),

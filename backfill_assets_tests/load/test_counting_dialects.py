@@ -23,6 +23,8 @@ from backfill_assets.load.counting import stocked
 from backfill_assets.load.forget import forget_landed
 from backfill_assets.load.landed_changes import counting_digest
 from backfill_assets.load.scan import scan
+from backfill_assets.operations.forget import ForgetRequest
+from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.daily.raw import raw
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content
 
@@ -110,6 +112,21 @@ def test_a_forgotten_name_leaves_files_of_any_encoding_and_a_search_finds_it_bef
     assert landed.read_bytes().decode(encoding) == "".join(kept)
     found = Search(lake, trace).of(landed)
     assert (found.held, found.unread) == (False, False)
+
+
+def test_an_encoding_that_is_declared_is_known_to_a_search_that_could_not_tell_it(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    data = ROWS.replace("bob", "Юрий" * 9).replace("eve", "Анна" * 9).encode("utf-16-le")
+    lake = made(tmp_path, GERMAN.format("utf-16-le"), data)
+    scan(LakeSession(lake))
+    landed, trace = tmp_path / "landing" / "dt=2024-03-01" / "a.csv", Trace({"who": "Łukasz"})
+    assert Search(lake, trace).of(landed).unread
+    request = ForgetRequest(lake, chosen_pipeline(lake), trace, "asked for")
+    assert landed not in request.look().unread
+    stray = landed.with_name("b.csv")
+    stray.write_bytes(data)
+    assert [p for p in request.look().unread if p.suffix == ".csv"] == [stray], "what was not parsed is not known"
 
 
 def test_plain_files_have_the_digests_of_before_and_a_dialect_changes_them() -> None:

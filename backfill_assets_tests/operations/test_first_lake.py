@@ -42,6 +42,23 @@ def test_the_text_is_a_lake_that_is_accepted_and_options_win(tmp_path: Path) -> 
     assert "\nwindows_days" not in text
 
 
+def test_a_dialect_that_files_are_written_in_stands_beside_their_payload(tmp_path: Path) -> None:
+    text = "Nr;at;kunde;betrag\n" + "".join(f"{n};2024-03-01 10:00:00;Zoë {n % 3};1.{n}00,50\n" for n in range(1, 9))
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "o-2024-03-02.csv").write_bytes(text.encode("cp1252"))
+    here = landed(tmp_path, {}, {"": "landing/*.csv"})
+    (tmp_path / "lake.toml").write_text(first_toml(first_sources(here, {}), here, {}))
+    source = load_settings(tmp_path, {}).source
+    assert source.payload == {"kunde": "STRING", "betrag": "DECIMAL(18,2)"}
+    assert source.dialect.declared == {
+        "encoding": "cp1252", "separator": ";", "numbers": ["Nr", "betrag"], "decimal": ",", "thousands": ".",
+    }  # fmt: skip
+    two = landed(tmp_path, {"b/b-2024-03-02.csv": BOUGHT}, {"a": "landing/*.csv", "b": "b/*.csv"})
+    (tmp_path / "lake.toml").write_text(first_toml(first_sources(two, {}), two, {}))
+    made = load_settings(tmp_path, {}).sources
+    assert (made["a"].dialect, made["b"].dialect.declared) == (source.dialect, {})
+
+
 def made_of(tmp_path: Path, refunds: str) -> dict[str, Landed]:
     files = {"in/orders/o-2024-03-01.csv": BOUGHT, "in/refunds/r-2024-03-02.csv": refunds}
     return landed(tmp_path, files, {"orders": "in/orders/*.csv", "refunds": "in/refunds/*.csv"})
