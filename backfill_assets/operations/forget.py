@@ -83,8 +83,8 @@ class ForgetRequest:
         return [p for p in of_rows if not whole.of(p).held]
 
     def _parsed(self, is_wanted: Callable[[SourceSettings], bool] = lambda _: True) -> set[Path]:
-        """The landed files of wanted sources of which every record was read or is known as unreadable. Where an encoding
-        is declared, it is known what their bytes mean."""
+        """The landed files of wanted sources of which every record was read or is known as unreadable. Where an
+        encoding is declared, it is known what their bytes mean."""
         wanted = [one for one in self.lake.by_source() if is_wanted(one.settings.source)]
         sources = [(parse_pattern(o.settings.source.files, o.root).root, o) for o in wanted]
         records = ((root, r) for root, one in sources for r in read_files(one.store, one.source))
