@@ -3,13 +3,14 @@
 Not here: comparing folder and ledger (`load.scan`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 
 import click
 
-from backfill_assets.cli.common import TEXT, answer, json_and_lake, named_lake, opened, say_unusable
+from backfill_assets.cli.common import TEXT, answer, json_and_lake, named_lake, say_unusable
 from backfill_assets.cli.drawing import number, remark
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, raise_first
 from backfill_assets.core.scans import ScanReport, shown
 from backfill_assets.core.texts import plain
@@ -31,14 +32,24 @@ def scan(ctx: click.Context, as_json: bool) -> None:
     refused or unreadable, or not one row of a source is usable. A source that cannot be scanned holds up no other."""
     from backfill_assets.load.scan import scan_each
 
-    lake, pipeline = opened()
+    lake = named_lake()
     report, failed = scan_each(LakeSession(lake))
-    observed, unread = observe_each(lake, pipeline.contracts)
+    observed, unread = observe_each(lake, _contracts(lake))
     document = {**report.to_dict(), "external": {o.table: o.to_dict() for o in observed}}
     answer(document, as_json, [*_lines(report), *map(str, observed)])
     raise_first([*failed, *unread])
     if say_unusable(lake).fruitless or not report.is_clean:
         ctx.exit(1)
+
+
+def _contracts(lake: Lake) -> Sequence[Contract]:
+    """Contracts of the lake's tables; none, and a remark, where the pipeline cannot be opened: files are scanned all
+    the same."""
+    try:
+        return chosen_pipeline(lake).contracts
+    except BackfillError as error:
+        remark(f"Tables that others write were not looked at. {error}")
+        return ()
 
 
 def _lines(report: ScanReport) -> Iterator[str]:

@@ -52,6 +52,13 @@ def test_each_source_is_scanned_and_its_paths_are_told_with_its_name(lake: Lake)
     assert (found.blocked, found.known) == (frozenset({DAY}), 2)
 
 
+def test_a_lake_whose_pipeline_is_refused_is_scanned_all_the_same(lake: Lake) -> None:
+    scanned = CliRunner().invoke(app, ["scan", "--lake", str(lake.root)])
+    assert scanned.exit_code == 1  # for files that are missing
+    assert "Tables that others write were not looked at. [features] in" in " ".join(scanned.stderr.split())
+    assert "2 known before" in scanned.stdout
+
+
 def test_each_source_that_cannot_be_read_is_one_error(lake: Lake) -> None:
     path = lake.root / "lake.toml"
     path.write_text(path.read_text().replace("/*.csv", "/{}.csv"))
