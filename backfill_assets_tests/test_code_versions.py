@@ -51,17 +51,17 @@ DECIDES_NO_ROW = {
     "lake.traces", "load.landed_changes", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "bf486f8482889c6caadd7413b0e12802",
+    "raw 1": "869817f84307f123c2cf8bc199c9c4e5",
     "staging 2": "f633df36d338e2d3025be6b0c71c9567",
-    "features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
-    "features_as_known 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
-    "labels 1": "a5afa97594fff6fe2acf14fd64849a94",
+    "features 1": "616d0c8ced0f207c2ab0241c9438e56c",
+    "features_as_known 1": "616d0c8ced0f207c2ab0241c9438e56c",
+    "labels 1": "6c3d1ea86827d3203bf14d3035f2e873",
     "training 1": "f803fa143a8b4169d93b6b01ca4eda54",
-    "declared features 1": "0fc7bfba42c64f12d5c6d2deb59671e8",
-    "declared labels 1": "a5afa97594fff6fe2acf14fd64849a94",
+    "declared features 1": "616d0c8ced0f207c2ab0241c9438e56c",
+    "declared labels 1": "6c3d1ea86827d3203bf14d3035f2e873",
     "declared training 1": "f803fa143a8b4169d93b6b01ca4eda54",
-    "sql as known 1": "2092ee6d0e16e610aa9a2fc444b0cc05",
-    "sql 1": "98004d08ec704c6896851f665bf97738",
+    "sql as known 1": "a1aa31b4ebec370543ee37580cddf108",
+    "sql 1": "dd62ba771dfee6c44f19e5567ea94f44",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

@@ -65,8 +65,8 @@ def _worse(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list
 
 
 def accept(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) -> None:
-    """Record that a person looked at the chunk as it is written: its gate is passed, and the controls that its gate
-    refuses may stay as broken as they are, also once its days are made again."""
+    """Accept the chunk's current content: its gate counts as passed and its broken controls are tolerated at today's
+    counts, also once its days are made again."""
     worse = {o.name: o.broken for o in _worse(lake, pipeline, chunk, current.plan)}
     keep_accepted(lake, current.plan, chunk, current.write_ids(chunk), worse)
 

@@ -136,7 +136,7 @@ def _read_back(evidence: TableEvidence, day: date, _: Tolerances) -> Iterator[tu
         yield "", f"the receipt says {entry.rows} rows ({entry.fingerprint}), {files}"
 
 
-def _rows(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[tuple[str, str]]:
+def _rows_moved(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[tuple[str, str]]:
     before, after = evidence.before.get(day), evidence.after[day]
     if bounds.rows is None or before is None or Built.PENDING in (before.built, after.built):
         return
@@ -147,7 +147,7 @@ def _rows(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[tu
         yield MAX_ROW_CHANGE, f"{before.rows} rows before, {after.rows} now ({change:.0%}, allowed {bounds.rows:.0%})"
 
 
-def _means(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[tuple[str, str]]:
+def _means_moved(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[tuple[str, str]]:
     """A day whose mean moved is found also where the total over the chunk is what it was."""
     read, before = evidence.read.get(day), evidence.read_before.get(day)
     if bounds.means is None or read is None or before is None or min(read.rows, before.rows) < FEWEST_ROWS:
@@ -167,6 +167,6 @@ def _unless_none(bound: float | None, text: str) -> str:
 
 PLAN_GATES = (
     PlanGate("read-back", lambda _: "files read back equal receipts", _read_back),
-    PlanGate("rows", lambda bounds: _unless_none(bounds.rows, "rows within {:.0%}"), _rows),
-    PlanGate("means", lambda bounds: _unless_none(bounds.means, "means within {:.0%}"), _means),
+    PlanGate("rows", lambda bounds: _unless_none(bounds.rows, "rows within {:.0%}"), _rows_moved),
+    PlanGate("means", lambda bounds: _unless_none(bounds.means, "means within {:.0%}"), _means_moved),
 )

@@ -114,7 +114,7 @@ def causes_of(commands: Sequence[Sequence[str]], environ: Mapping[str, str] | No
                 started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
             return [_cause(process) for process in started]
         finally:
-            _end(started)
+            _end_processes(started)
 
 
 def _cause(process: "subprocess.Popen[str]") -> str:
@@ -124,7 +124,7 @@ def _cause(process: "subprocess.Popen[str]") -> str:
     return printed[-1] if printed else f"its process ended with exit code {process.returncode}; see its lines above"
 
 
-def _end(started: Sequence["subprocess.Popen[str]"]) -> None:
+def _end_processes(started: Sequence["subprocess.Popen[str]"]) -> None:
     alive = [process for process in started if process.poll() is None]
     for process in alive:
         process.terminate()

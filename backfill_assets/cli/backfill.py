@@ -68,7 +68,7 @@ def backfill(  # noqa: PLR0913 - the options of a command are its arguments
     if as_json:
         print_json({**days.to_dict(), **outcome.to_dict()})
     else:
-        _draw(lake, request, outcome)
+        _draw_outcome(lake, request, outcome)
         if profile:
             draw_phases(outcome)
     say_unusable(lake)
@@ -191,7 +191,7 @@ def draw_outcomes(runs: Sequence[tuple[Work, RunOutcome]], with_span: bool = Tru
         remark(f"Note: {t.table} {ranges(t.incomplete)} incomplete: {why}; `backfill-assets status --why`")
 
 
-def _draw(lake: Lake, request: Work, outcome: RunOutcome) -> None:
+def _draw_outcome(lake: Lake, request: Work, outcome: RunOutcome) -> None:
     draw_outcomes([(request, outcome)], with_span=False)
     for t in (t for t in outcome.tables if t.irreproducible):
         days = ", ".join(map(str, contiguous(t.irreproducible)))
@@ -227,7 +227,7 @@ def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRang
         counts = comparison is not None and comparison.counts_rows
         builds = bool(to_compute) and _is_buildable(states, to_compute[0], days)
         return Foreseen(None, not refused and (counts or builds))
-    if not all(_is_let_through(lake, states, name, days) for name in names):
+    if not all(_would_pass_gates(lake, states, name, days) for name in names):
         return Foreseen(None)
     latest = {name: states.view.table(name).latest for name in names}
     return Foreseen({name: sum(latest[name][d].entry.rows for d in days) for name in names})
@@ -241,7 +241,7 @@ def _is_buildable(states: States, name: str, days: DayRange) -> bool:
     return True
 
 
-def _is_let_through(lake: Lake, states: States, name: str, days: DayRange) -> bool:
+def _would_pass_gates(lake: Lake, states: States, name: str, days: DayRange) -> bool:
     gates = lake.settings.gates
     if name not in gates.tables and gates.incomplete != "refuse":
         return _is_buildable(states, name, days)  # what was written passed all that no setting moves

@@ -104,7 +104,7 @@ def publish_candidate(  # noqa: PLR0913 - the options of a command are its argum
         lake, pipeline, candidate_lake, chosen_pipeline(candidate_lake), days, note, not no_compare
     )
     publication = publish(request, act=yes)
-    answer(publication, as_json, _lines(lake, name, publication))
+    answer(publication, as_json, _publication_lines(lake, name, publication))
 
 
 def _bring_up(candidate_lake: Lake, note: str, as_json: bool) -> None:
@@ -119,7 +119,7 @@ def _bring_up(candidate_lake: Lake, note: str, as_json: bool) -> None:
         report(outcome, as_json)
 
 
-def _lines(lake: Lake, name: str, publication: Publication) -> Iterator[str]:
+def _publication_lines(lake: Lake, name: str, publication: Publication) -> Iterator[str]:
     yield from map(str, publication.tables)
     if not publication.done:
         yield f"Nothing was done. `backfill-assets candidate publish {name} --yes` does it."

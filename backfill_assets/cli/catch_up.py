@@ -133,7 +133,7 @@ def until_settled(
     for name, needed in still.needed.items():
         if left := sorted(day for day in needed if (name, day) not in left_alone):
             done.left[name] = list(map(str, left))
-            done.why[name] = _why(still, name, [day for day in left if (name, day) in in_vain])
+            done.why[name] = _why_remaining(still, name, [day for day in left if (name, day) in in_vain])
     done.held_back, done.waits = _held_back(lake, still)
     return done
 
@@ -155,7 +155,7 @@ def _held_back(lake: Lake, still: Needs) -> tuple[list[str], bool]:
     return [line for _, line in found], bool(found) and all(state_of(lake, plan) == "waiting" for plan, _ in found)
 
 
-def _why(remaining: Needs, name: str, tried: Collection[date]) -> str:
+def _why_remaining(remaining: Needs, name: str, tried: Collection[date]) -> str:
     waiting = remaining.waiting[name]
     reasons = [f"{len(tried)} tried in vain, the first {min(tried)}"] if tried else []
     if waiting:
@@ -200,13 +200,13 @@ def report(done: CaughtUp, as_json: bool) -> None:
         remark(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")
     for line in (*done.held_back, *done.unscanned):
         remark(f"Error: {line}")
-    _warn(done)
+    _warn_of_written_days(done)
     if not done.success:
         only_waits = done.waits and replace(done, held_back=()).success
         click.get_current_context().exit(3 if only_waits else 1)
 
 
-def _warn(done: CaughtUp) -> None:
+def _warn_of_written_days(done: CaughtUp) -> None:
     made = defaultdict[str, set[date]](set)
     for request, _ in done.runs:
         for name in request.tables:

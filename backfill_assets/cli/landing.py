@@ -36,7 +36,7 @@ def scan(ctx: click.Context, as_json: bool) -> None:
     report, failed = scan_each(LakeSession(lake))
     observed, unread = observe_each(lake, _contracts(lake))
     document = {**report.to_dict(), "external": {o.table: o.to_dict() for o in observed}}
-    answer(document, as_json, [*_lines(report), *map(str, observed)])
+    answer(document, as_json, [*_report_lines(report), *map(str, observed)])
     raise_first([*failed, *unread])
     if say_unusable(lake).fruitless or not report.is_clean:
         ctx.exit(1)
@@ -52,7 +52,7 @@ def _contracts(lake: Lake) -> Sequence[Contract]:
         return ()
 
 
-def _lines(report: ScanReport) -> Iterator[str]:
+def _report_lines(report: ScanReport) -> Iterator[str]:
     for name, (rows, bad) in report.new.items():
         yield f"new        {plain(name)}: {number(rows)} rows" + (f", {number(bad)} unusable" if bad else "")
     gone = dict.fromkeys(report.lapsed, "it changed or vanished, and nothing was ever made of it")

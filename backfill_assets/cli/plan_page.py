@@ -51,11 +51,15 @@ def show_progress(current: "Progress", form: str = "") -> None:
     else:
         for line in _head(current):
             say(line)
-        made = [_window(current), _steps(current)] if current.state == "finished" else [_steps(current)]
+        made = (
+            [_window_section(current), _steps_section(current)]
+            if current.state == "finished"
+            else [_steps_section(current)]
+        )
         for section in made if form == "outcome" else report(current):
             click.echo()
             section.draw()
-        say(f"next: {_next(current)}")
+        say(f"next: {_next_command(current)}")
 
 
 def _head(current: "Progress") -> Iterator[str]:
@@ -75,12 +79,12 @@ def _head(current: "Progress") -> Iterator[str]:
 def report(current: "Progress") -> Iterator[PageSection]:
     """The whole plan: what is made and follows, days that move, steps, gates, preflight."""
     plan = current.plan
-    yield _window(current)
+    yield _window_section(current)
     if (look := plan.look) is not None:
         rows = look_rows(look, plan.days)
         tables = [TextTable(LOOK_COLUMNS, rows)] if rows else []
         yield PageSection("What moves with today's settings", tables, [*look_lines(look, plan.days)])
-    yield _steps(current)
+    yield _steps_section(current)
     act = "puts the chunk back and stops" if plan.policy.on_failure == "rollback" else "stops"
     gates = ", ".join(described(plan.policy.tolerances))
     expected = [f"expected: {text}" for text in plan.policy.expect]
@@ -89,7 +93,7 @@ def report(current: "Progress") -> Iterator[PageSection]:
     yield PageSection("Preflight", lines=ticks)
 
 
-def _window(current: "Progress") -> PageSection:
+def _window_section(current: "Progress") -> PageSection:
     plan = current.plan
     rows = [[*_table_row(i), took_text(current.took(i.table))] for i in plan.impacts]
     following = [i for i in plan.impacts if i.follows]
@@ -103,7 +107,7 @@ def _window(current: "Progress") -> PageSection:
     return PageSection("Window, tables, keys", [TextTable(TABLE_COLUMNS, rows)], [*follows, *shares])
 
 
-def _steps(current: "Progress") -> PageSection:
+def _steps_section(current: "Progress") -> PageSection:
     rows = [
         [c.chunk.number, c.chunk.days, c.chunk.kind, c.state, priced(c.price) if c.price else "-", took_text(c.took)]
         for c in current.chunks
@@ -120,7 +124,7 @@ def runbook(current: "Progress") -> str:
     plan = current.plan
     lines = [f"# Backfill {plan.days}", *(f"\n{line}" for line in _head(current))]
     lines += [f"\nIt was made {plan.created:%Y-%m-%d %H:%M} UTC."]
-    for section in (*report(current), _method(plan), _putting_back(plan), _pins(plan)):
+    for section in (*report(current), _method_section(plan), _putting_back(plan), _pins_section(plan)):
         lines.append(f"\n## {section.title}\n")
         for table in section.tables:
             lines += map(_markdown, (table.columns, ["---"] * len(table.columns), *table.cells))
@@ -133,7 +137,7 @@ def _markdown(cells: Sequence[str]) -> str:
     return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
 
 
-def _method(plan: Plan) -> PageSection:
+def _method_section(plan: Plan) -> PageSection:
     by_key = "rows are upserted by key, then " if plan.policy.mode.upserts else ""
     lines = [
         f"write mode `{plan.policy.write_mode}`: {by_key}each day is replaced as a whole, by one commit per table",
@@ -149,7 +153,7 @@ def _putting_back(plan: Plan) -> PageSection:
     return PageSection("Putting a chunk back", lines=[command, retention, "never of raw and its ledger"])
 
 
-def _pins(plan: Plan) -> PageSection:
+def _pins_section(plan: Plan) -> PageSection:
     pins, lines = plan.pins, [f"code at {plan.code}"] if plan.code is not None else []
     for kind, pinned in (
         ("package", pins.packages), ("code of", pins.codes), ("settings of", pins.settings),
@@ -173,7 +177,7 @@ def _spans(spans: Sequence[DayRange], most: int = SHOWN) -> str:
     return ", ".join(map(str, spans[:most])) + more
 
 
-def _next(current: "Progress") -> str:
+def _next_command(current: "Progress") -> str:
     plan = current.plan
     if current.state == "finished" and any(i.follows for i in plan.impacts):
         return "backfill-assets catch-up, for the days that follow; under `dagster dev` they are made without it"

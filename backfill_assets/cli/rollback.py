@@ -41,7 +41,7 @@ def rollback(as_json: bool, yes: bool, days: DayRange | None, **options: Any) ->
     code 1 where it is refused; then nothing was written.
     """
     asked = RollbackRequest(**given(PutBack, options), days=days)
-    _check(asked)
+    _refuse_contradictions(asked)
     if asked.table and (asked.to_version is None or days is None):
         raise click.UsageError("--table needs --from, --to and --to-version N. `backfill-assets show` lists versions.")
     if asked.plan and asked.to_version is not None:
@@ -62,7 +62,7 @@ def release(as_json: bool, yes: bool, days: DayRange | None, **options: Any) -> 
     """Allow rebuilds of days that a rollback holds: of a plan (or one chunk of it), or of TABLE. Their own inputs then
     decide which are fresh and which are stale and rebuilt."""
     asked = RollbackRequest(**given(Undone, options), days=days)
-    _check(asked)
+    _refuse_contradictions(asked)
     lake, pipeline = opened()
     found = release_days(lake, pipeline, asked, provenance(), act=yes)
     verb = "released" if yes else "would be released"
@@ -80,7 +80,7 @@ def provenance() -> Provenance:
     return Provenance("", tags={BY: whoami()})
 
 
-def _check(asked: RollbackRequest) -> None:
+def _refuse_contradictions(asked: RollbackRequest) -> None:
     if bool(asked.plan) == bool(asked.table):
         what = "`rollback --table NAME --from DAY --to DAY --to-version N`, `release NAME`"
         raise click.UsageError(f"say what: --plan ID (see `plan list`), or a table: {what}. Nothing was done.")

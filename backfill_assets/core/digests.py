@@ -150,21 +150,23 @@ class Digests:
         key = (name, day, by_code)
         if key not in self._digests:
             source = self.view.source(name) if parameters.is_landed else None
-            self._digests[key] = raw_digest(day, source) if source else self._compute(parameters, day, by_code)
+            self._digests[key] = raw_digest(day, source) if source else self._of_inputs(parameters, day, by_code)
         return self._digests[key]
 
-    def _compute(self, parameters: Parameters, day: date, by_code: bool) -> str:
+    def _of_inputs(self, parameters: Parameters, day: date, by_code: bool) -> str:
         if parameters.inputs not in self._frontiers:
             self._frontiers[parameters.inputs] = self._frontier(parameters.inputs)
         frontier = self._frontiers[parameters.inputs]
-        parts: list[Any] = [[i.table, self._input(parameters, i, day, frontier, by_code)] for i in parameters.inputs]
+        parts: list[Any] = [
+            [i.table, self._input_parts(parameters, i, day, frontier, by_code)] for i in parameters.inputs
+        ]
         if parameters.waits_for_cut:
             parts.append(["cut passed", cut_has_passed(day, parameters.grace, frontier)])
         if parameters.matures_after_days is not None:
             parts.append(["mature", is_mature(day, parameters.matures_after_days, frontier)])
         return digest_of(parts)
 
-    def _input(
+    def _input_parts(
         self, parameters: Parameters, wanted: Input, day: date, frontier: datetime | None, by_code: bool
     ) -> list[str]:
         if wanted.kind is InputKind.ARRIVALS:
@@ -174,7 +176,7 @@ class Digests:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
             last, part = last_known_day(day, parameters.grace), self._part_of_deliveries(wanted)
             return [self._known_at_cut(wanted.table, d, last, part, by_code) for d in days]
-        return [self._content(wanted, d, required=is_required(d, day, frontier)) for d in days]
+        return [self._content_part(wanted, d, required=is_required(d, day, frontier)) for d in days]
 
     def _part_of_deliveries(self, wanted: Input) -> Part:
         """The columns of deliveries that reach what the input reads; None: all of them."""
@@ -186,16 +188,16 @@ class Digests:
         gone = tuple(c for c in wanted.columns if c not in self.contracts[wanted.table].column_names)
         return delivery_columns(wanted, self.contracts, delivered + gone)
 
-    def _content(self, wanted: Input, day: date, *, required: bool) -> str:
+    def _content_part(self, wanted: Input, day: date, *, required: bool) -> str:
         receipt = self.view.table(wanted.table).latest.get(day)
         if receipt is None or (not required and not receipt.entry.rows):
             return MISSING if required else NOTHING
         mark = " incomplete" if receipt.entry.built is Built.INCOMPLETE else ""
         fingerprint = receipt.entry.parts.get(name_of(wanted.columns or ()), receipt.entry.fingerprint)
-        columns, foreign = mark_of(receipt.entry, wanted.columns), self._foreign(wanted.table, day)
+        columns, foreign = mark_of(receipt.entry, wanted.columns), self._foreign_mark(wanted.table, day)
         return f"{receipt.entry.rows} {fingerprint}{columns}{mark}{foreign}"
 
-    def _foreign(self, table: str, day: date) -> str:
+    def _foreign_mark(self, table: str, day: date) -> str:
         """The mark for a day that another program's commit touched; in their digest it makes depending days stale."""
         return " foreign" if day in self.view.table(table).foreign else ""
 
@@ -206,7 +208,7 @@ class Digests:
         name = name_of(part) if part is not None else ""
         loaded = {a: latest[a].entry for a, _ in rows if a in latest}
         return [
-            (a, fingerprint_in(text, name) + mark_of(loaded.get(a), part, LANDED) + self._foreign(landed, a))
+            (a, fingerprint_in(text, name) + mark_of(loaded.get(a), part, LANDED) + self._foreign_mark(landed, a))
             for a, text in rows
         ]
 
@@ -216,7 +218,7 @@ class Digests:
         receipt = self.view.table(table).latest.get(wanted)
         if receipt is None:
             return MISSING
-        foreign = self._foreign(table, wanted)
+        foreign = self._foreign_mark(table, wanted)
         own_content = receipt.entry.built in (Built.HELD, Built.MERGED)  # not what the arrivals alone give
         is_old = by_code and self._is_old(table, receipt)
         if foreign or own_content or is_old or not self.is_current(table, wanted, receipt):

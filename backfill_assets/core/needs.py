@@ -62,7 +62,7 @@ def needed_days(states: States, until: date | None = None) -> dict[str, frozense
         elif contract.is_landed:
             found[name] = frozenset(_landed(states, name, days))
         else:
-            found[name] = frozenset(_built(states, contract, days, found))
+            found[name] = frozenset(_stale_and_missing(states, contract, days, found))
     return {name: found[name] for name in states.contracts}
 
 
@@ -91,7 +91,9 @@ def _landed(states: States, name: str, days: Iterable[date]) -> Iterable[date]:
             yield day
 
 
-def _built(states: States, contract: Contract, days: Iterable[date], below: Mapping[str, Set[date]]) -> Iterable[date]:
+def _stale_and_missing(
+    states: States, contract: Contract, days: Iterable[date], below: Mapping[str, Set[date]]
+) -> Iterable[date]:
     latest = states.view.table(contract.name).latest
     first = min(latest, default=None)
     missing = []

@@ -70,10 +70,10 @@ class States:
         """The state of a day: held, pending, missing, stale, incomplete, outdated, else fresh (first match)."""
         key = (table, day)
         if key not in self._known:
-            self._known[key] = self._of(table, day)
+            self._known[key] = self._judge(table, day)
         return self._known[key]
 
-    def _of(self, table: str, day: date) -> State:
+    def _judge(self, table: str, day: date) -> State:
         contract, receipt = self.contracts[table], self.latest(table, day)
         if receipt is not None and receipt.entry.built is Built.HELD:
             return State.HELD

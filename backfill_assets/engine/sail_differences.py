@@ -101,7 +101,7 @@ def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) 
         return {" ".join(text.split())[:60]: ""}
     kept = () if multiplies(parsed) else keys
     unknown = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
-    return advised([*_listed(tokens), *_of_tree(parsed, types, kept, landed), *unknown])
+    return advised([*_listed(tokens), *_differences_in_tree(parsed, types, kept, landed), *unknown])
 
 
 def of_aggregation(agg: str, of: str, types: Types) -> dict[str, str]:
@@ -121,7 +121,7 @@ def converts(found: str, wanted: str) -> bool:
     return found == "void" or target in CONVERTED.get(source, ())
 
 
-def _of_tree(parsed: Any, types: Types, keys: Keys, landed: bool) -> Iterator[str]:
+def _differences_in_tree(parsed: Any, types: Types, keys: Keys, landed: bool) -> Iterator[str]:
     known = _typed(parsed, types)
     for node in parsed.walk():
         if isinstance(node, exp.Window):
@@ -132,7 +132,7 @@ def _of_tree(parsed: Any, types: Types, keys: Keys, landed: bool) -> Iterator[st
             if source in CASTS.get(target, ()) or (landed and of_landed):
                 yield f"cast as {node.to.sql('spark').lower()}"
         else:
-            yield from _of_node(node)
+            yield from _differences_at(node)
 
 
 def advised(names: Iterable[str]) -> dict[str, str]:
@@ -207,7 +207,7 @@ def _names(node: Any) -> frozenset[str]:
     return frozenset({node.key, *(n.lower() for n in node.sql_names())} if isinstance(node, exp.Func) else {node.key})
 
 
-def _of_node(node: Any) -> Iterator[str]:
+def _differences_at(node: Any) -> Iterator[str]:
     names, parts = _names(node), [*node.iter_expressions()]
     for listed, kinds in TYPED:
         if names & listed:

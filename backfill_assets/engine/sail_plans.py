@@ -32,7 +32,7 @@ def plan_differences(frame: Any, inputs: Mapping[str, Any], contracts: Sequence[
     types = {c.name.lower(): str(c.type) for contract in contracts for c in contract.columns}
     types = {name: kind for name, kind in types.items() if name not in renamed}
     keys = () if any(map(_multiplies, found)) else keys_of(contracts)
-    return advised(name for part in found for name in _of_part(part, found, types, keys))
+    return advised(name for part in found for name in _differences_in_part(part, found, types, keys))
 
 
 def _renamed(message: Any) -> Iterator[str]:
@@ -54,7 +54,7 @@ def _multiplies(message: Any) -> bool:
     return str(name).lower() in MULTIPLYING
 
 
-def _of_part(message: Any, every: Sequence[Any], types: Types, keys: Keys) -> Iterator[str]:
+def _differences_in_part(message: Any, every: Sequence[Any], types: Types, keys: Keys) -> Iterator[str]:
     kind = message.DESCRIPTOR.name
     if kind == "Relation":
         relation = str(message.WhichOneof("rel_type"))

@@ -167,7 +167,7 @@ def supervise(state: ServerFolder, request: ServerRequest) -> None:
 
     When it was idle, this process holds the clients' lock until it ends, so that new clients wait for the stop.
     """
-    child = _started(state, request)
+    child = _start_server(state, request)
     process = Process.of(child.pid) or Process(child.pid, 0.0)
     record = Record(process, Process.this(), 0, request.token, request.identity, request.socket)
     try:
@@ -181,7 +181,7 @@ def supervise(state: ServerFolder, request: ServerRequest) -> None:
         _stop(state, record, child)
 
 
-def _started(state: ServerFolder, request: ServerRequest) -> "subprocess.Popen[bytes]":
+def _start_server(state: ServerFolder, request: ServerRequest) -> "subprocess.Popen[bytes]":
     shutil.rmtree(state.scratch, ignore_errors=True)
     state.scratch.mkdir(mode=0o700)
     if state.log.exists():

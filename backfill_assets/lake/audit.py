@@ -51,11 +51,11 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | No
     """Profile every day that occurs in the files (None: rows whose day is NULL), with the fingerprints of the column
     sets `parts`. Raises ContractBroken if a file cannot be read as the contract's columns, e.g. text that is not UTF-8.
     """
-    by_batch = (_audited(lake, batch, contract, parts or {}) for batch in file_batches(files, contract))
+    by_batch = (_audit_files(lake, batch, contract, parts or {}) for batch in file_batches(files, contract))
     return {day: profile for profiles in by_batch for day, profile in profiles.items()}
 
 
-def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
+def _audit_files(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
     hashes = {ROW: row_hash(contract.columns), **part_hashes(contract, parts)}
     described = [c for c in contract.text_columns if c not in lake.settings.features.entity]  # receipts keep values
     figures = _aggregates(contract, hashes, described)
@@ -246,7 +246,7 @@ def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date 
 def check_rules(contract: Contract) -> None:
     """Raise BackfillError naming the first rule that no audit can evaluate or that names an unknown column."""
     for rule in contract.rules:
-        _parsed(contract, rule)
+        _parsed_rule(contract, rule)
 
 
 def breaking(contract: Contract) -> dict[str, str]:
@@ -264,10 +264,10 @@ def breaking_groups(contract: Contract) -> dict[str, tuple[str, str]]:
 
 
 def _broken(contract: Contract, rule: Rule) -> str:
-    return f"NOT ({_parsed(contract, rule).sql('duckdb')})"
+    return f"NOT ({_parsed_rule(contract, rule).sql('duckdb')})"
 
 
-def _parsed(contract: Contract, rule: Rule) -> "exp.Expr":
+def _parsed_rule(contract: Contract, rule: Rule) -> "exp.Expr":
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError

@@ -57,14 +57,14 @@ class SourceFile:
         """The digest of the content; for Python and SQL without comments and layout."""
         if self.named_input:
             return f"{self.named_input} {sha256(self.content).hexdigest()}"
-        return _python(self.content) if self.path.suffix == ".py" else _sql(self.text)
+        return _python(self.content) if self.path.suffix == ".py" else _sql_digest(self.text)
 
 
 _python = lru_cache(maxsize=256)(python_digest)
 
 
 @lru_cache(maxsize=256)
-def _sql(text: str) -> str:
+def _sql_digest(text: str) -> str:
     import sqlglot
 
     tokens = sqlglot.tokenize(text, read="spark")

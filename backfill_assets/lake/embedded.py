@@ -50,17 +50,17 @@ def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
     """Kept, because starting one costs more than the audit of a day; it keeps no data of files. Closed before the
     interpreter ends: DuckDB's binding otherwise lists leaks on stderr."""
     atexit.register(_engine.cache_clear)
-    return _started(spill)
+    return _opened_engine(spill)
 
 
 def new_engine(root: Path) -> "DuckDBPyConnection":
     """A separate engine, in UTC, which lives as long as the results read from it; `root` need not be a lake yet."""
-    engine = _started(str(root / SPILL))
+    engine = _opened_engine(str(root / SPILL))
     engine.execute("SET TimeZone = 'UTC'")
     return engine
 
 
-def _started(spill: str) -> "DuckDBPyConnection":
+def _opened_engine(spill: str) -> "DuckDBPyConnection":
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {

@@ -165,15 +165,15 @@ def converted(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array
         offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
         return pa.LargeListArray.from_arrays(offsets, flat, mask=values.is_null()), bad, why
     if pa.types.is_timestamp(found):
-        return _instants(values, kind)
+        return _as_instants(values, kind)
     if kind.kind == "DATE" and not pa.types.is_date32(found) and not pa.types.is_null(found):
-        return _days(values)
+        return _as_days(values)
     if kind.kind in BITS and (pa.types.is_integer(found) or pa.types.is_floating(found)):
-        return _numbers(values, kind)
+        return _as_numbers(values, kind)
     return values.cast(target), None, ""
 
 
-def _instants(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array | None, str]":
+def _as_instants(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array | None, str]":
     """Timestamps of any unit in microseconds of UTC, or as the days whose midnights they are."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -193,8 +193,8 @@ def _instants(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array
     return days, not_one if bad is None else pc.or_(bad, not_one), "are no midnight of UTC"
 
 
-def _days(values: "pa.Array") -> "tuple[pa.Array, pa.Array | None, str]":
-    """Texts and dates in milliseconds as days."""
+def _as_days(values: "pa.Array") -> "tuple[pa.Array, pa.Array | None, str]":
+    """Texts and dates in milliseconds as days; which values are none (None: no value), and what is wrong with them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -209,7 +209,7 @@ def _days(values: "pa.Array") -> "tuple[pa.Array, pa.Array | None, str]":
     return days, pc.and_not(texts.is_valid(), same), "are no day such as 2024-03-01"
 
 
-def _numbers(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array | None, str]":
+def _as_numbers(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array | None, str]":
     """Numbers as whole ones or as floating ones, exactly."""
     import pyarrow as pa
     import pyarrow.compute as pc

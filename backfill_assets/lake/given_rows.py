@@ -162,22 +162,22 @@ class _Stream:
         import pyarrow as pa
 
         fields = [pa.field(c.name, stored_type(c.kind)) for c in self.contract.columns]
-        return pa.RecordBatchReader.from_batches(pa.schema(fields), self._converted(pa.schema(fields)))
+        return pa.RecordBatchReader.from_batches(pa.schema(fields), self._converted_batches(pa.schema(fields)))
 
-    def _converted(self, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
+    def _converted_batches(self, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
 
         try:
             batch = self.first
             while batch is not None:
                 self.rows += batch.num_rows
-                cells = [self._column(batch.column(c.name), c) for c in self.contract.columns]
+                cells = [self._converted_column(batch.column(c.name), c) for c in self.contract.columns]
                 yield pa.RecordBatch.from_arrays(cells, schema=schema)
                 batch = next(self.batches, None)
         except Exception as error:  # noqa: BLE001  # whatever the asset's own rows raise; `refuse` raises it again
             self.error = error
 
-    def _column(self, values: "pa.Array", column: Column) -> "pa.Array":
+    def _converted_column(self, values: "pa.Array", column: Column) -> "pa.Array":
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -190,7 +190,7 @@ class _Stream:
         return cells
 
     def refuse(self, what: str) -> None:
-        """Raise the error of the rows, and ContractBroken for misfits."""
+        """Raise the error that reading the rows raised, else ContractBroken if values do not fit their columns."""
         if self.error is not None:
             raise self.error
         if self.counts:

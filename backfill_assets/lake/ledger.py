@@ -125,9 +125,9 @@ class FileRecord:
 
     @property
     def as_input(self) -> str:
-        """Name of the content in input digests. It changes with another first scan, because rows may have become
-        usable, and while a manifest refuses the file, because its rows return once that is corrected; and with another
-        name only where there are copies: otherwise another `select` makes days outdated, never stale."""
+        """Content id used in input digests: the first name (else SHA-256) seen for this file, plus markers if it was
+        scanned again or its manifest refuses it, because its rows may then change. Another name without copies changes
+        nothing here: another `select` makes days outdated, never stale."""
         name = self.first_name or self.sha256
         name = f"{name} refused for its totals" if self.is_refused_for_totals else name
         return f"{name} first scanned {self.first_scan.isoformat()}" if self.rescanned else name
@@ -174,7 +174,7 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
     landed = {key: rows for key, rows in events.items() if any(r["event"] == LANDED for r in rows)}  # not lost
     names, paths, found = _names(landed), Counter(sha for _, sha in landed), list[FileRecord]()
     for key, rows in landed.items():
-        record, known = _newest(rows), names[key]
+        record, known = _newest_record(rows), names[key]
         mine = known if max(paths[n] for n in known) == 1 else (record.sha256,)
         days = frozenset[date]().union(*(used[n] for n in known))
         rescanned = record.first_scan > min(min(scans[n]) for n in mine)
@@ -193,7 +193,7 @@ def _names(events: Mapping[tuple[str, str], list[dict[str, Any]]]) -> dict[tuple
     }
 
 
-def _newest(rows: list[dict[str, Any]]) -> FileRecord:
+def _newest_record(rows: list[dict[str, Any]]) -> FileRecord:
     event = max(rows, key=lambda r: r["recorded_at"])
     landings = [r for r in rows if r["event"] == LANDED]
     newest = max(r["recorded_at"] for r in landings)

@@ -142,11 +142,11 @@ def compared_columns(
         *(c for c in left if c in right and c not in key and c not in ignored and (not wanted or c in wanted)),
     ]
     return tuple(
-        ComparedColumn(name, left[name], right[name], _united(engine, left[name], right[name])) for name in names
+        ComparedColumn(name, left[name], right[name], _common_type(engine, left[name], right[name])) for name in names
     )
 
 
-def _united(engine: "DuckDBPyConnection", left: str, right: str) -> str:
+def _common_type(engine: "DuckDBPyConnection", left: str, right: str) -> str:
     import duckdb
 
     if (family(left) == OTHER) != (family(right) == OTHER) and "BOOLEAN" not in (left, right):

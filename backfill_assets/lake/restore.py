@@ -101,7 +101,7 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
         why = f"others write it, in {contract.external}" if contract.external else why
         raise _refusal(contract, why, "Put back the tables that are made from it, or correct what landed")
     now = LOGS.state(path, contract.day_column)
-    _fence(wanted, now)
+    _refuse_newer_writes(wanted, now)
     states_then = states_at(path, contract.day_column, set(wanted.targets.values()))
     _refuse_unknown(wanted, states_then)
     latest = {d: r for d, at in wanted.targets.items() if (r := states_then[at].latest.get(d)) is not None}
@@ -160,7 +160,7 @@ def can_restore(contract: Contract) -> bool:
     return not (contract.is_landed or contract.external) and contract.partition_column == contract.day_column
 
 
-def _fence(wanted: RestoreRequest, now: TableView) -> None:
+def _refuse_newer_writes(wanted: RestoreRequest, now: TableView) -> None:
     rewritten = [d for d in wanted.targets if d not in now.latest or now.latest[d].version != wanted.seen.get(d)]
     if rewritten:
         raise Superseded(
@@ -238,10 +238,12 @@ def _receipt(prepared: PreparedRestore, provenance: Provenance) -> Receipt:
     code, settings, parameters = origins.pop() if len(origins) == 1 else ("", "", "")
     known = {PARAMETERS: parameters} if parameters else {}
     plain = Receipt("", prepared.contract.name, ROLLBACK, prepared.entries, code_digest=code, settings_digest=settings)
-    return _signed(plain, {**known, **(provenance.tags or {}), TO_VERSION: targets_text(prepared.targets)}, provenance)
+    return _signed_receipt(
+        plain, {**known, **(provenance.tags or {}), TO_VERSION: targets_text(prepared.targets)}, provenance
+    )
 
 
-def _signed(receipt: Receipt, tags: Mapping[str, str], provenance: Provenance) -> Receipt:
+def _signed_receipt(receipt: Receipt, tags: Mapping[str, str], provenance: Provenance) -> Receipt:
     return replace(
         receipt,
         write_id=uuid.uuid4().hex,
@@ -277,4 +279,4 @@ def _released(history: Sequence[Commit], origin: int, days: Sequence[date], prov
         before = replace(undone, days=dict.fromkeys(days, NEVER_MADE))
     known = {PARAMETERS: before.tags[PARAMETERS]} if PARAMETERS in before.tags else {}
     released = replace(before, reason=RELEASE, days={d: before.days[d] for d in days})
-    return _signed(released, {**known, **(provenance.tags or {})}, provenance)
+    return _signed_receipt(released, {**known, **(provenance.tags or {})}, provenance)

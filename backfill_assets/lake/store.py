@@ -124,7 +124,7 @@ class TableStore:
             batches = list(self.query(query, {"t": (table, pinned.version())}))
         except Exception as error:
             if gone := gone_or_altered(path, live_files(pinned, "")):
-                raise _lost(path, gone) from error
+                raise _lost_files_error(path, gone) from error
             raise
         return [dict(zip(names, row, strict=True)) for batch in batches for row in _rows_of(batch, names)]
 
@@ -244,7 +244,7 @@ def _own_files(table: Path) -> list[str]:
     return list(added)
 
 
-def _lost(table: Path, gone: Sequence[LiveFile]) -> BackfillError:
+def _lost_files_error(table: Path, gone: Sequence[LiveFile]) -> BackfillError:
     return BackfillError(
         f"the table {table.name}",
         f"{len(gone)} data file(s) that its log names are gone or altered, first {gone[0].path}",

@@ -96,13 +96,13 @@ class Trace:
 
     def is_in(self, text: bytes) -> bool:
         """Whether a line, row or block of one entity's values holds them all."""
-        return all(self._has(number, text) for number in range(len(self.values)))
+        return all(self._holds_value(number, text) for number in range(len(self.values)))
 
     def has_any(self, text: bytes) -> bool:
         """Whether it holds one of the values."""
-        return any(self._has(number, text) for number in range(len(self.values)))
+        return any(self._holds_value(number, text) for number in range(len(self.values)))
 
-    def _has(self, number: int, text: bytes) -> bool:
+    def _holds_value(self, number: int, text: bytes) -> bool:
         pattern, lead = self._searched[number]
         for found in pattern.finditer(text):
             before = text[max(0, found.start() - NEAR) : found.start()].decode(errors="replace")

@@ -171,10 +171,10 @@ def live_runs(lake: Lake) -> frozenset[str]:
     process in another container or on another host, whose end nobody here sees, for a day."""
     folder, here = lake.root / RUNS, PlacedProcess.this()
     found = (folder / instance / name for instance in files.names(folder) for name in files.names(folder / instance))
-    return frozenset(path.name for path in found if not path.suffix and not _is_gone(path, here))
+    return frozenset(path.name for path in found if not path.suffix and not _has_ended(path, here))
 
 
-def _is_gone(marker: Path, here: PlacedProcess) -> bool:
+def _has_ended(marker: Path, here: PlacedProcess) -> bool:
     try:
         process = PlacedProcess(**files.read_json(marker))
         is_old = utc_now().timestamp() - files.changed_at(marker) > UNSEEN_SECONDS

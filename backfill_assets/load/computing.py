@@ -61,10 +61,10 @@ def refuse_dependent(request: RebuildRequest, states: States, staged: Staged, da
         finally:
             alone.drop()
     if differing := [d for d in found if d.added or d.removed or d.changed]:
-        raise _dependent(table.name, day, len(days), differing[0])
+        raise _dependence_error(table.name, day, len(days), differing[0])
 
 
-def _dependent(table: str, day: date, days: int, found: DayDifference) -> ContractBroken:
+def _dependence_error(table: str, day: date, days: int, found: DayDifference) -> ContractBroken:
     columns = f", in {', '.join(found.columns)}" if found.columns else ""
     what = f"{OTHER_ROWS_ALONE} {days} days" if days > 1 else OTHER_ROWS_AGAIN
     return ContractBroken(

@@ -85,7 +85,7 @@ def _judged_by_halves(
 ) -> tuple[dict[str, Counted], dict[str, Exception]]:
     """The counts of contents that can be judged, and the errors of the others, by content."""
     try:
-        return _counted(session, files, settings, is_gone), {}
+        return _count_files(session, files, settings, is_gone), {}
     except Exception as error:
         if _is_of_the_machine(error):
             raise
@@ -115,7 +115,7 @@ def _lives(session: "SparkSession") -> bool:
     return False
 
 
-def _counted(
+def _count_files(
     session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str
 ) -> dict[str, Counted]:
     from pyspark.sql import functions as F
@@ -257,11 +257,11 @@ def disagreement(lake: LakeFolder, file: StoredFile, declared: Sequence[Declared
     for one in declared:
         if one.fault:
             return f"{OF_TOTALS}{one.manifest}) cannot be read: {one.fault}"
-    told = [(d.manifest, why) for d in declared for why in _differing(lake, file, d)]
+    told = [(d.manifest, why) for d in declared for why in _differences_from_totals(lake, file, d)]
     return f"{OF_TOTALS}{told[0][0]}) disagree: {'; '.join(why for _, why in told)}" if told else ""
 
 
-def _differing(lake: LakeFolder, file: StoredFile, declared: DeclaredTotals) -> list[str]:
+def _differences_from_totals(lake: LakeFolder, file: StoredFile, declared: DeclaredTotals) -> list[str]:
     told = []
     if declared.rows not in (None, file.rows):
         told.append(f"the file has {file.rows} rows, declared are {declared.rows}")

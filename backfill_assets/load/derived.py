@@ -123,8 +123,8 @@ def _refuse(states: States, contract: Contract, up_to_date: Collection[date], wa
 
 
 def refuse_lowered(states: States, contract: Contract) -> None:
-    """Raise where `as_of` lies before what is loaded of a source of the table: its days would forget what they know;
-    and where `start_date` lies after days that tables hold: no write could change these any more."""
+    """Raise SettingsError where `as_of` lies before loaded deliveries of a source of the table, because days would lose
+    rows, or where `start_date` lies after written days, which no write could change any more."""
     if early := states.before_start():
         raise SettingsError(
             "start_date in lake.toml",
@@ -151,15 +151,15 @@ def load_command(tables: str, days: Collection[date]) -> str:
 def refuse_merge(contract: Contract, candidates: Iterable[Contract] = ()) -> None:
     """Raise BackfillError where a table cannot be merged: landed tables, and tables with several days in a file. The
     advice names which of the tables `candidates` can be."""
-    if culprit := _unfit(contract):
-        fit = ",".join(c.name for c in candidates if not _unfit(c))
+    if culprit := _why_not_mergeable(contract):
+        fit = ",".join(c.name for c in candidates if not _why_not_mergeable(c))
         raise BackfillError(
             f"the table {contract.name}", f"its days cannot be merged: {culprit}", "Nothing was written",
             f"Leave it out of the plan (--tables{fit and f' {fit}'}), or use --write-mode overwrite",
         )  # fmt: skip
 
 
-def _unfit(contract: Contract) -> str:
+def _why_not_mergeable(contract: Contract) -> str:
     if contract.external:
         return "others write it"
     if contract.made_by:

@@ -43,11 +43,11 @@ def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tup
     moves: list[DayMove] = []
     for source in states.view.sources.values():
         with telling_source(source.name):
-            moves += _of_source(lake_session.of_source(source.name), states, source, days)
+            moves += _moves_of_source(lake_session.of_source(source.name), states, source, days)
     return tuple(moves)
 
 
-def _of_source(lake_session: LakeSession, states: States, source: Source, days: DayRange) -> list[DayMove]:
+def _moves_of_source(lake_session: LakeSession, states: States, source: Source, days: DayRange) -> list[DayMove]:
     raw = states.contracts[source.table]
     records = _near(lake_session, source, days)
     if not records or source.loaded_version < 0:

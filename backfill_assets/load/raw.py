@@ -51,7 +51,7 @@ def _load(request: RebuildRequest) -> Candidate:
     with request.phases.phase("states"):
         states = request.states()
     source = states.view.source(contract.name)
-    request, unready = without_refused(request, lambda days: _refuse(report, source, days))
+    request, unready = without_refused(request, lambda days: _refuse_scan(report, source, days))
     refuse_lowered(states, contract)
     settled = replace(settled_candidate(request, states), unready=unready)
     todo = [d for d in request.days if d not in settled.settled]
@@ -77,7 +77,7 @@ def _load(request: RebuildRequest) -> Candidate:
     )
 
 
-def _refuse(report: ScanReport, source: Source, days: DayRange) -> None:
+def _refuse_scan(report: ScanReport, source: Source, days: DayRange) -> None:
     blocked = sorted(d for d in report.blocked if d in days)
     if blocked:
         told = {"altered": report.altered, "missing": report.missing}

@@ -177,7 +177,7 @@ class Rebuild:
         profiles = {d: candidate.profiles[d] for d in days}
         settings = self.request.lake_session.lake.settings
         quality = quality_context(settings, contract, known, profiles, candidate.frontier)
-        failed = self._unanswered()
+        failed = self._unanswered_queries()
         judged = (
             quality.judge(
                 d, profiles[d], candidate.entries[d].built, candidate.absent.get(d, ()),
@@ -190,7 +190,7 @@ class Rebuild:
             for f in findings
         ]
 
-    def _unanswered(self) -> list[str]:
+    def _unanswered_queries(self) -> list[str]:
         candidate, contract, lake = self.ready, self.table.contract, self.request.lake_session.lake
         if not contract.consumer_queries or candidate.staged is None:
             return []

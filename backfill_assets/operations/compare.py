@@ -206,11 +206,11 @@ def compare(pipeline: Pipeline, request: CompareRequest, before: Moment, after: 
             f"the table {request.table}", f"it has no column {', '.join(unknown)}", "Nothing was compared",
             f"Name some of {', '.join(known)}",
         )  # fmt: skip
-    columns = tuple(_column(c, request, differing, *sides) for c, sides in found.histograms.items())
+    columns = tuple(_column_difference(c, request, differing, *sides) for c, sides in found.histograms.items())
     return CompareReport(request.table, request.days, *versions, differing, columns, found.samples)
 
 
-def _column(
+def _column_difference(
     name: str, request: CompareRequest, days: Sequence[DayDifference], before: Histogram | None, after: Histogram | None
 ) -> ColumnDifference:
     changed, meant = sum(d.columns.get(name, 0) for d in days), request.meant is None or name in request.meant

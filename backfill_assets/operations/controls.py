@@ -33,7 +33,7 @@ def judge_controls(lake: Lake, pipeline: Pipeline, names: Collection[str] = ()) 
     settings = lake.settings.controls
     refuse_unknown("control", names, settings, "Nothing was judged")
     chosen = {n: s for n, s in settings.items() if not names or n in names}
-    outcomes = [_judged(lake, pipeline, name, control) for name, control in chosen.items()]
+    outcomes = [_judge_control(lake, pipeline, name, control) for name, control in chosen.items()]
     if unwritable_folder(lake) is None:
         keep_outcomes(lake, outcomes)
     return outcomes
@@ -52,7 +52,7 @@ def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> l
     return [name for name, read in tables_of.items() if read is None or read & affected or not read & known]
 
 
-def _judged(lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings) -> ControlOutcome:
+def _judge_control(lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings) -> ControlOutcome:
     at = utc_now().isoformat(timespec="seconds")
     try:
         report = reconcile(lake, pipeline, control_request(lake, pipeline, control))

@@ -112,7 +112,7 @@ def _table(lake: Lake, contract: Contract, column: str | None, days: DayRange | 
         for day in histograms:
             if days is None or day in days:
                 rows = newest[day].rows
-                yield _compared(contract.name, name, day, rows, histograms, before.get(name, {}).get(day))
+                yield _column_drift(contract.name, name, day, rows, histograms, before.get(name, {}).get(day))
 
 
 def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogram]]:
@@ -129,7 +129,7 @@ def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogr
     return columns
 
 
-def _compared(
+def _column_drift(
     table: str, column: str, day: date, rows: int, histograms: Mapping[date, Histogram], before: Histogram | None
 ) -> ColumnDrift:
     trailing = [h for d, h in histograms.items() if 0 < (day - d).days <= TRAILING_DAYS]

@@ -137,9 +137,9 @@ class Unusable:
         """Return one line; empty where every row can be used."""
         none = (f"{section} in lake.toml gives not one usable row" for section in self.fruitless)
         late = f"too late: {self.late:,} landed row(s) wait in {TOO_LATE} for `replay-late`" if self.late else ""
-        return "; ".join(filter(None, (*none, self._unusable(), late, *self.retyped)))
+        return "; ".join(filter(None, (*none, self._quarantine_in_words(), late, *self.retyped)))
 
-    def _unusable(self) -> str:
+    def _quarantine_in_words(self) -> str:
         if not self.rows:
             return ""
         whole = f", {self.files} of them a whole file each" if self.files else ""
@@ -168,7 +168,7 @@ def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: boo
 
     Without `read_rows` no data file is read, and only whole files have reasons. Reasons of rows are of the newest days.
     """
-    sources = [_of_source(each, days, read_rows) for each in lake.by_source()]
+    sources = [_unusable_of_source(each, days, read_rows) for each in lake.by_source()]
     said = [[*part.reasons.items()] for part in sources]
     refused = (pair for part, pairs in zip(sources, said, strict=True) for pair in pairs[: part.files])
     of_rows = sum(
@@ -201,7 +201,7 @@ def retyped(lake: Lake) -> Iterator[str]:
                 yield f"types: {plain(name)} is {places}; texts of one value may differ (1, 1.0): cast it in select"
 
 
-def _of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Unusable:
+def _unusable_of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Unusable:
     ledger = named(QUARANTINE.name, lake.source)
     view = lake.store.view(ledger, QUARANTINE.day_column)
     kept = {day: rows for day, rows in _with_rows(view).items() if days is None or day in days}

@@ -234,7 +234,7 @@ def _choice(contract: Contract, history: Writes, request: RollbackRequest, part:
         later = [w for w in writes if w[0] > undone[-1] and w[1].reason not in UNDOING]
         newer |= {day: later[-1]} if later else {}
     if newer and not request.over_newer:
-        raise _written_since(contract, newer)
+        raise _written_since_error(contract, newer)
     return RestoreRequest(contract, targets, seen)
 
 
@@ -269,7 +269,7 @@ def _after(writes: Writes, version: int | None) -> list[int]:
     return [at for n, (at, receipt) in enumerate(later) if not n or (run and receipt.run_id == run)]
 
 
-def _written_since(contract: Contract, newer: Mapping[date, tuple[int, Receipt]]) -> BackfillError:
+def _written_since_error(contract: Contract, newer: Mapping[date, tuple[int, Receipt]]) -> BackfillError:
     first = min(newer)
     version, receipt = newer[first]
     run = f", run {receipt.run_id[:8]}" if receipt.run_id else ""

@@ -236,7 +236,7 @@ def find_snapshot(lake: Lake, name: str) -> Snapshot:
     path = _existing(lake, name, "read") / FILE
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, OSError):
         body = json.loads(path.read_text(encoding="utf-8"))
-        found = _parsed(body)
+        found = _parsed_snapshot(body)
         if body["digest"] == found.digest:
             return found
     raise _refused(name, f"{path} is not what was written", "Restore it from a backup, or drop the snapshot", "read")
@@ -281,7 +281,7 @@ def _folder(lake: Lake) -> Path:
     return lake.root / SNAPSHOTS
 
 
-def _parsed(body: Mapping[str, Any]) -> Snapshot:
+def _parsed_snapshot(body: Mapping[str, Any]) -> Snapshot:
     tables = {}
     for name, kept in body["tables"].items():
         columns = tuple(Column(*column) for column in kept["columns"])

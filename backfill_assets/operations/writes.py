@@ -133,25 +133,25 @@ def audit(
     chosen = [
         write
         for contract in contracts
-        for write in _of_table(lake, contract)
+        for write in _audits_of_table(lake, contract)
         if day in (None, write.day) and plan in ("", write.plan) and (since is None or write.at.date() >= since)
     ]
     return tuple(sorted(chosen, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True))
 
 
-def _of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
+def _audits_of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
     table, commits = contract.name, list(lake.store.commits(contract.name))
     foreign = inspect(lake, contract).foreign if any(c.receipt is None for c in commits) else ()
     last: dict[date, DayEntry] = {}
     for commit in commits:
         if commit.receipt is not None:
-            yield from _of_receipt(table, commit, commit.receipt, last)
+            yield from _audits_of_receipt(table, commit, commit.receipt, last)
             last.update(commit.receipt.days)
         elif commit.version in foreign:
             yield DayAudit(table, None, commit.version, commit.at, FOREIGN, commit.operation)
 
 
-def _of_receipt(table: str, commit: Commit, receipt: Receipt, last: dict[date, DayEntry]) -> Iterator[DayAudit]:
+def _audits_of_receipt(table: str, commit: Commit, receipt: Receipt, last: dict[date, DayEntry]) -> Iterator[DayAudit]:
     requester, person = next((receipt.tags[k] for k in ASKED_BY if k in receipt.tags), ""), receipt.tags.get(BY, "")
     for day, entry in receipt.days.items():
         before = last.get(day)

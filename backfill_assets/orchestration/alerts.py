@@ -30,8 +30,8 @@ OFF = "Off until an address is set: `backfill-assets guide production`."
 
 def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorDefinition]:
     """`alert_on_failure` and `alert_on_findings` for the lake at `root`, running by themselves only where an address is
-    set (see `webhook`). Their ticks fail where it did not take an alert. In a project with other definitions, only for
-    runs that work on the lake.
+    set (see `webhook`). A tick fails if the address did not take an alert. In a project with other definitions, they
+    report only runs that work on the lake.
 
     The environment is read when definitions load and again at every tick, so that an address can be changed.
     """

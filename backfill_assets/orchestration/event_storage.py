@@ -41,10 +41,10 @@ T = TypeVar("T")
 
 class _Cursor(sqlite3.Cursor):
     def execute(self, *args: Any) -> Self:
-        return _patiently(lambda: super(_Cursor, self).execute(*args))
+        return _retry_while_locked(lambda: super(_Cursor, self).execute(*args))
 
     def executemany(self, *args: Any) -> Self:
-        return _patiently(lambda: super(_Cursor, self).executemany(*args))
+        return _retry_while_locked(lambda: super(_Cursor, self).executemany(*args))
 
 
 class _Connection(sqlite3.Connection):
@@ -197,7 +197,7 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
             self.store_asset_event(event, number)
 
 
-def _patiently(statement: Callable[[], T]) -> T:
+def _retry_while_locked(statement: Callable[[], T]) -> T:
     until = time.monotonic() + BUSY_TIMEOUT_SECONDS
     while True:
         try:

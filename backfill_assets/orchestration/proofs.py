@@ -34,10 +34,10 @@ WORDS = "Written days that the standing proof computed again from the same input
 def proof_checks(opened: Opened) -> list[dg.AssetChecksDefinition]:
     """The check `proven` of each table; its button repeats what the proofs found."""
     wanted = opened.lake.settings.proof.days_per_day
-    return [_check(opened, table.name) for table in opened.pipeline.own] if wanted else []
+    return [_proof_check(opened, table.name) for table in opened.pipeline.own] if wanted else []
 
 
-def _check(opened: Opened, table: str) -> dg.AssetChecksDefinition:
+def _proof_check(opened: Opened, table: str) -> dg.AssetChecksDefinition:
     def judge(_: dg.DagsterInstance) -> dg.AssetCheckResult:
         """Judge by the proofs that are kept."""
         failed = unproven(opened.lake, opened.pipeline).get(table, [])

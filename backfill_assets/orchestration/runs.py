@@ -225,7 +225,7 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
             if path.suffix:
                 continue  # being written
             # First the process, then the status: a run that ends well says so before its process goes.
-            gone = _is_gone(path, here)
+            gone = _has_ended(path, here)
             run = instance.get_run_by_id(path.name)
             if run is None or run.status in ENDED:
                 path.unlink(missing_ok=True)
@@ -236,7 +236,7 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     return done
 
 
-def _is_gone(marker: Path, here: PlacedProcess) -> bool:
+def _has_ended(marker: Path, here: PlacedProcess) -> bool:
     try:
         return PlacedProcess(**json.loads(marker.read_text())).is_gone(here)
     except FileNotFoundError:

@@ -44,7 +44,7 @@ class Declared:
     @property
     def sql(self) -> str:
         """The aggregation as SQL over staging, for people; `day` is the described day."""
-        return self._sql(self.aggregation.value.of, self.aggregation.value.where)
+        return self._aggregate_sql(self.aggregation.value.of, self.aggregation.value.where)
 
     @property
     def settings(self) -> list[object]:
@@ -59,7 +59,7 @@ class Declared:
         window = f"{days} day{'' if days == 1 else 's'}{'' if spec.reach.first == 0 else ' ahead'}"
         tags = {**(DAYS if spec.agg == "days_since_last" else MEASURE), AGGREGATION: spec.agg, "window": window}
         tags |= {"of": self.of or "events"} | ({"filter": self.where} if self.where else {})
-        description = f"{self._sql(self.of, self.where)}{self._without_events(may_be_null)}"
+        description = f"{self._aggregate_sql(self.of, self.where)}{self._without_events(may_be_null)}"
         origins = tuple(f"{source_table}.{column}" for column in self.columns or ("event_key",))
         return Column(spec.name, spec.type, description, may_be_null, tags, origins)
 
@@ -73,7 +73,7 @@ class Declared:
             inside = f"`{spec.name}` BETWEEN {spec.reach.first} AND {spec.reach.last}"
             yield Rule(f"{spec.name}_is_in_window", inside, "the newest event is in the window")
 
-    def _sql(self, of: str | None, where: str | None) -> str:
+    def _aggregate_sql(self, of: str | None, where: str | None) -> str:
         reach, agg, argument = self.aggregation.reach, self.aggregation.agg, of or "*"
         call = {
             "distinct": f"count(DISTINCT {argument})", "first": f"min_by({argument}, (event_ts, event_key))",

@@ -69,7 +69,7 @@ def parse(text: str, where: str) -> exp.Expr:
 def check(parsed: exp.Expr, columns: Mapping[str, ColumnType], where: str) -> tuple[str, ...]:
     """The columns that a tree names, in their own spelling. Raises SettingsError for what it may not hold."""
     for node in parsed.walk():
-        if why := beyond_the_row(node, KNOWN.__contains__) or _raises(node):
+        if why := beyond_the_row(node, KNOWN.__contains__) or _why_it_raises(node):
             raise refused(where, why, ADVICE)
     known = {name.lower(): name for name in columns}
     named = dict.fromkeys(c.sql("spark") for c in parsed.find_all(exp.Column))
@@ -82,8 +82,8 @@ def check(parsed: exp.Expr, columns: Mapping[str, ColumnType], where: str) -> tu
     return tuple(dict.fromkeys(known[name] for name in plain.values()))
 
 
-def _raises(node: exp.Expr) -> str:
-    """Why a part of an expression may end a query, or is no value; empty where it is one."""
+def _why_it_raises(node: exp.Expr) -> str:
+    """Why a part of an expression may end the query with an error, or gives no value; empty where it gives one."""
     sql = node.sql("spark")
     if isinstance(node, tuple(RAISING)) and not _is_number_but_zero(node.expression):
         return f"{sql} would end the whole job at the first zero, where {RAISING[type(node)]} gives NULL"
@@ -141,7 +141,7 @@ def type_of(node: exp.Expr, columns: Mapping[str, ColumnType]) -> ColumnType:
 _TypeOf = Callable[[exp.Expr], ColumnType]
 
 
-def _literal(node: exp.Expr, of: _TypeOf) -> ColumnType:
+def _type_of_literal(node: exp.Expr, of: _TypeOf) -> ColumnType:
     text = str(node.this)
     if node.args.get("is_string"):
         return STRING
@@ -153,31 +153,31 @@ def _literal(node: exp.Expr, of: _TypeOf) -> ColumnType:
     return _decimal(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
 
 
-def _cast(node: exp.Expr, _: _TypeOf) -> ColumnType:
+def _type_of_cast(node: exp.Expr, _: _TypeOf) -> ColumnType:
     try:
         return read_type(node.args["to"].sql("spark"))
     except ValueError as error:
         raise UnknownType(str(error)) from None
 
 
-def _choice(node: exp.Expr, of: _TypeOf) -> ColumnType:
-    return _common([node.this, *node.expressions], of)
+def _type_of_choice(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    return _common_type([node.this, *node.expressions], of)
 
 
-def _case(node: exp.Expr, of: _TypeOf) -> ColumnType:
+def _type_of_case(node: exp.Expr, of: _TypeOf) -> ColumnType:
     results = [i.args.get("true") for i in node.args.get("ifs", [])] or [node.args.get("true")]
     otherwise = node.args.get("default") or node.args.get("false")
-    return _common([e for e in (*results, otherwise) if e is not None], of)
+    return _common_type([e for e in (*results, otherwise) if e is not None], of)
 
 
-def _common(parts: list[exp.Expr], of: _TypeOf) -> ColumnType:
+def _common_type(parts: list[exp.Expr], of: _TypeOf) -> ColumnType:
     known = [of(p) for p in parts if not isinstance(p, exp.Null)]
     if not known:
         raise UnknownType("only NULL")
-    return reduce(_wider, known)
+    return reduce(_wider_type, known)
 
 
-def _wider(one: ColumnType, other: ColumnType) -> ColumnType:
+def _wider_type(one: ColumnType, other: ColumnType) -> ColumnType:
     if one == other:
         return one
     if not (one.is_number and other.is_number):
@@ -190,20 +190,20 @@ def _wider(one: ColumnType, other: ColumnType) -> ColumnType:
     return _decimal(max(whole, whole_2) + max(scale, scale_2), max(scale, scale_2))
 
 
-def _arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
+def _type_of_arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
     one, other = of(node.this), of(node.expression)
     if not (one.is_number and other.is_number):
         raise UnknownType(node.sql("spark"))
     if DOUBLE in (one, other) or DECIMAL not in (one.kind, other.kind):
-        return _wider(one, other) if one != other else one
-    a, b = _operand(node.this, one), _operand(node.expression, other)
+        return _wider_type(one, other) if one != other else one
+    a, b = _type_of_operand(node.this, one), _type_of_operand(node.expression, other)
     if isinstance(node, exp.Mul | exp.SafeMultiply):
         return _decimal(a.precision + b.precision + 1, a.scale + b.scale)
     scale = max(a.scale, b.scale)
     return _decimal(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
 
 
-def _quotient(node: exp.Expr, of: _TypeOf) -> ColumnType:
+def _type_of_quotient(node: exp.Expr, of: _TypeOf) -> ColumnType:
     """The type of a quotient. Spark's digits for decimals are not reproduced here: a cast states them."""
     if DECIMAL in (of(node.this).kind, of(node.expression).kind):
         raise UnknownType(node.sql("spark"))
@@ -214,7 +214,7 @@ def _as_decimal(kind: ColumnType) -> ColumnType:
     return kind if kind.kind == DECIMAL else _decimal(INT_DIGITS[kind.kind], 0)
 
 
-def _operand(node: exp.Expr, kind: ColumnType) -> ColumnType:
+def _type_of_operand(node: exp.Expr, kind: ColumnType) -> ColumnType:
     """The decimal type of an operand; a whole number that is written out has just its digits."""
     literal = isinstance(node, exp.Literal) and kind.kind in INT_DIGITS
     return _decimal(len(str(node.this)), 0) if literal else _as_decimal(kind)
@@ -231,15 +231,15 @@ def _always(kind: ColumnType) -> Callable[[exp.Expr, _TypeOf], ColumnType]:
 
 
 _RULES: tuple[tuple[tuple[type, ...], Callable[[exp.Expr, _TypeOf], ColumnType]], ...] = (
-    ((exp.Literal,), _literal),
-    ((exp.Cast,), _cast),
+    ((exp.Literal,), _type_of_literal),
+    ((exp.Cast,), _type_of_cast),
     (CONDITIONS, _always(BOOLEAN)),
     ((exp.Paren, exp.Neg, exp.Abs, exp.Nullif), lambda node, of: of(node.this)),
-    ((exp.Add, exp.Sub, exp.Mul, exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply), _arithmetic),
-    ((exp.Div, exp.SafeDivide), _quotient),
+    ((exp.Add, exp.Sub, exp.Mul, exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply), _type_of_arithmetic),
+    ((exp.Div, exp.SafeDivide), _type_of_quotient),
     ((exp.IntDiv,), _always(BIGINT)),
-    (CHOICES, _choice),
-    ((exp.Case, exp.If), _case),
+    (CHOICES, _type_of_choice),
+    ((exp.Case, exp.If), _type_of_case),
     (TEXTS, _always(STRING)),
     (COUNTS, _always(BIGINT)),
 )

@@ -68,7 +68,7 @@ class _Header(BaseModel):
 
 def sql_table(path: Path, settings: LakeSettings) -> Table:
     """The table that a `.sql` file describes. Raises SettingsError naming the file, and the line if known."""
-    file, header, query = _parts(path)
+    file, header, query = _parsed_file(path)
     taken = sorted({*RESERVED} & {*header.parameters})
     if taken:
         raise _refused(path, f"parameters: {', '.join(taken)} says the days or the frontier already", "Rename it")
@@ -84,11 +84,15 @@ def sql_table(path: Path, settings: LakeSettings) -> Table:
     sources: tuple[Source, ...] = (file, __name__, SPREAD_CODE, *([AS_KNOWN_CODE] if known else []))
     version = "sql as known 1" if known else "sql 1"
     return Table(
-        contract, _runs(contract, header, query, grace), {**header.parameters, **known}, sources, code_version=version
+        contract,
+        _transform_of(contract, header, query, grace),
+        {**header.parameters, **known},
+        sources,
+        code_version=version,
     )
 
 
-def _parts(path: Path) -> tuple[SourceFile, _Header, str]:
+def _parsed_file(path: Path) -> tuple[SourceFile, _Header, str]:
     try:
         file = SourceFile.read(path)
         text = file.text
@@ -152,7 +156,7 @@ def _rule(name: str, told: str | _Rule) -> Rule:
     return Rule(name, expression.strip(), description.strip() or name)
 
 
-def _runs(
+def _transform_of(
     contract: Contract, header: _Header, query: str, grace: int
 ) -> Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]:
     named = ", ".join(f"`{name}` AS (SELECT * FROM {{{name}}})" for name in header.inputs)

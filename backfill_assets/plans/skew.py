@@ -61,11 +61,11 @@ def key_shares(lake: Lake, states: States, reads: Reads) -> tuple[KeyShare, ...]
                 _, readers, days = groups.setdefault(group, (wanted, {}, set()))
                 readers[reader] = None
                 days |= {d for span in spans.get(wanted.table, ()) for d in span}
-    shares = (_share(lake, states, wanted, tuple(readers), days) for wanted, readers, days in groups.values())
+    shares = (_key_share(lake, states, wanted, tuple(readers), days) for wanted, readers, days in groups.values())
     return tuple(share for share in shares if share is not None)
 
 
-def _share(lake: Lake, states: States, wanted: Input, readers: tuple[str, ...], days: set[date]) -> KeyShare | None:
+def _key_share(lake: Lake, states: States, wanted: Input, readers: tuple[str, ...], days: set[date]) -> KeyShare | None:
     latest, key = states.view.table(wanted.table).latest, key_name(wanted.by)
     written = {d: latest[d].entry for d in sorted(days) if d in latest and latest[d].entry.rows}
     known = {d: e for d, e in written.items() if key in counted_most(e.counts)}

@@ -26,7 +26,7 @@ from pathlib import Path
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.session import open_session
 import backfill_assets.engine.jvm as java
-java._find = None  # whoever looks for Java fails
+java._find_java = None  # whoever looks for Java fails
 session = open_session(Path(sys.argv[1]), EngineSettings("sail", memory="512m", cores=1, idle_minutes=5))
 print(session.range(1000).selectExpr("sum(id)").collect()[0][0], session.conf.get("spark.sql.session.timeZone"))
 """

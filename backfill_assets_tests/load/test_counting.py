@@ -52,7 +52,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, culprits: set[str], state: str) -> 
             raise EngineError(state)
         return {f.sha256: Counted({None: (7, 0, 7)}) for f in over}
 
-    monkeypatch.setattr(counting, "_counted", query)
+    monkeypatch.setattr(counting, "_count_files", query)
     return asked
 
 

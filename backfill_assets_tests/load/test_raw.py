@@ -17,7 +17,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.placing import _records_naming
-from backfill_assets.load.raw import REJECTED, _counts, _refuse, load
+from backfill_assets.load.raw import REJECTED, _counts, _refuse_scan, load
 from backfill_assets_tests.builders import day, loaded, receipt, write_rows
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -28,11 +28,11 @@ DAYS = DayRange(day(0), day(3))
 def test_days_made_from_a_file_that_is_altered_or_missing_are_refused_with_every_file_and_no_other_day() -> None:
     report = ScanReport(altered=("a.jsonl",), missing=("b.jsonl",), blocked=frozenset({day(1), day(2), day(9)}))
     with pytest.raises(LandingError) as refused:
-        _refuse(report, loaded(3).view().source("raw"), DAYS)
+        _refuse_scan(report, loaded(3).view().source("raw"), DAYS)
     assert str(refused.value).startswith(
         f"the table raw: a.jsonl (altered), b.jsonl (missing): 2 day(s) from {day(1)} were made from it. Nothing was "
     )
-    _refuse(report, loaded(3).view().source("raw"), DayRange(day(3), day(9)))
+    _refuse_scan(report, loaded(3).view().source("raw"), DayRange(day(3), day(9)))
 
 
 def test_receipts_count_what_is_not_in_raw_by_where_it_went_zeros_too() -> None:

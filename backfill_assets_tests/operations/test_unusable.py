@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.cli.landing import _lines
+from backfill_assets.cli.landing import _report_lines
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES, LANDED, QUARANTINE, of_source
@@ -77,7 +77,7 @@ def test_a_source_of_which_no_row_is_usable_is_named_first_and_a_scan_says_why(
     lake = bare_lake(tmp_path)
     landed(lake, SPOILED)
     assert str(unusable(lake)).startswith("[source] in lake.toml gives not one usable row; quarantine: 2 landed")
-    told = [*_lines(ScanReport(new={"a.csv": (2, 2)}, example="event_ts is NULL"))]
+    told = [*_report_lines(ScanReport(new={"a.csv": (2, 2)}, example="event_ts is NULL"))]
     assert told[:2] == ["new        a.csv: 2 rows, 2 unusable", "unusable because e.g. event_ts is NULL"]
     landed(lake, {"good.csv": (day(0), 5, 0, None)})
     assert not unusable(lake).fruitless

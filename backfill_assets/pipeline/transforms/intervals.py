@@ -116,7 +116,7 @@ def _points(
     ]  # fmt: skip
     points = grouped.withColumn("point", F.explode(F.array(*ends, *parts))).where("point IS NOT NULL")
 
-    def _share(measure: Measure) -> Column:
+    def _contribution(measure: Measure) -> Column:
         held, side = F.col(partials[measure.part, measure.value]), F.col("point.side")
         own = F.col("point.which") == reaches.index(measure.reach)
         if measure.is_added:
@@ -128,7 +128,7 @@ def _points(
         return F.when((own & (side == BEGIN) & whole) | (of_part & ~whole), held)
 
     return points.select(
-        *entity, *(f"point.{name}" for name in POINT), *(_share(m).alias(name) for name, m in measures.items())
+        *entity, *(f"point.{name}" for name in POINT), *(_contribution(m).alias(name) for name, m in measures.items())
     )
 
 
